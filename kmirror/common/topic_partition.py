@@ -1,0 +1,53 @@
+"""`TopicPartition` and `TopicIdPartition`, and the names of Kafka's internal topics."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kmirror.common.uuid import Uuid
+
+GROUP_METADATA_TOPIC_NAME = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC_NAME = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC_NAME = "__share_group_state"
+CLUSTER_METADATA_TOPIC_NAME = "__cluster_metadata"
+MIRROR_STATE_TOPIC_NAME = "__mirror_state"
+
+
+class TopicPartition(NamedTuple):
+    """A partition by its topic's name; prints as Kafka does, `topic-0`, which is also its folder's name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TopicIdPartition(NamedTuple):
+    """A partition by topic id and name."""
+
+    topic_id: Uuid
+    topic: str
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic_id}:{self.topic}-{self.partition}"
+
+
+def java_string_hash(text: str) -> int:
+    """Java's `String.hashCode` (signed 32-bit, over UTF-16 units); Kafka places groups and transactions by it."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_for(text: str, partitions: int) -> int:
+    """The coordinator-topic partition of `text` (Kafka's `Utils.abs(hash) % partitions`; abs(MIN_VALUE) is 0)."""
+    value = java_string_hash(text)
+    return 0 if value == -(1 << 31) else abs(value) % partitions
