@@ -1,0 +1,225 @@
+"""The door: time, chance, disk, tasks and network, as everything above the log sees them.
+
+Two implementations: `runtime.asyncio_runtime.AsyncioRuntime` (this machine) and `sim.runtime.SimRuntime` (a simulated
+node). Code above this room holds a `Runtime` and nothing else of the outside; it may `await` asyncio futures, events
+and locks, which both loops run, but never sleeps, opens or connects by itself.
+
+The network seam. A `Connection` is one byte stream; its `ConnectionProtocol` is told what happens on it:
+
+    connection_made(connection)            first, once
+    get_buffer(size_hint) -> memoryview    where the next bytes shall be received (at least one byte)
+    buffer_updated(size)                   `size` bytes were received into that buffer
+    pause_writing() / resume_writing()     the connection holds more / again less than its water marks of unsent bytes
+    connection_lost(error)                 last, once; None when the peer or we closed in good order
+
+so that a large frame is received straight into its own buffer. `Connection.write(parts)` takes buffers and
+`FileSlice`s in wire order and never blocks: what the socket does not take at once waits in the connection. Parts are
+kept by reference until they are sent: do not change a buffer after handing it over. A real socket sends file slices
+with sendfile; the simulator, and TLS, read them. A file that is shorter than its slice says, or closed by the time it
+is sent, aborts the connection, for the length was already promised. TLS is a filter that is a `ConnectionProtocol`
+below and a `Connection` above; nothing else changes.
+
+All callbacks and all methods belong to the loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+from kmirror.common.ports import Buffer, Clock, FileSlice, FileSystem, Random
+
+T = TypeVar("T")
+ConnectionProtocolT = TypeVar("ConnectionProtocolT", bound="ConnectionProtocol")
+
+WRITE_HIGH_WATER_BYTES = 1 << 20
+WRITE_LOW_WATER_BYTES = 1 << 18
+
+
+class Connection(Protocol):
+    """One established byte stream, either side."""
+
+    @property
+    def peer_address(self) -> tuple[str, int]:
+        """(host, port) of the other end, as numbers."""
+        ...
+
+    @property
+    def local_address(self) -> tuple[str, int]: ...
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes taken by `write` that have not been handed to the network yet."""
+        ...
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether `close` or `abort` was called, or the connection is lost."""
+        ...
+
+    def write(self, parts: Sequence[Buffer | FileSlice]) -> None:
+        """Send `parts` in order. Ignored when the connection is closing."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Receive nothing until `resume_reading`; pausing twice is harmless."""
+        ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """Send what is unsent, then close; nothing more is received."""
+        ...
+
+    def abort(self) -> None:
+        """Close now, dropping what is unsent."""
+        ...
+
+
+class ConnectionProtocol(Protocol):
+    """What happens on one connection; see the theory above."""
+
+    def connection_made(self, connection: Connection) -> None: ...
+
+    def get_buffer(self, size_hint: int) -> memoryview: ...
+
+    def buffer_updated(self, size: int) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+    def connection_lost(self, error: Exception | None) -> None: ...
+
+
+class ListeningSocket(Protocol):
+    """A bound, listening address. `port` is the one the kernel chose when 0 was asked for."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    def close(self) -> None:
+        """Accept nothing more; connections already accepted live on."""
+        ...
+
+
+class TimerHandle(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Runtime(Protocol):
+    """One node's view of the world."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def files(self) -> FileSystem: ...
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Start a task. Whoever spawns owns it: keep it, or use a `TaskScope`."""
+        ...
+
+    async def sleep_ms(self, delay_ms: float) -> None: ...
+
+    def call_soon(self, function: Callable[[], object]) -> TimerHandle:
+        """Run `function` in the loop's next turn."""
+        ...
+
+    def call_later_ms(self, delay_ms: float, function: Callable[[], object]) -> TimerHandle: ...
+
+    async def run_blocking(self, function: Callable[[], T]) -> T:
+        """Run `function` on a worker (fsync, recovery, cleaning); it must not touch what the loop changes meanwhile."""
+        ...
+
+    def create_future(self) -> asyncio.Future[Any]: ...
+
+    def report_failure(self, message: str, error: BaseException) -> None:
+        """An error nobody awaits: logged here, collected as a finding by the simulator."""
+        ...
+
+    async def listen(self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol]) -> ListeningSocket:
+        """Accept connections on `host`:`port`; "" is every interface, port 0 lets the kernel choose. OSError if taken."""
+        ...
+
+    async def connect(
+        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT]
+    ) -> tuple[Connection, ConnectionProtocolT]:
+        """Connect to the first address of `host` that accepts; OSError if none does. No timeout of its own."""
+        ...
+
+
+class TaskScope:
+    """Tasks with one owner and one end. They are ended newest first, each awaited before the next is cancelled.
+
+    A task that fails is reported to `on_failure` (default: the runtime's `report_failure`) and does not disturb the
+    others. After `cancel` has begun nothing can be spawned.
+    """
+
+    def __init__(
+        self, runtime: Runtime, name: str, *, on_failure: Callable[[str, BaseException], None] | None = None
+    ) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._on_failure = on_failure or self._report
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        if self._closed:
+            coroutine.close()
+            raise RuntimeError(f"task scope {self._name} is closed, so {name} cannot start")
+        task = self._runtime.spawn(coroutine, name=f"{self._name}/{name}")
+        self._tasks[task] = None
+        task.add_done_callback(self._on_done)
+        return task
+
+    async def cancel(self) -> None:
+        """Cancel and await every task, newest first. Never raises what the tasks raise; may be called again.
+
+        The task that runs this (when it is one of ours) is left alone, for it cannot await itself.
+        """
+        self._closed = True
+        current = asyncio.current_task()
+        for task in reversed(list(self._tasks)):
+            if task is not current and not task.done():
+                task.cancel()
+                await self._wait_done(task)
+
+    async def _wait_done(self, task: asyncio.Task[Any]) -> None:
+        done = self._runtime.create_future()
+
+        def wake(_: object) -> None:
+            if not done.done():
+                done.set_result(None)
+
+        task.add_done_callback(wake)
+        try:
+            await done
+        finally:
+            task.remove_done_callback(wake)
+
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._on_failure(task.get_name(), error)
+
+    def _report(self, name: str, error: BaseException) -> None:
+        self._runtime.report_failure(f"task {name} failed", error)

@@ -1,0 +1,182 @@
+"""The operating system's files behind the `FileSystem` port.
+
+Everything is by position (`pread`, `pwritev`), so a `File` has no seek pointer to share. The kernel may read or write
+less than asked (signals, full pipes of network file systems, the 2 GiB limit of Linux, IOV_MAX buffers a call); the
+loops here hide that, so callers see all or an OSError. A write that fails half way has extended the file: callers that
+append must truncate back to the size they know.
+
+Locks exclude Apache Kafka as well: Java's FileLock is a POSIX record lock of the process, which an *open file
+description* lock of Linux conflicts with, while also excluding a second broker of this very process. Where the system
+has no such lock, `flock` is used, which only excludes other kmirror processes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+from collections.abc import Sequence
+
+from kmirror.common.ports import Buffer, File
+
+IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024) if "SC_IOV_MAX" in os.sysconf_names else 16
+MAX_READ_BYTES = 1 << 30
+_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+
+
+class OsFile:
+    """A descriptor. Closing twice is harmless; any other use after `close` raises OSError (EBADF)."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._descriptor, min(size, MAX_READ_BYTES), position)
+        if len(data) == size or not data:
+            return data
+        return self._pread_rest(data, size, position)
+
+    def _pread_rest(self, data: bytes, size: int, position: int) -> bytes:
+        chunks = [data]
+        done = len(data)
+        while done < size:
+            chunk = os.pread(self._descriptor, min(size - done, MAX_READ_BYTES), position + done)
+            if not chunk:
+                break
+            chunks.append(chunk)
+            done += len(chunk)
+        return b"".join(chunks)
+
+    def pwrite(self, data: Buffer, position: int) -> int:
+        size = data.nbytes if isinstance(data, memoryview) else len(data)
+        written = os.pwrite(self._descriptor, data, position)
+        if written < size:
+            rest = memoryview(data).cast("B")
+            while written < size:
+                written += os.pwrite(self._descriptor, rest[written:], position + written)
+        return written
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        if len(buffers) == 1:
+            return self.pwrite(buffers[0], position)
+        total = 0
+        for first in range(0, len(buffers), IOV_MAX):
+            total += self._pwritev_once(buffers[first : first + IOV_MAX], position + total)
+        return total
+
+    def _pwritev_once(self, buffers: Sequence[Buffer], position: int) -> int:
+        size = sum(buffer.nbytes if isinstance(buffer, memoryview) else len(buffer) for buffer in buffers)
+        written = os.pwritev(self._descriptor, buffers, position)
+        if written < size:
+            rest = memoryview(b"".join(buffers))[written:]
+            written += self.pwrite(rest, position + written)
+        return written
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def fsync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    @property
+    def closed(self) -> bool:
+        return self._descriptor < 0
+
+    def __repr__(self) -> str:
+        return f"OsFile({self.path!r}, descriptor={self._descriptor})"
+
+
+class OsFileSystem:
+    """`FileSystem` of the machine we run on."""
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> OsFile:
+        flags = os.O_CLOEXEC | (os.O_RDWR if write else os.O_RDONLY)
+        if create or exclusive:
+            flags |= os.O_CREAT
+        if exclusive:
+            flags |= os.O_EXCL
+        return OsFile(path, os.open(path, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def list_dir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_dirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, destination: str) -> None:
+        os.replace(source, destination)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def mtime_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ms * 1_000_000))
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_bytes(self, path: str, data: Buffer) -> None:
+        file = OsFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        try:
+            file.pwrite(data, 0)
+        finally:
+            file.close()
+
+    def fsync_path(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> File:
+        file = self.open(path, create=True)
+        try:
+            _lock_exclusively(file.fileno())
+        except OSError as error:
+            file.close()
+            raise BlockingIOError(error.errno, "the lock is held by another process", path) from error
+        return file
+
+    def free_bytes(self, path: str) -> tuple[int, int]:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+
+def _lock_exclusively(descriptor: int) -> None:
+    if _OFD_SETLK is None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    fcntl.fcntl(descriptor, _OFD_SETLK, whole_file)
