@@ -1,0 +1,53 @@
+"""What a request handler is given: who asked, what, over which listener, in which version.
+
+`Request` is made by `KafkaApis` from the network's frame; handlers never see sockets. A handler returns the response
+message, or `NO_RESPONSE` (Produce with acks=0), or `CLOSE_CONNECTION` (an error that the client has no way of reading).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kmirror.wire.api_keys import ApiKeys
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPrincipal:
+    """Who a connection belongs to, e.g. `User:ANONYMOUS`."""
+
+    principal_type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.principal_type}:{self.name}"
+
+
+ANONYMOUS: Final = KafkaPrincipal("User", "ANONYMOUS")
+
+
+@dataclass(slots=True)
+class Request:
+    """One decoded request. `message` is the generated class of `api_key`, read at `api_version`."""
+
+    api_key: ApiKeys
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    message: Any
+    listener_name: str
+    client_address: str = ""
+    connection_id: str = ""
+    principal: KafkaPrincipal = field(default=ANONYMOUS)
+
+
+class NoMessage(enum.Enum):
+    """What a handler returns instead of a message."""
+
+    NO_RESPONSE = "no response"
+    CLOSE_CONNECTION = "close the connection"
+
+
+NO_RESPONSE: Final = NoMessage.NO_RESPONSE
+CLOSE_CONNECTION: Final = NoMessage.CLOSE_CONNECTION
