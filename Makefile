@@ -1,0 +1,43 @@
+# Every target makes .venv when it is missing; the machine needs Python 3.11+ and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DIR ?=
+
+.PHONY: demo test lint bench golden interop messages clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/kmirror demo --output build/demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest tests --ignore tests/interop
+
+golden: $(STAMP)
+	KMIRROR_GOLDEN_DIR=$(if $(DIR),$(abspath $(DIR)),) $(BIN)/python -m pytest tests/golden
+
+interop: $(STAMP)
+	$(BIN)/python tools/kafka_jars.py
+	$(BIN)/python -m pytest tests/interop
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python tools/generate_messages.py --check
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python -m benches
+
+messages: $(STAMP)
+	$(BIN)/python tools/generate_messages.py
+
+clean:
+	rm -rf build dist $(VENV)

@@ -1,0 +1,56 @@
+"""Where the golden vectors are: `golden_dir()` gives a folder in the layout that `tests/golden/README.md` describes.
+
+The vectors are committed as two archives beside the golden tests and unpacked once into the cache folder that git
+ignores. `KMIRROR_GOLDEN_DIR` (set by `make golden DIR=...`) puts another folder of the same layout in their place; then
+every test looks at whatever cases that folder has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import tarfile
+from functools import lru_cache
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ARCHIVES = ("apache-kafka-4.3.0.tar.xz", "reference-2026-04.tar")
+
+
+@lru_cache(maxsize=1)
+def golden_dir() -> pathlib.Path:
+    """The folder with the golden cases, unpacked on first use; read it, never write to it."""
+    given = os.environ.get("KMIRROR_GOLDEN_DIR")
+    if given:
+        folder = pathlib.Path(given)
+        if not folder.is_dir():
+            raise FileNotFoundError(f"KMIRROR_GOLDEN_DIR={given} is not a folder")
+        return folder.resolve()
+    archives = [ROOT / "tests" / "golden" / name for name in ARCHIVES]
+    digest = hashlib.sha256(b"".join(archive.read_bytes() for archive in archives)).hexdigest()[:16]
+    target = ROOT / ".cache" / "golden" / digest
+    if not (target / ".complete").exists():
+        target.mkdir(parents=True, exist_ok=True)
+        for archive in archives:
+            with tarfile.open(archive) as tar:
+                tar.extractall(target, filter="data")
+        (target / ".complete").touch()
+    return target
+
+
+def golden_cases(*prefixes: str) -> list[str]:
+    """The sorted names of the cases whose name begins with one of `prefixes` (all of them when none is given)."""
+    return sorted(entry.name for entry in golden_dir().iterdir() if entry.is_dir() and (not prefixes or entry.name.startswith(prefixes)))
+
+
+def unpacked_stage(stage: str) -> pathlib.Path:
+    """A stage of `20-reference` (for example `c6_restart_resume`), unpacked once into the cache folder."""
+    archive = golden_dir() / "20-reference" / f"{stage}.tar.xz"
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
+    target = ROOT / ".cache" / "golden-stages" / f"{stage}-{digest}"
+    if not (target / ".complete").exists():
+        target.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(archive) as tar:
+            tar.extractall(target, filter="data")
+        (target / ".complete").touch()
+    return target / stage

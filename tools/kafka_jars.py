@@ -1,0 +1,71 @@
+"""Bring Apache Kafka's jars into the cache folder: the one script that resolves foreign programs for interop and benches.
+
+    python tools/kafka_jars.py [--version 4.3.0] [--print-classpath]
+
+Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git ignores. A second run
+finds the folder complete and does nothing. Nothing of Kafka is committed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DEFAULT_VERSION = "4.3.0"
+ARTIFACTS = ("kafka_2.13", "kafka-clients", "kafka-tools", "kafka-shell", "connect-mirror", "connect-runtime")
+LOGGING = (("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"), ("org.apache.logging.log4j", "log4j-core", "2.25.1"))
+
+
+def jars_dir(version: str = DEFAULT_VERSION) -> pathlib.Path:
+    """The folder that holds the jars of one Kafka version once `main` has run."""
+    return ROOT / ".cache" / "kafka" / version
+
+
+def pom(version: str) -> str:
+    """A throw-away Maven project that depends on what we run."""
+    wanted = [("org.apache.kafka", name, version) for name in ARTIFACTS] + list(LOGGING)
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{number}</version></dependency>"
+        for group, name, number in wanted
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>kmirror</groupId><artifactId>peers</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def resolve(version: str) -> pathlib.Path:
+    """Resolve the jars unless they are there; exits with one line when Maven is missing or fails."""
+    target = jars_dir(version)
+    if (target / ".complete").exists():
+        return target
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise SystemExit("kafka_jars: Maven (mvn) is not on the PATH; it is needed to resolve Apache Kafka's jars")
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "pom.xml").write_text(pom(version))
+    command = [maven, "-q", "-B", "-f", str(target / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={target}"]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    if outcome.returncode:
+        raise SystemExit(f"kafka_jars: Maven could not resolve Apache Kafka {version}:\n{(outcome.stdout + outcome.stderr)[-2000:]}")
+    (target / ".complete").touch()
+    return target
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--version", default=DEFAULT_VERSION, help="the Kafka version to resolve (default %(default)s)")
+    parser.add_argument("--print-classpath", action="store_true", help="print the Java class path and nothing else")
+    options = parser.parse_args(arguments)
+    target = resolve(options.version)
+    print(f"{target}/*" if options.print_classpath else f"Apache Kafka {options.version}: {len(list(target.glob('*.jar')))} jars")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
