@@ -1,0 +1,154 @@
+"""The values that go in and out of `ReplicaManager`: produce results, fetch parameters and results, settings.
+
+Names are Kafka's (`PartitionResponse`, `FetchParams`, `FetchPartitionData`, `LogReadResult`). All offsets are Kafka
+offsets, all sizes bytes. Errors are `Errors` codes, never exceptions: one partition's error is not another's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kmirror.common.errors import Errors
+from kmirror.common.ports import Buffer, FileSlice
+from kmirror.common.topic_partition import TopicIdPartition
+from kmirror.common.uuid import Uuid
+from kmirror.storage.unified_log import FetchIsolation
+
+CONSUMER_REPLICA_ID = -1
+DEBUGGING_REPLICA_ID = -2
+FUTURE_LOCAL_REPLICA_ID = -3
+
+NO_MIRROR_LEADER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaConfig:
+    """The broker settings that replication uses; `server.kafka_config` fills it from Kafka's property names."""
+
+    broker_id: int = 0
+    high_watermark_checkpoint_interval_ms: int = 5_000
+    replica_lag_time_max_ms: int = 30_000
+    replica_fetch_max_bytes: int = 1_048_576
+    replica_fetch_response_max_bytes: int = 10_485_760
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_backoff_ms: int = 1_000
+    num_replica_fetchers: int = 1
+    fetch_max_bytes: int = 57_671_680
+    max_incremental_fetch_session_cache_slots: int = 1_000
+    delete_topic_enable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RecordError:
+    """One refused record of a batch (`recordErrors` of a Produce response)."""
+
+    batch_index: int
+    message: str | None = None
+
+
+@dataclass(slots=True)
+class PartitionResponse:
+    """The result of a produce to one partition."""
+
+    error: Errors
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: list[RecordError] = field(default_factory=list)
+    error_message: str | None = None
+    last_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsResult:
+    """The result of DeleteRecords for one partition; the low watermark is -1 on an error."""
+
+    error: Errors
+    low_watermark: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPartition:
+    """What a fetch asks of one partition."""
+
+    topic_id: Uuid
+    fetch_offset: int
+    log_start_offset: int
+    max_bytes: int
+    current_leader_epoch: int | None = None
+    last_fetched_epoch: int | None = None
+    mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class FetchParams:
+    """What a fetch asks of all its partitions. `replica_id` >= 0 is a follower, -1 a consumer."""
+
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: FetchIsolation
+    replica_epoch: int = -1
+    rack_id: str = ""
+
+    @property
+    def is_from_follower(self) -> bool:
+        return self.replica_id >= 0
+
+    @property
+    def hard_max_bytes_limit(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DivergingEpoch:
+    """Where the follower's log leaves the leader's: the largest common epoch and its end offset at the leader."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class FetchPartitionData:
+    """What a fetch answers for one partition. `records` is a slice of a file, never read here."""
+
+    error: Errors
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    records: FileSlice | Buffer | None = None
+    diverging_epoch: DivergingEpoch | None = None
+    last_stable_offset: int = -1
+    aborted_transactions: list[AbortedTransaction] | None = None
+    preferred_read_replica: int = -1
+    mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEndOffset:
+    """The answer to OffsetForLeaderEpoch for one partition; -1 / -1 when the epoch is unknown."""
+
+    error: Errors
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsResult:
+    """The answer to ListOffsets for one partition."""
+
+    error: Errors
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+FetchInfos = list[tuple[TopicIdPartition, FetchPartition]]
+FetchResults = list[tuple[TopicIdPartition, FetchPartitionData]]
