@@ -1,0 +1,153 @@
+"""The door of a real machine: asyncio's loop (or uvloop's), its clock, its sockets, a few worker threads.
+
+One `AsyncioRuntime` belongs to one loop; several nodes may share it. Make it on the loop's thread or hand it the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from kmirror.common.ports import Clock, FileSystem, Random
+from kmirror.runtime.api import ConnectionProtocol, ConnectionProtocolT, TimerHandle
+from kmirror.runtime.os_files import OsFileSystem
+from kmirror.runtime.sockets import SocketConnection, SocketListener, prepare_stream
+from kmirror.runtime.system_ports import SystemClock, SystemRandom
+
+T = TypeVar("T")
+AddressInfo = tuple[socket.AddressFamily, tuple[Any, ...]]
+WORKER_COUNT = 4
+LISTEN_BACKLOG = 128
+_log = logging.getLogger(__name__)
+
+
+class AsyncioRuntime:
+    """`Runtime` on a real loop. `close` when done: it ends the worker threads."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        random: Random | None = None,
+        files: FileSystem | None = None,
+        clock: Clock | None = None,
+        worker_count: int = WORKER_COUNT,
+    ) -> None:
+        self._loop = loop or asyncio.get_running_loop()
+        self.random: Random = random or SystemRandom()
+        self.files: FileSystem = files or OsFileSystem()
+        self.clock: Clock = clock or SystemClock()
+        self._workers = ThreadPoolExecutor(worker_count, thread_name_prefix="kmirror-worker")
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        return self._loop.create_task(coroutine, name=name)
+
+    async def sleep_ms(self, delay_ms: float) -> None:
+        await asyncio.sleep(delay_ms / 1000)
+
+    def call_soon(self, function: Callable[[], object]) -> TimerHandle:
+        return self._loop.call_soon(function)
+
+    def call_later_ms(self, delay_ms: float, function: Callable[[], object]) -> TimerHandle:
+        return self._loop.call_later(delay_ms / 1000, function)
+
+    async def run_blocking(self, function: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._workers, function)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return self._loop.create_future()
+
+    def report_failure(self, message: str, error: BaseException) -> None:
+        _log.error("%s: %s", message, error, exc_info=error)
+
+    async def listen(self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol]) -> SocketListener:
+        addresses = [_wildcard(port)] if host == "" else await self._resolve(host, port)
+        family, address = addresses[0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "" else 1)
+            sock.bind(address)
+            sock.listen(LISTEN_BACKLOG)
+        except OSError as error:
+            sock.close()
+            raise OSError(error.errno, f"cannot listen on {host or 'every interface'} port {port}: {error.strerror}") from error
+        return SocketListener(self._loop, sock, protocol_factory)
+
+    async def connect(
+        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT]
+    ) -> tuple[SocketConnection, ConnectionProtocolT]:
+        first_error: OSError | None = None
+        for family, address in await self._resolve(host, port):
+            try:
+                sock = await self._connect_one(family, address)
+            except OSError as error:
+                first_error = first_error or error
+                continue
+            protocol = protocol_factory()
+            return SocketConnection(self._loop, sock, protocol), protocol
+        raise first_error or OSError(f"{host} has no address")
+
+    async def _connect_one(self, family: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        connected = False
+        try:
+            prepare_stream(sock)
+            await self._loop.sock_connect(sock, address)
+            connected = sock.getsockname() != sock.getpeername()
+            if not connected:  # TCP lets a socket meet itself on an ephemeral port where nobody listens
+                raise ConnectionRefusedError(f"{address[0]} port {address[1]} has no listener")
+            return sock
+        finally:
+            if not connected:
+                sock.close()
+
+    async def _resolve(self, host: str, port: int) -> list[AddressInfo]:
+        """Addresses of a name, IPv4 first (as Java does, so that a name means the same listener to both)."""
+        try:
+            version = ipaddress.ip_address(host).version
+        except ValueError:
+            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+            return [(entry[0], entry[4]) for entry in found]
+        return [(socket.AF_INET, (host, port)) if version == 4 else (socket.AF_INET6, (host, port, 0, 0))]
+
+    def close(self) -> None:
+        """End the worker threads; what they run is finished first."""
+        self._workers.shutdown(wait=True)
+
+
+def _wildcard(port: int) -> AddressInfo:
+    if socket.has_dualstack_ipv6():
+        return socket.AF_INET6, ("::", port, 0, 0)
+    return socket.AF_INET, ("0.0.0.0", port)
+
+
+def new_event_loop(*, prefer_uvloop: bool = False) -> asyncio.AbstractEventLoop:
+    """A loop for `AsyncioRuntime`; uvloop's where that extra is installed and asked for."""
+    if prefer_uvloop:
+        try:
+            import uvloop
+        except ImportError:
+            _log.info("uvloop is not installed (extra: kmirror[fast]); using asyncio's loop")
+        else:
+            loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+            return loop
+    return asyncio.new_event_loop()
+
+
+def run(main: Callable[[AsyncioRuntime], Coroutine[Any, Any, T]], *, prefer_uvloop: bool = False) -> T:
+    """Run `main(runtime)` on a new loop to its end, then close both."""
+    with asyncio.Runner(loop_factory=lambda: new_event_loop(prefer_uvloop=prefer_uvloop)) as runner:
+        runtime = AsyncioRuntime(loop=runner.get_loop())
+        try:
+            return runner.run(main(runtime))
+        finally:
+            runtime.close()
