@@ -17,14 +17,14 @@ demo: $(STAMP)
 	$(BIN)/kmirror demo --output build/demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest tests --ignore tests/interop
+	$(BIN)/python -m pytest tests -m "not interop"
 
 golden: $(STAMP)
 	KMIRROR_GOLDEN_DIR=$(if $(DIR),$(abspath $(DIR)),) $(BIN)/python -m pytest tests/golden
 
 interop: $(STAMP)
 	$(BIN)/python tools/kafka_jars.py
-	$(BIN)/python -m pytest tests/interop
+	$(BIN)/python -m pytest tests/interop -m interop
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,0 +1,203 @@
+"""Foreign brokers and tools as processes: Apache Kafka 4.3 (jars from tools/kafka_jars.py) and the KIP's reference build.
+
+A peer is a combined broker and controller of one node in a folder of its own, on ports that the kernel chose. The
+reference build is found through KMIRROR_REFERENCE, by default `../shared/reference` beside the checkout. What is missing
+skips the test with the reason; under KMIRROR_REQUIRE_INTEROP (CI) it fails instead.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KAFKA_JARS = ROOT / ".cache" / "kafka" / "4.3.0"
+REFERENCE = pathlib.Path(os.environ.get("KMIRROR_REFERENCE", ROOT.parent / "shared" / "reference"))
+BROKER_JVM = ("-server", "-Xms256m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+TOOL_JVM = ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+LOG4J = """<Configuration status="ERROR"><Appenders><Console name="out" target="SYSTEM_{stream}"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console>
+</Appenders><Loggers><Root level="{level}"><AppenderRef ref="out"/></Root></Loggers></Configuration>"""
+
+
+def require(condition: object, reason: str) -> None:
+    """Skip the test for `reason`, or fail it where CI says that nothing may be missing."""
+    if condition:
+        return
+    if os.environ.get("KMIRROR_REQUIRE_INTEROP"):
+        pytest.fail(f"missing in CI: {reason}")
+    pytest.skip(reason)
+
+
+def free_port() -> int:
+    """A port the kernel had free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def java() -> str:
+    found = shutil.which("java") or (os.environ.get("JAVA_HOME") and str(pathlib.Path(os.environ["JAVA_HOME"]) / "bin" / "java"))
+    require(found, "no JDK (java) on the PATH and no JAVA_HOME")
+    return str(found)
+
+
+def kafka_classpath() -> str:
+    require((KAFKA_JARS / ".complete").exists(), "Apache Kafka's jars are not resolved: run tools/kafka_jars.py (needs Maven)")
+    return f"{KAFKA_JARS}/*"
+
+
+def reference_classpath() -> str:
+    require((REFERENCE / "libs").is_dir(), f"the KIP's reference build is not at {REFERENCE} (KMIRROR_REFERENCE)")
+    return f"{REFERENCE}/libs/*"
+
+
+def _log4j(folder: pathlib.Path, stream: str, level: str) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"log4j2-{stream}.xml"
+    path.write_text(LOG4J.format(stream=stream.upper(), level=level))
+    return f"-Dlog4j2.configurationFile={path}"
+
+
+def java_tool(main_class: str, *arguments: str, classpath: str | None = None, stdin: str | None = None, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's command line classes to its end; output is decoded leniently."""
+    log4j = _log4j(ROOT / ".cache", "err", "ERROR")
+    command = [java(), *TOOL_JVM, log4j, "-cp", classpath or kafka_classpath(), main_class, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", input=stdin, timeout=timeout, check=False)
+
+
+@dataclass
+class KafkaPeer:
+    """One node of Apache Kafka or of the reference build. `properties` are added to (and win over) the defaults."""
+
+    folder: pathlib.Path
+    classpath: str
+    mirroring: bool = False
+    node_id: int = 1
+    cluster_id: str = "lBq12jYZRp-9wF3M9MPopg"
+    properties: Mapping[str, str] = field(default_factory=dict)
+    format_arguments: Sequence[str] = ()
+    data_dir: pathlib.Path | None = None
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port, self.controller_port = free_port(), free_port()
+        self.data = self.data_dir or self.folder / "data"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_file(self) -> pathlib.Path:
+        return self.folder / "server.log"
+
+    def write_properties(self) -> pathlib.Path:
+        values = {
+            "process.roles": "broker,controller",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": f"{self.node_id}@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self.data),
+            "num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "3",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        if self.mirroring:
+            values |= {
+                "unstable.api.versions.enable": "true",
+                "unstable.feature.versions.enable": "true",
+                "mirror.metadata.refresh.interval.ms": "2000",
+            }
+        values |= dict(self.properties)
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        return path
+
+    def format(self) -> None:
+        arguments = ["format", "-t", self.cluster_id, "-c", str(self.write_properties()), *self.format_arguments]
+        if self.mirroring:
+            arguments += ["--feature", "mirror.version=1"]
+        done = java_tool("kafka.tools.StorageTool", *arguments, classpath=self.classpath)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def start(self, timeout_s: float = 60) -> None:
+        """Start the node and wait until it says that it is up; fails with the end of its log otherwise."""
+        properties = self.write_properties()
+        with self.log_file.open("ab") as log:
+            offset = log.tell()
+            command = [java(), *BROKER_JVM, _log4j(self.folder, "out", "INFO"), "-cp", self.classpath, "kafka.Kafka", str(properties)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            text = self.log_file.read_bytes()[offset:]
+            if b"Kafka Server started" in text:
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        self.kill()
+        raise AssertionError(f"the peer did not start:\n{self.log_file.read_text(errors='replace')[-3000:]}")
+
+    def stop(self, timeout_s: float = 60) -> None:
+        """Controlled shutdown."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(timeout_s)
+            self.process = None
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait(30)
+            self.process = None
+
+    def tool(self, main_class: str, *arguments: str, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+        return java_tool(main_class, *arguments, classpath=self.classpath, timeout=timeout)
+
+
+@contextmanager
+def apache_kafka(folder: pathlib.Path, *, formatted: bool = False, started: bool = True, **options: object) -> Iterator[KafkaPeer]:
+    """An Apache Kafka 4.3 node, formatted and started unless told otherwise; killed at the end if still alive."""
+    peer = KafkaPeer(folder, kafka_classpath(), **options)  # type: ignore[arg-type]
+    try:
+        if not formatted:
+            peer.format()
+        if started:
+            peer.start()
+        yield peer
+    finally:
+        peer.kill()
+
+
+@contextmanager
+def reference_kafka(folder: pathlib.Path, **options: object) -> Iterator[KafkaPeer]:
+    """A node of the KIP's reference build with mirroring on, formatted and started."""
+    peer = KafkaPeer(folder, reference_classpath(), mirroring=True, **options)  # type: ignore[arg-type]
+    try:
+        peer.format()
+        peer.start()
+        yield peer
+    finally:
+        peer.kill()
