@@ -1,0 +1,82 @@
+"""The order in which Java's `HashMap` gives its keys back, which decides byte order in a few Kafka files.
+
+A `HashMap` has a power-of-two table; a key lies in bucket `(h ^ h >>> 16) & (table size - 1)` and iteration goes
+bucket by bucket, inside a bucket in the order of insertion. The table starts with 16 buckets (or what the
+constructor asked for), doubles when more than 0.75 of it is filled and never shrinks. While it has fewer than 64
+buckets it also doubles when a ninth key comes into one bucket; from 64 on Kafka's map would turn that bucket into a
+tree, whose order is not reproduced here (nine keys in one of 64 buckets does not occur with sane ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from kmirror.common.topic_partition import TopicPartition, java_string_hash
+
+Key = TypeVar("Key")
+
+DEFAULT_TABLE_SIZE: Final = 16
+_TREEIFY_THRESHOLD: Final = 8
+_MIN_TREEIFY_TABLE_SIZE: Final = 64
+_MASK: Final = 0xFFFFFFFF
+
+
+def java_long_hash(value: int) -> int:
+    """`Long.hashCode` of a signed 64-bit value, as unsigned 32 bits."""
+    return (value ^ (value & 0xFFFFFFFFFFFFFFFF) >> 32) & _MASK
+
+
+def java_topic_partition_hash(partition: TopicPartition) -> int:
+    """`TopicPartition.hashCode`, as unsigned 32 bits."""
+    return (31 * (31 + partition.partition) + java_string_hash(partition.topic)) & _MASK
+
+
+def java_string_key_hash(text: str) -> int:
+    """`String.hashCode`, as unsigned 32 bits."""
+    return java_string_hash(text) & _MASK
+
+
+def table_size_for(capacity: int) -> int:
+    """The table of `new HashMap(capacity)`: the next power of two."""
+    return 1 if capacity <= 1 else 1 << (capacity - 1).bit_length()
+
+
+def table_size_for_copy(count: int) -> int:
+    """The table of a `HashMap` made as a copy of a map with `count` keys."""
+    return table_size_for(int(count / 0.75 + 1.0))
+
+
+def grown_table_size(hashes: Iterable[int], table_size: int = DEFAULT_TABLE_SIZE) -> int:
+    """The table's size after keys with these `hashes` were put, one after the other, into a table of `table_size`."""
+    buckets: dict[int, list[int]] = {}
+    count = 0
+    for key_hash in hashes:
+        spread = key_hash ^ key_hash >> 16
+        count += 1
+        if table_size < _MIN_TREEIFY_TABLE_SIZE:
+            bucket = buckets.setdefault(spread & table_size - 1, [])
+            bucket.append(spread)
+            if len(bucket) > _TREEIFY_THRESHOLD:
+                table_size, buckets = _doubled(table_size, buckets)
+        if count > 0.75 * table_size:
+            table_size, buckets = _doubled(table_size, buckets)
+    return table_size
+
+
+def _doubled(table_size: int, buckets: dict[int, list[int]]) -> tuple[int, dict[int, list[int]]]:
+    table_size *= 2
+    result: dict[int, list[int]] = {}
+    if table_size < _MIN_TREEIFY_TABLE_SIZE:
+        for bucket in buckets.values():
+            for spread in bucket:
+                result.setdefault(spread & table_size - 1, []).append(spread)
+    return table_size, result
+
+
+def java_hash_map_order(keys: Iterable[Key], hash_of: Callable[[Key], int], *, table_size: int = DEFAULT_TABLE_SIZE) -> list[Key]:
+    """`keys`, given in the order of insertion, in the order of iteration; `table_size` is that before the first insertion."""
+    keyed = [(hash_of(key), key) for key in keys]
+    mask = grown_table_size((key_hash for key_hash, _ in keyed), table_size) - 1
+    keyed.sort(key=lambda item: (item[0] ^ item[0] >> 16) & mask)
+    return [key for _, key in keyed]
