@@ -1,0 +1,318 @@
+"""The runtime shared by all coordinators: shards over the partitions of one internal topic.
+
+    leadership gained -> LOADING: the log is read from its start and replayed -> ACTIVE
+    write(fn): fn(shard, now) -> CoordinatorResult -> append -> replay -> wait for the high watermark -> response
+    read(fn):  fn(shard, now) -> wait until everything it may have seen is committed -> response
+    leadership lost -> CLOSED: parked responses fail with NOT_COORDINATOR, timers end, the state is dropped
+
+Records are appended before they are replayed, in one synchronous step: a refused append changes nothing, and no check is
+separated from its use. Responses wait for the high watermark; reads wait for what is appended at that moment too, so no
+answer rests on a record that could still be lost with this leader (a linearizable read, where Kafka keeps a snapshot per
+committed offset). While a partition loads, requests get COORDINATOR_LOAD_IN_PROGRESS; elsewhere NOT_COORDINATOR; after
+a log that could not be replayed, COORDINATOR_NOT_AVAILABLE until the next leader epoch.
+
+The owner calls `schedule_load` and `schedule_unload` from metadata updates, in any order and as often as it likes: a load
+for a leader epoch that is not newer, and an unload for an older one, are ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from typing import Generic, TypeVar
+
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorShard, ShardContext
+from kmirror.coordinator.common.partition_log import PartitionLog
+from kmirror.record.builder import build_batch
+from kmirror.record.control_record import ControlRecordType
+from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
+
+S = TypeVar("S", bound=CoordinatorShard)
+R = TypeVar("R")
+
+LOAD_BUFFER_SIZE_BYTES = 5 * 1024 * 1024
+DEFAULT_WRITE_TIMEOUT_MS = 5_000
+
+
+class CoordinatorState(Enum):
+    """Where the shard of a partition is in its life."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class _Parked:
+    """Someone waiting for the high watermark to reach `offset`."""
+
+    __slots__ = ("future", "offset")
+
+    def __init__(self, offset: int, future: asyncio.Future[None]) -> None:
+        self.offset = offset
+        self.future = future
+
+
+class _Timers:
+    """`CoordinatorTimer` over the runtime; each timer's operation runs as a write of its shard."""
+
+    def __init__(self, runtime: Runtime, run: Callable[[str, Callable[[], CoordinatorResult[None]]], None]) -> None:
+        self._runtime = runtime
+        self._run = run
+        self._handles: dict[str, TimerHandle] = {}
+
+    def schedule(self, key: str, delay_ms: int, operation: Callable[[], CoordinatorResult[None]]) -> None:
+        self.cancel(key)
+
+        def fire() -> None:
+            self._handles.pop(key, None)
+            self._run(key, operation)
+
+        self._handles[key] = self._runtime.call_later_ms(delay_ms, fire)
+
+    def cancel(self, key: str) -> None:
+        handle = self._handles.pop(key, None)
+        if handle is not None:
+            handle.cancel()
+
+    def is_scheduled(self, key: str) -> bool:
+        return key in self._handles
+
+    def cancel_all(self) -> None:
+        for key in list(self._handles):
+            self.cancel(key)
+
+
+class _Context(Generic[S]):
+    """One partition's shard with its state, parked responses and timers."""
+
+    def __init__(self, topic_partition: TopicPartition, leader_epoch: int, shard: S, timers: _Timers) -> None:
+        self.topic_partition = topic_partition
+        self.leader_epoch = leader_epoch
+        self.shard = shard
+        self.timers = timers
+        self.state = CoordinatorState.LOADING
+        self.parked: list[_Parked] = []
+        self.stop_listening: Callable[[], None] | None = None
+
+
+class CoordinatorRuntime(Generic[S]):
+    """All shards of one coordinator on this broker."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        name: str,
+        log: PartitionLog,
+        shard_factory: Callable[[ShardContext], S],
+        write_timeout_ms: int = DEFAULT_WRITE_TIMEOUT_MS,
+        flush_single_replica: bool = False,
+        on_state_change: Callable[[TopicPartition, CoordinatorState], None] | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._log = log
+        self._shard_factory = shard_factory
+        self._write_timeout_ms = write_timeout_ms
+        self._flush_single_replica = flush_single_replica
+        self._on_state_change = on_state_change
+        self._contexts: dict[TopicPartition, _Context[S]] = {}
+        self._scope = TaskScope(runtime, name)
+
+    def schedule_load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        """This broker leads the partition from `leader_epoch` on: load its shard."""
+        current = self._contexts.get(topic_partition)
+        if current is not None:
+            if current.leader_epoch >= leader_epoch:
+                return
+            self._close(current)
+        timers = _Timers(self._runtime, lambda key, operation: self._run_timer(topic_partition, key, operation))
+        shard = self._shard_factory(ShardContext(topic_partition, leader_epoch, timers))
+        context = _Context(topic_partition, leader_epoch, shard, timers)
+        self._contexts[topic_partition] = context
+        self._scope.spawn(self._load(context), name=f"load-{topic_partition}-{leader_epoch}")
+
+    def schedule_unload(self, topic_partition: TopicPartition, leader_epoch: int | None = None) -> None:
+        """This broker does not lead the partition (any more; from `leader_epoch` on): drop its shard."""
+        current = self._contexts.get(topic_partition)
+        if current is None or (leader_epoch is not None and current.leader_epoch > leader_epoch):
+            return
+        del self._contexts[topic_partition]
+        self._close(current)
+
+    def state(self, topic_partition: TopicPartition) -> CoordinatorState:
+        context = self._contexts.get(topic_partition)
+        return CoordinatorState.CLOSED if context is None else context.state
+
+    def active_partitions(self) -> list[TopicPartition]:
+        """Partitions whose shard is loaded, sorted."""
+        return sorted(tp for tp, context in self._contexts.items() if context.state is CoordinatorState.ACTIVE)
+
+    async def write(
+        self,
+        topic_partition: TopicPartition,
+        operation: Callable[[S, int], CoordinatorResult[R]],
+        *,
+        timeout_ms: int | None = None,
+    ) -> R:
+        """Decide, append, replay, and answer once committed. ApiException: the coordinator's state, the append, or REQUEST_TIMED_OUT."""
+        context = self._active(topic_partition)
+        result, end_offset = self._decide(context, operation)
+        if result.records and self._flush_single_replica:
+            await self._log.flush_if_single_replica(topic_partition)
+        await self._wait_committed(context, end_offset, timeout_ms or self._write_timeout_ms)
+        return result.response
+
+    async def read(self, topic_partition: TopicPartition, operation: Callable[[S, int], R]) -> R:
+        """Ask the shard; the answer is given once everything appended so far is committed."""
+        context = self._active(topic_partition)
+        response = operation(context.shard, self._runtime.clock.time_ms())
+        await self._wait_committed(context, self._log.log_end_offset(topic_partition), self._write_timeout_ms)
+        return response
+
+    async def shutdown(self) -> None:
+        for topic_partition in list(self._contexts):
+            self.schedule_unload(topic_partition)
+        await self._scope.cancel()
+
+    def _active(self, topic_partition: TopicPartition) -> _Context[S]:
+        context = self._contexts.get(topic_partition)
+        if context is None or context.state is CoordinatorState.CLOSED:
+            raise ApiException(Errors.NOT_COORDINATOR)
+        if context.state is CoordinatorState.LOADING:
+            raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS)
+        if context.state is CoordinatorState.FAILED:
+            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+        return context
+
+    def _decide(self, context: _Context[S], operation: Callable[[S, int], CoordinatorResult[R]]) -> tuple[CoordinatorResult[R], int]:
+        now_ms = self._runtime.clock.time_ms()
+        result = operation(context.shard, now_ms)
+        batches = [result.records] if result.atomic and result.records else [[record] for record in result.records]
+        end_offset = self._log.log_end_offset(context.topic_partition)
+        for records in batches:
+            end_offset = self._append(context, records, now_ms)
+            for index, record in enumerate(records):
+                offset = end_offset - len(records) + index
+                context.shard.replay(offset, record, producer_id=-1, producer_epoch=-1)
+        return result, end_offset
+
+    def _append(self, context: _Context[S], records: list[CoordinatorRecord], now_ms: int) -> int:
+        batch = build_batch([Record(index, now_ms, record.key, record.value, []) for index, record in enumerate(records)], base_offset=0)
+        limit = self._log.max_batch_size(context.topic_partition)
+        if len(batch) > limit:
+            raise ApiException(Errors.RECORD_LIST_TOO_LARGE, f"a batch of {len(batch)} bytes for {context.topic_partition}, which takes {limit}")
+        return self._log.append(context.topic_partition, batch, leader_epoch=context.leader_epoch)
+
+    async def _wait_committed(self, context: _Context[S], offset: int, timeout_ms: int) -> None:
+        if context.state is not CoordinatorState.ACTIVE:
+            raise ApiException(Errors.NOT_COORDINATOR)
+        if self._log.high_watermark(context.topic_partition) >= offset:
+            return
+        parked = _Parked(offset, self._runtime.create_future())
+        context.parked.append(parked)
+        timer = self._runtime.call_later_ms(timeout_ms, lambda: _fail(parked.future, ApiException(Errors.REQUEST_TIMED_OUT)))
+        try:
+            await parked.future
+        finally:
+            timer.cancel()
+            if parked in context.parked:
+                context.parked.remove(parked)
+
+    def _on_high_watermark(self, context: _Context[S], high_watermark: int) -> None:
+        for parked in list(context.parked):
+            if parked.offset <= high_watermark and not parked.future.done():
+                parked.future.set_result(None)
+
+    async def _load(self, context: _Context[S]) -> None:
+        try:
+            await self._replay_log(context)
+        except (ApiException, KmirrorError, OSError) as error:
+            if context.state is not CoordinatorState.LOADING:
+                return
+            context.state = CoordinatorState.FAILED
+            self._runtime.report_failure(f"{self._name}: {context.topic_partition} could not be loaded", error)
+            self._notify(context)
+            return
+        if context.state is not CoordinatorState.LOADING:
+            return
+        context.state = CoordinatorState.ACTIVE
+        context.stop_listening = self._log.add_listener(
+            context.topic_partition, lambda high_watermark: self._on_high_watermark(context, high_watermark)
+        )
+        context.shard.on_loaded(self._runtime.clock.time_ms())
+        self._notify(context)
+
+    async def _replay_log(self, context: _Context[S]) -> None:
+        topic_partition = context.topic_partition
+        offset = self._log.log_start_offset(topic_partition)
+        while context.state is CoordinatorState.LOADING and offset < self._log.log_end_offset(topic_partition):
+            read = self._log.read(topic_partition, offset, LOAD_BUFFER_SIZE_BYTES)
+            next_offset = offset
+            for batch in iter_batches(read):
+                batch.ensure_valid()
+                replay_batch(context.shard, batch, offset)
+                next_offset = batch.last_offset + 1
+            if next_offset == offset:
+                break
+            offset = next_offset
+            await self._runtime.sleep_ms(0)
+
+    def _run_timer(self, topic_partition: TopicPartition, key: str, operation: Callable[[], CoordinatorResult[None]]) -> None:
+        async def run() -> None:
+            try:
+                await self.write(topic_partition, lambda shard, now_ms: operation())
+            except ApiException as error:
+                if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS):
+                    self._runtime.report_failure(f"{self._name}: timer {key} of {topic_partition} failed", error)
+
+        if not self._scope.closed:
+            self._scope.spawn(run(), name=f"timer-{key}")
+
+    def _close(self, context: _Context[S]) -> None:
+        was_loaded = context.state is CoordinatorState.ACTIVE
+        context.state = CoordinatorState.CLOSED
+        context.timers.cancel_all()
+        if context.stop_listening is not None:
+            context.stop_listening()
+        for parked in list(context.parked):
+            _fail(parked.future, ApiException(Errors.NOT_COORDINATOR))
+        if was_loaded:
+            context.shard.on_unloaded()
+        self._notify(context)
+
+    def _notify(self, context: _Context[S]) -> None:
+        if self._on_state_change is not None:
+            self._on_state_change(context.topic_partition, context.state)
+
+
+def replay_batch(shard: CoordinatorShard, batch: RecordBatch, from_offset: int) -> None:
+    """Replay the records of `batch` from `from_offset` on; a control batch ends its producer's transaction."""
+    if batch.is_control:
+        for record in batch.records():
+            kind = ControlRecordType.parse(record.key)
+            if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+                shard.replay_end_transaction_marker(
+                    producer_id=batch.producer_id,
+                    producer_epoch=batch.producer_epoch,
+                    committed=kind is ControlRecordType.COMMIT,
+                )
+        return
+    producer_id = batch.producer_id if batch.is_transactional else -1
+    producer_epoch = batch.producer_epoch if batch.is_transactional else -1
+    for record in batch.records():
+        if record.offset >= from_offset:
+            key = b"" if record.key is None else bytes(record.key)
+            value = None if record.value is None else bytes(record.value)
+            shard.replay(record.offset, CoordinatorRecord(key, value), producer_id=producer_id, producer_epoch=producer_epoch)
+
+
+def _fail(future: asyncio.Future[None], error: ApiException) -> None:
+    if not future.done():
+        future.set_exception(error)
