@@ -1,0 +1,54 @@
+"""What the mirror needs of the broker it runs in, besides the replica manager; `server.broker_server` provides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kmirror.network.client import NetworkClient
+
+
+class ControllerChannel(Protocol):
+    """Requests of this broker, under its own identity, to the active controller."""
+
+    async def send(self, request: Any, *, timeout_ms: int | None = None) -> Any:
+        """The response message; retries until the controller answers or the timeout, then ApiException REQUEST_TIMED_OUT."""
+        ...
+
+
+class BrokerChannel(Protocol):
+    """Requests of this broker to the other brokers of its own cluster, over the inter-broker listener."""
+
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
+        """The response message. DisconnectError, RequestTimeoutError or UnsupportedVersionError otherwise."""
+        ...
+
+
+class SourceClientFactory(Protocol):
+    """Makes the clients of one mirror towards its source cluster, with the mirror's security settings."""
+
+    def __call__(self, client_id: str, mirror_configs: dict[str, str]) -> NetworkClient: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorConfig:
+    """The broker settings of mirroring; `server.kafka_config` fills it from the property names in the comments."""
+
+    broker_id: int
+    mirror_topic_num_partitions: int = 50  # mirror.topic.num.partitions
+    mirror_topic_replication_factor: int = 3  # mirror.topic.replication.factor
+    mirror_num_replica_fetchers: int = 1  # mirror.num.replica.fetchers
+    mirror_metadata_refresh_interval_ms: int = 30_000  # mirror.metadata.refresh.interval.ms; 0 = only on demand
+    mirror_fetch_backoff_ms: int = 1_000  # mirror.fetch.backoff.ms
+    mirror_truncation_backoff_ms: int = 5_000  # mirror.truncation.backoff.ms
+    request_timeout_ms: int = 30_000  # request.timeout.ms
+    replica_lag_time_max_ms: int = 30_000  # replica.lag.time.max.ms
+    replica_fetch_max_bytes: int = 1_048_576  # replica.fetch.max.bytes
+    replica_fetch_response_max_bytes: int = 10_485_760  # replica.fetch.response.max.bytes
+    replica_fetch_min_bytes: int = 1  # replica.fetch.min.bytes
+    replica_fetch_wait_max_ms: int = 500  # replica.fetch.wait.max.ms
+    min_insync_replicas: int = 1  # min.insync.replicas of topics that do not set it
+
+
+LogFunction = Callable[[str], None]
