@@ -1,0 +1,30 @@
+"""kmirror: Kafka's broker, log and cluster mirroring (KIP-1279), as a laboratory.
+
+`import kmirror` loads nothing heavy; the names below are loaded when they are first used (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kmirror.admin.admin_client import AdminClient
+    from kmirror.embedded import EmbeddedCluster
+
+__version__ = "0.1.0"
+__all__ = ["AdminClient", "EmbeddedCluster", "__version__"]
+
+_LAZY = {"AdminClient": "kmirror.admin.admin_client", "EmbeddedCluster": "kmirror.embedded"}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'kmirror' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
