@@ -1,0 +1,12 @@
+"""A metadata record together with the version it is written in (Kafka's `ApiMessageAndVersion`)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class ApiMessageAndVersion(NamedTuple):
+    """One record of `__cluster_metadata`: the generated message and the version of its schema."""
+
+    message: Any
+    version: int
