@@ -1,0 +1,56 @@
+"""What an append was, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from kmirror.record.compression import CompressionType
+
+NO_TIMESTAMP = -1
+
+
+class AppendOrigin(Enum):
+    """Who appends; decides how much is validated (Kafka's `AppendOrigin`)."""
+
+    CLIENT = "client"
+    """A producer: everything is checked."""
+    COORDINATOR = "coordinator"
+    """A coordinator or the mirror of this broker: control batches and batches without sequence are allowed."""
+    REPLICATION = "replication"
+    """A follower or a mirror leader: bytes are taken as they are."""
+    RAFT_LEADER = "raft leader"
+    """The metadata log: offsets and epochs are already assigned and are only checked."""
+
+
+class LeaderHwChange(Enum):
+    INCREASED = "increased"
+    SAME = "same"
+    NONE = "none"
+
+
+@dataclass(slots=True)
+class LogAppendInfo:
+    """Result of an append. For a duplicate, `is_duplicate` is set and offsets and time are those of the first append."""
+
+    first_offset: int
+    last_offset: int
+    last_leader_epoch: int | None = None
+    max_timestamp: int = NO_TIMESTAMP
+    log_append_time: int = NO_TIMESTAMP
+    """LogAppendTime topics: the broker's time; a duplicate: the batch's max timestamp; else -1 (goes into the Produce response)."""
+    log_start_offset: int = 0
+    source_compression: CompressionType = CompressionType.NONE
+    valid_bytes: int = 0
+    last_offset_of_first_batch: int = -1
+    record_errors: list[Any] = field(default_factory=list)
+    leader_hw_change: LeaderHwChange = LeaderHwChange.NONE
+    is_duplicate: bool = False
+    skipped_higher_epoch: bool = False
+    """A follower append stopped before a batch whose leader epoch is above the epoch of the fetch (KAFKA-18723)."""
+
+    @property
+    def num_messages(self) -> int:
+        """Offsets taken, gaps included; 0 when nothing was appended."""
+        return self.last_offset - self.first_offset + 1 if self.first_offset >= 0 and self.last_offset >= 0 else 0

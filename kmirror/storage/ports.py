@@ -1,0 +1,59 @@
+"""What storage needs of its owner beyond files and clock: a scheduler for late work, and a place to report a broken disk.
+
+`LogManager` (or a test) builds one `LogPorts` and hands it to everything under it. Work given to the scheduler is what
+Kafka gives its background threads: flushing after a roll, removing `.deleted` files. It may touch the disk for longer
+than 5 ms; the scheduler decides whether it runs on the loop or on a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kmirror.common.ports import Clock, FileSystem, Random
+
+
+class LogScheduler(Protocol):
+    """Kafka's `Scheduler`, as far as logs use it."""
+
+    def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> object:
+        """Run `fn` once, `delay_ms` from now (0: as soon as possible, but not inside this call)."""
+        ...
+
+
+class LogDirFailureChannel(Protocol):
+    """Where an I/O error on a log directory is reported; the owner takes the directory offline."""
+
+    def maybe_add_offline_log_dir(self, log_dir: str, message: str, error: OSError) -> None: ...
+
+    def has_offline_log_dir(self, log_dir: str) -> bool: ...
+
+
+class LogDirFailures:
+    """A `LogDirFailureChannel` that remembers the offline directories, in the order in which they failed."""
+
+    def __init__(self, on_failure: Callable[[str, str, OSError], None] | None = None) -> None:
+        self.offline_log_dirs: list[str] = []
+        self._on_failure = on_failure
+
+    def maybe_add_offline_log_dir(self, log_dir: str, message: str, error: OSError) -> None:
+        if log_dir in self.offline_log_dirs:
+            return
+        self.offline_log_dirs.append(log_dir)
+        if self._on_failure is not None:
+            self._on_failure(log_dir, message, error)
+
+    def has_offline_log_dir(self, log_dir: str) -> bool:
+        return log_dir in self.offline_log_dirs
+
+
+@dataclass(frozen=True, slots=True)
+class LogPorts:
+    """The outside world of one log: files, time, chance, late work, and the report of a broken disk."""
+
+    files: FileSystem
+    clock: Clock
+    random: Random
+    scheduler: LogScheduler
+    log_dir_failures: LogDirFailureChannel
