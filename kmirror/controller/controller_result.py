@@ -1,0 +1,18 @@
+"""What a decision of the controller is: records to append, and the answer to give once they are committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from kmirror.metadata.record import ApiMessageAndVersion
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerResult(Generic[T]):
+    """`records` take effect all together (one batch) when `atomic`, which is how kmirror's managers always write them."""
+
+    records: list[ApiMessageAndVersion] = field(default_factory=list)
+    response: T | None = None
