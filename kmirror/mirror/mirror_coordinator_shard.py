@@ -1,0 +1,160 @@
+"""The states of the mirror partitions that one partition of `__mirror_state` coordinates: pure, replayed, never waiting.
+
+State per mirror: (topic, partition) -> state, and (topic, partition) -> last mirror epoch (LME). Writes are checked against
+`VALID_TRANSITIONS`; a partition that fails the check gets INVALID_REQUEST and nothing is written for it. A write of the
+state that is stored already writes nothing, except with `rewrite`: a new leader appends PREPARING or STOPPING again before
+it acts, so that a deposed coordinator's answer cannot be the newest (D3-28, D3-29).
+
+A type-1 record carries the whole map of its mirror at this coordinator partition (C26), so the shard builds it from its
+own state: only that mirror, only partitions that hash here (C25). -1 is stored where a value was stored before (D4 step 5)
+and where a topic is removed (D3-34).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kmirror.common.errors import Errors
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
+from kmirror.mirror.mirror_records import (
+    LastMirrorEpochs,
+    PartitionStateRecord,
+    last_mirror_epochs_record,
+    partition_state_record,
+    read_record,
+    tombstones,
+)
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState, is_valid_transition
+
+NO_LAST_MIRROR_EPOCH = -1
+CLEAR_LAST_MIRROR_EPOCH = -2
+"""In a write, also on the wire between kmirror's brokers: store -1. The wire's -1 means "do not change" (RS9)."""
+
+PartitionKey = tuple[str, int]
+
+
+class StoredState(NamedTuple):
+    """What is stored of a partition: UNKNOWN and -1 when nothing is."""
+
+    state: MirrorPartitionState = MirrorPartitionState.UNKNOWN
+    last_mirror_epoch: int = NO_LAST_MIRROR_EPOCH
+
+
+class StateWrite(NamedTuple):
+    """One partition of a write. State UNKNOWN: leave the state. Epoch -1: leave the epoch; -2: store -1."""
+
+    topic: str
+    partition: int
+    state: MirrorPartitionState = MirrorPartitionState.UNKNOWN
+    last_mirror_epoch: int = NO_LAST_MIRROR_EPOCH
+    rewrite: bool = False
+
+
+class _MirrorState:
+    __slots__ = ("epochs", "states")
+
+    def __init__(self) -> None:
+        self.states: dict[PartitionKey, MirrorPartitionState] = {}
+        self.epochs: dict[PartitionKey, int] = {}
+
+
+class MirrorCoordinatorShard:
+    """The `CoordinatorShard` of one `__mirror_state` partition."""
+
+    def __init__(self) -> None:
+        self._mirrors: dict[str, _MirrorState] = {}
+
+    def read(self, mirror_name: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, StoredState]:
+        """What is stored of each of `keys`."""
+        mirror = self._mirrors.get(mirror_name)
+        if mirror is None:
+            return {key: StoredState() for key in keys}
+        return {
+            key: StoredState(mirror.states.get(key, MirrorPartitionState.UNKNOWN), mirror.epochs.get(key, NO_LAST_MIRROR_EPOCH))
+            for key in keys
+        }
+
+    def mirror_names(self) -> list[str]:
+        """Mirrors of which anything is stored here, sorted."""
+        return sorted(self._mirrors)
+
+    def write(
+        self, mirror_name: str, writes: Iterable[StateWrite], removed_topics: Iterable[str] = ()
+    ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
+        """Decide a WriteMirrorStates: the records, and one error per partition. Topics are removed after the writes."""
+        mirror = self._mirrors.get(mirror_name) or _MirrorState()
+        epochs = dict(mirror.epochs)
+        records: list[CoordinatorRecord] = []
+        errors: dict[PartitionKey, Errors] = {}
+        for write in writes:
+            key = (write.topic, write.partition)
+            current = mirror.states.get(key, MirrorPartitionState.UNKNOWN)
+            if write.state is not MirrorPartitionState.UNKNOWN and not is_valid_transition(current, write.state):
+                errors[key] = Errors.INVALID_REQUEST
+                continue
+            errors[key] = Errors.NONE
+            self._apply_epoch(epochs, key, write.last_mirror_epoch)
+            if write.state is not MirrorPartitionState.UNKNOWN and (write.state is not current or write.rewrite):
+                records.append(partition_state_record(mirror_name, write.topic, write.partition, write.state))
+        removed = set(removed_topics)
+        for key in epochs:
+            if key[0] in removed:
+                epochs[key] = NO_LAST_MIRROR_EPOCH
+        if epochs != mirror.epochs:
+            records.insert(0, last_mirror_epochs_record(mirror_name, epochs))
+        return CoordinatorResult(records, errors)
+
+    def delete_mirror(self, mirror_name: str) -> CoordinatorResult[None]:
+        """Tombstones of both keys, when anything of the mirror is stored here (D3-33)."""
+        return CoordinatorResult(tombstones(mirror_name) if mirror_name in self._mirrors else [], None)
+
+    def drop_topics(self, mirror_name: str, topics: Iterable[str]) -> None:
+        """Forget the states of topics that were deleted; their records are superseded by the epochs -1 (D3-34)."""
+        mirror = self._mirrors.get(mirror_name)
+        if mirror is None:
+            return
+        removed = set(topics)
+        for key in [key for key in mirror.states if key[0] in removed]:
+            del mirror.states[key]
+
+    def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int = -1, producer_epoch: int = -1) -> None:
+        decoded = read_record(record)
+        if isinstance(decoded, LastMirrorEpochs):
+            self._replay_epochs(decoded)
+        elif isinstance(decoded, PartitionStateRecord):
+            mirror = self._mirrors.setdefault(decoded.mirror_name, _MirrorState())
+            mirror.states[decoded.topic, decoded.partition] = decoded.state
+        elif decoded.mirror_name in self._mirrors:
+            self._mirrors[decoded.mirror_name].states.clear()
+            self._drop_if_empty(decoded.mirror_name)
+
+    def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """`__mirror_state` takes no transactions; a marker there says nothing."""
+
+    def on_loaded(self, now_ms: int) -> None:
+        """There is nothing to start: the leaders of the partitions ask."""
+
+    def on_unloaded(self) -> None:
+        self._mirrors.clear()
+
+    @staticmethod
+    def _apply_epoch(epochs: dict[PartitionKey, int], key: PartitionKey, last_mirror_epoch: int) -> None:
+        if last_mirror_epoch == CLEAR_LAST_MIRROR_EPOCH:
+            if key in epochs:
+                epochs[key] = NO_LAST_MIRROR_EPOCH
+        elif last_mirror_epoch != NO_LAST_MIRROR_EPOCH:
+            epochs[key] = last_mirror_epoch
+
+    def _replay_epochs(self, decoded: LastMirrorEpochs) -> None:
+        if decoded.epochs is None:
+            if decoded.mirror_name in self._mirrors:
+                self._mirrors[decoded.mirror_name].epochs.clear()
+                self._drop_if_empty(decoded.mirror_name)
+            return
+        self._mirrors.setdefault(decoded.mirror_name, _MirrorState()).epochs.update(decoded.epochs)
+
+    def _drop_if_empty(self, mirror_name: str) -> None:
+        mirror = self._mirrors[mirror_name]
+        if not mirror.states and not mirror.epochs:
+            del self._mirrors[mirror_name]
