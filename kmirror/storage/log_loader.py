@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from kmirror.common.ports import Clock, FileSystem, Random
-from kmirror.common.uuid import Uuid
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.ports import LogScheduler
-from kmirror.storage.unified_log import UnifiedLog
+from kmirror.storage.log_offset_metadata import LoadedLogOffsets
+from kmirror.storage.log_segments import LogSegments
+from kmirror.storage.ports import LogPorts
+from kmirror.storage.producer_state_manager import ProducerStateManager
 
 
-def load_log(
-    log_dir: str,
-    config: LogConfig,
-    *,
-    files: FileSystem,
-    clock: Clock,
-    random: Random,
-    scheduler: LogScheduler,
-    log_start_offset: int = 0,
-    recovery_point: int = 0,
-    had_clean_shutdown: bool = True,
-    topic_id: Uuid | None = None,
-    max_transaction_timeout_ms: int = 900_000,
-    producer_id_expiration_ms: int = 86_400_000,
-    producer_id_expiration_check_interval_ms: int = 600_000,
-) -> UnifiedLog:
-    """Open (creating what is missing), recover where needed and hand out the log in the folder `<log dir>/<topic>-<partition>`.
+class LogLoader:
+    """SKELETON (signature is final). Used once by `UnifiedLog.open`, which makes the empty LogSegments, the epoch cache (from its file) and an
+    empty ProducerStateManager, calls `load`, and then builds the log on what it filled them with. Imports nothing of unified_log."""
 
-    CorruptFileError names the file and position where Kafka refuses to start.
-    """
-    ...
+    def __init__(
+        self,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        ports: LogPorts,
+        *,
+        segments: LogSegments,
+        leader_epoch_cache: LeaderEpochFileCache,
+        producer_state_manager: ProducerStateManager,
+        had_clean_shutdown: bool,
+        log_start_offset_checkpoint: int,
+        recovery_point_checkpoint: int,
+    ) -> None: ...
+
+    def load(self) -> LoadedLogOffsets:
+        """Fill `segments`, the epoch cache and the producer state from the folder; CorruptFileError where Kafka refuses to start."""
+        ...
