@@ -1,0 +1,252 @@
+"""AlterShareGroupOffsetsRequest and AlterShareGroupOffsetsResponse. Generated from AlterShareGroupOffsetsRequest.json and AlterShareGroupOffsetsResponse.json in protocol/messages by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct, field
+
+from kmirror.common.uuid import Uuid
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_compact_array_length,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_tagged_fields,
+)
+
+_read_i4_i2 = struct.Struct(">ih").unpack_from
+_read_i4_i8 = struct.Struct(">iq").unpack_from
+_read_uuid = struct.Struct(">16s").unpack_from
+_write_i4_i2 = struct.Struct(">ih").pack
+_write_i4_i8 = struct.Struct(">iq").pack
+_write_uuid = struct.Struct(">16s").pack
+
+
+class AlterShareGroupOffsetsRequestPartition(Struct, gc=False):
+    """The partitions."""
+
+    partition_index: int = 0
+    start_offset: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        partition_index, start_offset = _read_i4_i8(buffer, position)
+        position += 12
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(partition_index, start_offset, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_i8(self.partition_index, self.start_offset))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class AlterShareGroupOffsetsRequestTopic(Struct, gc=False):
+    """The topics."""
+
+    topic_name: str = ""
+    partitions: list[AlterShareGroupOffsetsRequestPartition] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        topic_name, position = read_compact_string(buffer, position)
+        partitions: list[AlterShareGroupOffsetsRequestPartition]
+        count, position = read_compact_array_length(buffer, position)
+        partitions = []
+        for _ in range(count):
+            partitions_element, position = AlterShareGroupOffsetsRequestPartition.read(buffer, position, version)
+            partitions.append(partitions_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(topic_name, partitions, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.topic_name)
+        out.write_compact_array_length(len(self.partitions))
+        for partitions_element in self.partitions:
+            partitions_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class AlterShareGroupOffsetsRequest(Struct, gc=False):
+    """Alter share group offsets request."""
+
+    API_KEY: ClassVar[int] = 91
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    group_id: str = ""
+    topics: list[AlterShareGroupOffsetsRequestTopic] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            group_id, position = read_compact_string(buffer, position)
+            topics: list[AlterShareGroupOffsetsRequestTopic]
+            count, position = read_compact_array_length(buffer, position)
+            topics = []
+            for _ in range(count):
+                topics_element, position = AlterShareGroupOffsetsRequestTopic.read(buffer, position, version)
+                topics.append(topics_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(group_id, topics, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("AlterShareGroupOffsetsRequest", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.group_id)
+        out.write_compact_array_length(len(self.topics))
+        for topics_element in self.topics:
+            topics_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class AlterShareGroupOffsetsResponsePartition(Struct, gc=False):
+    """The partitions."""
+
+    partition_index: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        partition_index, error_code = _read_i4_i2(buffer, position)
+        position += 6
+        error_message: str | None
+        error_message, position = read_compact_nullable_string(buffer, position)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(partition_index, error_code, error_message, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_i2(self.partition_index, self.error_code))
+        out.write_compact_nullable_string(self.error_message)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class AlterShareGroupOffsetsResponseTopic(Struct, gc=False):
+    """The responses."""
+
+    topic_name: str = ""
+    topic_id: Uuid = Uuid.ZERO
+    partitions: list[AlterShareGroupOffsetsResponsePartition] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        topic_name, position = read_compact_string(buffer, position)
+        topic_id_bytes, = _read_uuid(buffer, position)
+        position += 16
+        topic_id = Uuid(topic_id_bytes)
+        partitions: list[AlterShareGroupOffsetsResponsePartition]
+        count, position = read_compact_array_length(buffer, position)
+        partitions = []
+        for _ in range(count):
+            partitions_element, position = AlterShareGroupOffsetsResponsePartition.read(buffer, position, version)
+            partitions.append(partitions_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(topic_name, topic_id, partitions, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.topic_name)
+        append(_write_uuid(self.topic_id.raw))
+        out.write_compact_array_length(len(self.partitions))
+        for partitions_element in self.partitions:
+            partitions_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class AlterShareGroupOffsetsResponse(Struct, gc=False):
+    """Alter share group offsets response."""
+
+    API_KEY: ClassVar[int] = 91
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    responses: list[AlterShareGroupOffsetsResponseTopic] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            throttle_time_ms, error_code = _read_i4_i2(buffer, position)
+            position += 6
+            error_message: str | None
+            error_message, position = read_compact_nullable_string(buffer, position)
+            responses: list[AlterShareGroupOffsetsResponseTopic]
+            count, position = read_compact_array_length(buffer, position)
+            responses = []
+            for _ in range(count):
+                responses_element, position = AlterShareGroupOffsetsResponseTopic.read(buffer, position, version)
+                responses.append(responses_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(throttle_time_ms, error_code, error_message, responses, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("AlterShareGroupOffsetsResponse", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_i2(self.throttle_time_ms, self.error_code))
+        out.write_compact_nullable_string(self.error_message)
+        out.write_compact_array_length(len(self.responses))
+        for responses_element in self.responses:
+            responses_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")

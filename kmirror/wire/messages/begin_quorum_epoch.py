@@ -1,0 +1,438 @@
+"""BeginQuorumEpochRequest and BeginQuorumEpochResponse. Generated from BeginQuorumEpochRequest.json and BeginQuorumEpochResponse.json in protocol/messages by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct, field
+
+from kmirror.common.uuid import Uuid
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_array_length,
+    read_compact_array_length,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_nullable_string,
+    read_string,
+    read_tagged_fields,
+    read_unknown_tagged_field,
+    read_unsigned_varint,
+    unsupported_field,
+)
+
+_read_i2 = struct.Struct(">h").unpack_from
+_read_i4 = struct.Struct(">i").unpack_from
+_read_i4_i2_i4_i4 = struct.Struct(">ihii").unpack_from
+_read_i4_i4_i4 = struct.Struct(">iii").unpack_from
+_read_i4_uuid_i4_i4 = struct.Struct(">i16sii").unpack_from
+_read_u2 = struct.Struct(">H").unpack_from
+_write_i2 = struct.Struct(">h").pack
+_write_i4 = struct.Struct(">i").pack
+_write_i4_i2_i4_i4 = struct.Struct(">ihii").pack
+_write_i4_i4_i4 = struct.Struct(">iii").pack
+_write_i4_uuid_i4_i4 = struct.Struct(">i16sii").pack
+_write_u2 = struct.Struct(">H").pack
+
+
+class BeginQuorumEpochRequestPartitionData(Struct, gc=False):
+    """The partitions."""
+
+    partition_index: int = 0
+    voter_directory_id: Uuid = Uuid.ZERO
+    leader_id: int = 0
+    leader_epoch: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        if version >= 1:
+            partition_index, voter_directory_id_bytes, leader_id, leader_epoch = _read_i4_uuid_i4_i4(buffer, position)
+            position += 28
+            voter_directory_id = Uuid(voter_directory_id_bytes)
+        else:
+            partition_index, leader_id, leader_epoch = _read_i4_i4_i4(buffer, position)
+            position += 12
+            voter_directory_id = Uuid.ZERO
+        unknown_tagged_fields: TaggedFields = ()
+        if version == 1:
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(partition_index, voter_directory_id, leader_id, leader_epoch, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 1:
+            raise unsupported_field("BeginQuorumEpochRequest", "unknown_tagged_fields", version)
+        append = out.append
+        if version >= 1:
+            append(_write_i4_uuid_i4_i4(self.partition_index, self.voter_directory_id.raw, self.leader_id, self.leader_epoch))
+        else:
+            append(_write_i4_i4_i4(self.partition_index, self.leader_id, self.leader_epoch))
+        if version == 1:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")
+
+
+class BeginQuorumEpochRequestTopicData(Struct, gc=False):
+    """The topics."""
+
+    topic_name: str = ""
+    partitions: list[BeginQuorumEpochRequestPartitionData] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        if version >= 1:
+            topic_name, position = read_compact_string(buffer, position)
+        else:
+            topic_name, position = read_string(buffer, position)
+        partitions: list[BeginQuorumEpochRequestPartitionData]
+        if version >= 1:
+            count, position = read_compact_array_length(buffer, position)
+        else:
+            count, position = read_array_length(buffer, position)
+        partitions = []
+        for _ in range(count):
+            partitions_element, position = BeginQuorumEpochRequestPartitionData.read(buffer, position, version)
+            partitions.append(partitions_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if version == 1:
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(topic_name, partitions, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 1:
+            raise unsupported_field("BeginQuorumEpochRequest", "unknown_tagged_fields", version)
+        append = out.append
+        if version >= 1:
+            out.write_compact_string(self.topic_name)
+        else:
+            out.write_string(self.topic_name)
+        if version == 1:
+            out.write_compact_array_length(len(self.partitions))
+        else:
+            out.write_array_length(len(self.partitions))
+        for partitions_element in self.partitions:
+            partitions_element.write(out, version)
+        if version == 1:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")
+
+
+class LeaderEndpoint(Struct, gc=False):
+    """The leader endpoints."""
+
+    name: str = ""
+    host: str = ""
+    port: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        name, position = read_compact_string(buffer, position)
+        host, position = read_compact_string(buffer, position)
+        port, = _read_u2(buffer, position)
+        position += 2
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(name, host, port, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.name)
+        out.write_compact_string(self.host)
+        append(_write_u2(self.port))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class BeginQuorumEpochRequest(Struct, gc=False):
+    """Begin quorum epoch request."""
+
+    API_KEY: ClassVar[int] = 53
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int | None] = 1
+
+    cluster_id: str | None = None
+    voter_id: int = -1
+    topics: list[BeginQuorumEpochRequestTopicData] = field(default_factory=list)
+    leader_endpoints: list[LeaderEndpoint] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            cluster_id: str | None
+            if version >= 1:
+                cluster_id, position = read_compact_nullable_string(buffer, position)
+            else:
+                cluster_id, position = read_nullable_string(buffer, position)
+            if version >= 1:
+                voter_id, = _read_i4(buffer, position)
+                position += 4
+            else:
+                voter_id = -1
+            topics: list[BeginQuorumEpochRequestTopicData]
+            if version >= 1:
+                count, position = read_compact_array_length(buffer, position)
+            else:
+                count, position = read_array_length(buffer, position)
+            topics = []
+            for _ in range(count):
+                topics_element, position = BeginQuorumEpochRequestTopicData.read(buffer, position, version)
+                topics.append(topics_element)
+            leader_endpoints: list[LeaderEndpoint]
+            if version == 1:
+                count, position = read_compact_array_length(buffer, position)
+                leader_endpoints = []
+                for _ in range(count):
+                    leader_endpoints_element, position = LeaderEndpoint.read(buffer, position, version)
+                    leader_endpoints.append(leader_endpoints_element)
+            else:
+                leader_endpoints = []
+            unknown_tagged_fields: TaggedFields = ()
+            if version == 1:
+                if not buffer[position]:
+                    position += 1
+                else:
+                    unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(cluster_id, voter_id, topics, leader_endpoints, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("BeginQuorumEpochRequest", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 1:
+            raise unsupported_field("BeginQuorumEpochRequest", "unknown_tagged_fields", version)
+        append = out.append
+        if version >= 1:
+            out.write_compact_nullable_string(self.cluster_id)
+        else:
+            out.write_nullable_string(self.cluster_id)
+        if version >= 1:
+            append(_write_i4(self.voter_id))
+        if version == 1:
+            out.write_compact_array_length(len(self.topics))
+        else:
+            out.write_array_length(len(self.topics))
+        for topics_element in self.topics:
+            topics_element.write(out, version)
+        if version == 1:
+            out.write_compact_array_length(len(self.leader_endpoints))
+            for leader_endpoints_element in self.leader_endpoints:
+                leader_endpoints_element.write(out, version)
+        if version == 1:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")
+
+
+class BeginQuorumEpochResponsePartitionData(Struct, gc=False):
+    """The partitions."""
+
+    partition_index: int = 0
+    error_code: int = 0
+    leader_id: int = 0
+    leader_epoch: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        partition_index, error_code, leader_id, leader_epoch = _read_i4_i2_i4_i4(buffer, position)
+        position += 14
+        unknown_tagged_fields: TaggedFields = ()
+        if version == 1:
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(partition_index, error_code, leader_id, leader_epoch, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 1:
+            raise unsupported_field("BeginQuorumEpochResponse", "unknown_tagged_fields", version)
+        append = out.append
+        append(_write_i4_i2_i4_i4(self.partition_index, self.error_code, self.leader_id, self.leader_epoch))
+        if version == 1:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")
+
+
+class BeginQuorumEpochResponseTopicData(Struct, gc=False):
+    """The topics."""
+
+    topic_name: str = ""
+    partitions: list[BeginQuorumEpochResponsePartitionData] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        if version >= 1:
+            topic_name, position = read_compact_string(buffer, position)
+        else:
+            topic_name, position = read_string(buffer, position)
+        partitions: list[BeginQuorumEpochResponsePartitionData]
+        if version >= 1:
+            count, position = read_compact_array_length(buffer, position)
+        else:
+            count, position = read_array_length(buffer, position)
+        partitions = []
+        for _ in range(count):
+            partitions_element, position = BeginQuorumEpochResponsePartitionData.read(buffer, position, version)
+            partitions.append(partitions_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if version == 1:
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(topic_name, partitions, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 1:
+            raise unsupported_field("BeginQuorumEpochResponse", "unknown_tagged_fields", version)
+        append = out.append
+        if version >= 1:
+            out.write_compact_string(self.topic_name)
+        else:
+            out.write_string(self.topic_name)
+        if version == 1:
+            out.write_compact_array_length(len(self.partitions))
+        else:
+            out.write_array_length(len(self.partitions))
+        for partitions_element in self.partitions:
+            partitions_element.write(out, version)
+        if version == 1:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")
+
+
+class NodeEndpoint(Struct, gc=False):
+    """The node endpoints."""
+
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        node_id, = _read_i4(buffer, position)
+        position += 4
+        host, position = read_compact_string(buffer, position)
+        port, = _read_u2(buffer, position)
+        position += 2
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(node_id, host, port, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4(self.node_id))
+        out.write_compact_string(self.host)
+        append(_write_u2(self.port))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class BeginQuorumEpochResponse(Struct, gc=False):
+    """Begin quorum epoch response."""
+
+    API_KEY: ClassVar[int] = 53
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int | None] = 1
+
+    error_code: int = 0
+    topics: list[BeginQuorumEpochResponseTopicData] = field(default_factory=list)
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            error_code, = _read_i2(buffer, position)
+            position += 2
+            topics: list[BeginQuorumEpochResponseTopicData]
+            if version >= 1:
+                count, position = read_compact_array_length(buffer, position)
+            else:
+                count, position = read_array_length(buffer, position)
+            topics = []
+            for _ in range(count):
+                topics_element, position = BeginQuorumEpochResponseTopicData.read(buffer, position, version)
+                topics.append(topics_element)
+            node_endpoints: list[NodeEndpoint] = []
+            unknown_tagged_fields: TaggedFields = ()
+            if version == 1:
+                if not buffer[position]:
+                    position += 1
+                else:
+                    tag_count, position = read_unsigned_varint(buffer, position)
+                    for _ in range(tag_count):
+                        tag, position = read_unsigned_varint(buffer, position)
+                        size, position = read_unsigned_varint(buffer, position)
+                        if tag == 0:
+                            count, position = read_compact_array_length(buffer, position)
+                            node_endpoints = []
+                            for _ in range(count):
+                                node_endpoints_element, position = NodeEndpoint.read(buffer, position, version)
+                                node_endpoints.append(node_endpoints_element)
+                        else:
+                            value, position = read_unknown_tagged_field(buffer, position, size)
+                            unknown_tagged_fields = (*unknown_tagged_fields, (tag, value))
+            return cls(error_code, topics, node_endpoints, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("BeginQuorumEpochResponse", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        if version < 1:
+            if self.node_endpoints:
+                raise unsupported_field("BeginQuorumEpochResponse", "node_endpoints", version)
+        if self.unknown_tagged_fields and version < 1:
+            raise unsupported_field("BeginQuorumEpochResponse", "unknown_tagged_fields", version)
+        append = out.append
+        append(_write_i2(self.error_code))
+        if version == 1:
+            out.write_compact_array_length(len(self.topics))
+        else:
+            out.write_array_length(len(self.topics))
+        for topics_element in self.topics:
+            topics_element.write(out, version)
+        if version == 1:
+            tagged = list(self.unknown_tagged_fields)
+            if self.node_endpoints:
+                node_endpoints_out = Writer()
+                node_endpoints_out.write_compact_array_length(len(self.node_endpoints))
+                for node_endpoints_element in self.node_endpoints:
+                    node_endpoints_element.write(node_endpoints_out, version)
+                tagged.append((0, node_endpoints_out.to_bytes()))
+            out.write_tagged_fields(tagged)

@@ -1,0 +1,40 @@
+"""ConsumerGroupMemberMetadataKey. Generated from ConsumerGroupMemberMetadataKey.json in protocol/records by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from msgspec import Struct
+
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    Writer,
+    malformed,
+    read_string,
+)
+
+
+
+class ConsumerGroupMemberMetadataKey(Struct, gc=False):
+    """Consumer group member metadata key."""
+
+    API_KEY: ClassVar[int] = 5
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = None
+
+    group_id: str = ""
+    member_id: str = ""
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            group_id, position = read_string(buffer, position)
+            member_id, position = read_string(buffer, position)
+            return cls(group_id, member_id), position
+        except READ_ERRORS as error:
+            raise malformed("ConsumerGroupMemberMetadataKey", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        out.write_string(self.group_id)
+        out.write_string(self.member_id)

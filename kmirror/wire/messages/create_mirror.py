@@ -1,0 +1,133 @@
+"""CreateMirrorRequest and CreateMirrorResponse. Generated from CreateMirrorRequest.json and CreateMirrorResponse.json in protocol/messages by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct, field
+
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_compact_array_length,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_tagged_fields,
+)
+
+_read_i4_i2 = struct.Struct(">ih").unpack_from
+_write_i4_i2 = struct.Struct(">ih").pack
+
+
+class MirrorConfig(Struct, gc=False):
+    """The config."""
+
+    name: str = ""
+    value: str | None = ""
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        name, position = read_compact_string(buffer, position)
+        value: str | None
+        value, position = read_compact_nullable_string(buffer, position)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(name, value, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.name)
+        out.write_compact_nullable_string(self.value)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class CreateMirrorRequest(Struct, gc=False):
+    """Create mirror request."""
+
+    API_KEY: ClassVar[int] = 94
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    mirror_name: str = ""
+    config: list[MirrorConfig] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            mirror_name, position = read_compact_string(buffer, position)
+            config: list[MirrorConfig]
+            count, position = read_compact_array_length(buffer, position)
+            config = []
+            for _ in range(count):
+                config_element, position = MirrorConfig.read(buffer, position, version)
+                config.append(config_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(mirror_name, config, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("CreateMirrorRequest", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.mirror_name)
+        out.write_compact_array_length(len(self.config))
+        for config_element in self.config:
+            config_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class CreateMirrorResponse(Struct, gc=False):
+    """Create mirror response."""
+
+    API_KEY: ClassVar[int] = 94
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            throttle_time_ms, error_code = _read_i4_i2(buffer, position)
+            position += 6
+            error_message: str | None
+            error_message, position = read_compact_nullable_string(buffer, position)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(throttle_time_ms, error_code, error_message, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("CreateMirrorResponse", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_i2(self.throttle_time_ms, self.error_code))
+        out.write_compact_nullable_string(self.error_message)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")

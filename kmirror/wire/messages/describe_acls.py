@@ -1,0 +1,280 @@
+"""DescribeAclsRequest and DescribeAclsResponse. Generated from DescribeAclsRequest.json and DescribeAclsResponse.json in protocol/messages by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct, field
+
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_array_length,
+    read_compact_array_length,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_nullable_string,
+    read_string,
+    read_tagged_fields,
+    unsupported_field,
+)
+
+_read_i1 = struct.Struct(">b").unpack_from
+_read_i1_i1 = struct.Struct(">bb").unpack_from
+_read_i4_i2 = struct.Struct(">ih").unpack_from
+_write_i1 = struct.Struct(">b").pack
+_write_i1_i1 = struct.Struct(">bb").pack
+_write_i4_i2 = struct.Struct(">ih").pack
+
+
+class DescribeAclsRequest(Struct, gc=False):
+    """Describe acls request."""
+
+    API_KEY: ClassVar[int] = 29
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int | None] = 2
+
+    resource_type_filter: int = 0
+    resource_name_filter: str | None = ""
+    pattern_type_filter: int = 3
+    principal_filter: str | None = ""
+    host_filter: str | None = ""
+    operation: int = 0
+    permission_type: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            resource_type_filter, = _read_i1(buffer, position)
+            position += 1
+            resource_name_filter: str | None
+            if version >= 2:
+                resource_name_filter, position = read_compact_nullable_string(buffer, position)
+            else:
+                resource_name_filter, position = read_nullable_string(buffer, position)
+            pattern_type_filter, = _read_i1(buffer, position)
+            position += 1
+            principal_filter: str | None
+            if version >= 2:
+                principal_filter, position = read_compact_nullable_string(buffer, position)
+            else:
+                principal_filter, position = read_nullable_string(buffer, position)
+            host_filter: str | None
+            if version >= 2:
+                host_filter, position = read_compact_nullable_string(buffer, position)
+            else:
+                host_filter, position = read_nullable_string(buffer, position)
+            operation, permission_type = _read_i1_i1(buffer, position)
+            position += 2
+            unknown_tagged_fields: TaggedFields = ()
+            if version >= 2:
+                if not buffer[position]:
+                    position += 1
+                else:
+                    unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation, permission_type, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("DescribeAclsRequest", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 2:
+            raise unsupported_field("DescribeAclsRequest", "unknown_tagged_fields", version)
+        append = out.append
+        append(_write_i1(self.resource_type_filter))
+        if version >= 2:
+            out.write_compact_nullable_string(self.resource_name_filter)
+        else:
+            out.write_nullable_string(self.resource_name_filter)
+        append(_write_i1(self.pattern_type_filter))
+        if version >= 2:
+            out.write_compact_nullable_string(self.principal_filter)
+        else:
+            out.write_nullable_string(self.principal_filter)
+        if version >= 2:
+            out.write_compact_nullable_string(self.host_filter)
+        else:
+            out.write_nullable_string(self.host_filter)
+        append(_write_i1_i1(self.operation, self.permission_type))
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")
+
+
+class AclDescription(Struct, gc=False):
+    """The acls."""
+
+    principal: str = ""
+    host: str = ""
+    operation: int = 0
+    permission_type: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        if version >= 2:
+            principal, position = read_compact_string(buffer, position)
+        else:
+            principal, position = read_string(buffer, position)
+        if version >= 2:
+            host, position = read_compact_string(buffer, position)
+        else:
+            host, position = read_string(buffer, position)
+        operation, permission_type = _read_i1_i1(buffer, position)
+        position += 2
+        unknown_tagged_fields: TaggedFields = ()
+        if version >= 2:
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(principal, host, operation, permission_type, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 2:
+            raise unsupported_field("DescribeAclsResponse", "unknown_tagged_fields", version)
+        append = out.append
+        if version >= 2:
+            out.write_compact_string(self.principal)
+        else:
+            out.write_string(self.principal)
+        if version >= 2:
+            out.write_compact_string(self.host)
+        else:
+            out.write_string(self.host)
+        append(_write_i1_i1(self.operation, self.permission_type))
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")
+
+
+class DescribeAclsResource(Struct, gc=False):
+    """The resources."""
+
+    resource_type: int = 0
+    resource_name: str = ""
+    pattern_type: int = 3
+    acls: list[AclDescription] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        resource_type, = _read_i1(buffer, position)
+        position += 1
+        if version >= 2:
+            resource_name, position = read_compact_string(buffer, position)
+        else:
+            resource_name, position = read_string(buffer, position)
+        pattern_type, = _read_i1(buffer, position)
+        position += 1
+        acls: list[AclDescription]
+        if version >= 2:
+            count, position = read_compact_array_length(buffer, position)
+        else:
+            count, position = read_array_length(buffer, position)
+        acls = []
+        for _ in range(count):
+            acls_element, position = AclDescription.read(buffer, position, version)
+            acls.append(acls_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if version >= 2:
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(resource_type, resource_name, pattern_type, acls, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 2:
+            raise unsupported_field("DescribeAclsResponse", "unknown_tagged_fields", version)
+        append = out.append
+        append(_write_i1(self.resource_type))
+        if version >= 2:
+            out.write_compact_string(self.resource_name)
+        else:
+            out.write_string(self.resource_name)
+        append(_write_i1(self.pattern_type))
+        if version >= 2:
+            out.write_compact_array_length(len(self.acls))
+        else:
+            out.write_array_length(len(self.acls))
+        for acls_element in self.acls:
+            acls_element.write(out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")
+
+
+class DescribeAclsResponse(Struct, gc=False):
+    """Describe acls response."""
+
+    API_KEY: ClassVar[int] = 29
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int | None] = 2
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    resources: list[DescribeAclsResource] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            throttle_time_ms, error_code = _read_i4_i2(buffer, position)
+            position += 6
+            error_message: str | None
+            if version >= 2:
+                error_message, position = read_compact_nullable_string(buffer, position)
+            else:
+                error_message, position = read_nullable_string(buffer, position)
+            resources: list[DescribeAclsResource]
+            if version >= 2:
+                count, position = read_compact_array_length(buffer, position)
+            else:
+                count, position = read_array_length(buffer, position)
+            resources = []
+            for _ in range(count):
+                resources_element, position = DescribeAclsResource.read(buffer, position, version)
+                resources.append(resources_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if version >= 2:
+                if not buffer[position]:
+                    position += 1
+                else:
+                    unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(throttle_time_ms, error_code, error_message, resources, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("DescribeAclsResponse", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        if self.unknown_tagged_fields and version < 2:
+            raise unsupported_field("DescribeAclsResponse", "unknown_tagged_fields", version)
+        append = out.append
+        append(_write_i4_i2(self.throttle_time_ms, self.error_code))
+        if version >= 2:
+            out.write_compact_nullable_string(self.error_message)
+        else:
+            out.write_nullable_string(self.error_message)
+        if version >= 2:
+            out.write_compact_array_length(len(self.resources))
+        else:
+            out.write_array_length(len(self.resources))
+        for resources_element in self.resources:
+            resources_element.write(out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                out.write_tagged_fields(self.unknown_tagged_fields)
+            else:
+                append(b"\0")

@@ -1,0 +1,37 @@
+"""LastMirrorEpochsKey. Generated from LastMirrorEpochsKey.json in protocol/records by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from msgspec import Struct
+
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    Writer,
+    malformed,
+    read_string,
+)
+
+
+
+class LastMirrorEpochsKey(Struct, gc=False):
+    """Last mirror epochs key."""
+
+    API_KEY: ClassVar[int] = 1
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = None
+
+    mirror_name: str = ""
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            mirror_name, position = read_string(buffer, position)
+            return cls(mirror_name), position
+        except READ_ERRORS as error:
+            raise malformed("LastMirrorEpochsKey", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        out.write_string(self.mirror_name)

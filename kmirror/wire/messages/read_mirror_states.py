@@ -1,0 +1,243 @@
+"""ReadMirrorStatesRequest and ReadMirrorStatesResponse. Generated from ReadMirrorStatesRequest.json and ReadMirrorStatesResponse.json in protocol/messages by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct, field
+
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_compact_array_length,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_tagged_fields,
+)
+
+_read_i4 = struct.Struct(">i").unpack_from
+_read_i4_i2 = struct.Struct(">ih").unpack_from
+_read_i4_i4_i1_i2 = struct.Struct(">iibh").unpack_from
+_write_i4 = struct.Struct(">i").pack
+_write_i4_i2 = struct.Struct(">ih").pack
+_write_i4_i4_i1_i2 = struct.Struct(">iibh").pack
+
+
+class PartitionData(Struct, gc=False):
+    """The partitions."""
+
+    partition_index: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        partition_index, = _read_i4(buffer, position)
+        position += 4
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(partition_index, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4(self.partition_index))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class TopicData(Struct, gc=False):
+    """The topics."""
+
+    name: str = ""
+    partitions: list[PartitionData] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        name, position = read_compact_string(buffer, position)
+        partitions: list[PartitionData]
+        count, position = read_compact_array_length(buffer, position)
+        partitions = []
+        for _ in range(count):
+            partitions_element, position = PartitionData.read(buffer, position, version)
+            partitions.append(partitions_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(name, partitions, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.name)
+        out.write_compact_array_length(len(self.partitions))
+        for partitions_element in self.partitions:
+            partitions_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class ReadMirrorStatesRequest(Struct, gc=False):
+    """Read mirror states request."""
+
+    API_KEY: ClassVar[int] = 100
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    mirror_name: str = ""
+    topics: list[TopicData] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            mirror_name, position = read_compact_string(buffer, position)
+            topics: list[TopicData]
+            count, position = read_compact_array_length(buffer, position)
+            topics = []
+            for _ in range(count):
+                topics_element, position = TopicData.read(buffer, position, version)
+                topics.append(topics_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(mirror_name, topics, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("ReadMirrorStatesRequest", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.mirror_name)
+        out.write_compact_array_length(len(self.topics))
+        for topics_element in self.topics:
+            topics_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class PartitionResult(Struct, gc=False):
+    """The partitions."""
+
+    partition_index: int = 0
+    last_mirror_epoch: int = -1
+    state: int = 0
+    error_code: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        partition_index, last_mirror_epoch, state, error_code = _read_i4_i4_i1_i2(buffer, position)
+        position += 11
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(partition_index, last_mirror_epoch, state, error_code, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_i4_i1_i2(self.partition_index, self.last_mirror_epoch, self.state, self.error_code))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class TopicResult(Struct, gc=False):
+    """The topics."""
+
+    name: str = ""
+    partitions: list[PartitionResult] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        name, position = read_compact_string(buffer, position)
+        partitions: list[PartitionResult]
+        count, position = read_compact_array_length(buffer, position)
+        partitions = []
+        for _ in range(count):
+            partitions_element, position = PartitionResult.read(buffer, position, version)
+            partitions.append(partitions_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(name, partitions, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.name)
+        out.write_compact_array_length(len(self.partitions))
+        for partitions_element in self.partitions:
+            partitions_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class ReadMirrorStatesResponse(Struct, gc=False):
+    """Read mirror states response."""
+
+    API_KEY: ClassVar[int] = 100
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    topics: list[TopicResult] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            throttle_time_ms, error_code = _read_i4_i2(buffer, position)
+            position += 6
+            error_message: str | None
+            error_message, position = read_compact_nullable_string(buffer, position)
+            topics: list[TopicResult]
+            count, position = read_compact_array_length(buffer, position)
+            topics = []
+            for _ in range(count):
+                topics_element, position = TopicResult.read(buffer, position, version)
+                topics.append(topics_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(throttle_time_ms, error_code, error_message, topics, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("ReadMirrorStatesResponse", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_i2(self.throttle_time_ms, self.error_code))
+        out.write_compact_nullable_string(self.error_message)
+        out.write_compact_array_length(len(self.topics))
+        for topics_element in self.topics:
+            topics_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")

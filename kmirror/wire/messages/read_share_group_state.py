@@ -1,0 +1,290 @@
+"""ReadShareGroupStateRequest and ReadShareGroupStateResponse. Generated from ReadShareGroupStateRequest.json and ReadShareGroupStateResponse.json in protocol/messages by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct, field
+
+from kmirror.common.uuid import Uuid
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_compact_array_length,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_tagged_fields,
+)
+
+_read_i4_i2 = struct.Struct(">ih").unpack_from
+_read_i4_i4 = struct.Struct(">ii").unpack_from
+_read_i4_i8 = struct.Struct(">iq").unpack_from
+_read_i8_i8_i1_i2 = struct.Struct(">qqbh").unpack_from
+_read_uuid = struct.Struct(">16s").unpack_from
+_write_i4_i2 = struct.Struct(">ih").pack
+_write_i4_i4 = struct.Struct(">ii").pack
+_write_i4_i8 = struct.Struct(">iq").pack
+_write_i8_i8_i1_i2 = struct.Struct(">qqbh").pack
+_write_uuid = struct.Struct(">16s").pack
+
+
+class PartitionData(Struct, gc=False):
+    """The partitions."""
+
+    partition: int = 0
+    leader_epoch: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        partition, leader_epoch = _read_i4_i4(buffer, position)
+        position += 8
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(partition, leader_epoch, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_i4(self.partition, self.leader_epoch))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class ReadStateData(Struct, gc=False):
+    """The topics."""
+
+    topic_id: Uuid = Uuid.ZERO
+    partitions: list[PartitionData] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        topic_id_bytes, = _read_uuid(buffer, position)
+        position += 16
+        topic_id = Uuid(topic_id_bytes)
+        partitions: list[PartitionData]
+        count, position = read_compact_array_length(buffer, position)
+        partitions = []
+        for _ in range(count):
+            partitions_element, position = PartitionData.read(buffer, position, version)
+            partitions.append(partitions_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(topic_id, partitions, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_uuid(self.topic_id.raw))
+        out.write_compact_array_length(len(self.partitions))
+        for partitions_element in self.partitions:
+            partitions_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class ReadShareGroupStateRequest(Struct, gc=False):
+    """Read share group state request."""
+
+    API_KEY: ClassVar[int] = 84
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    group_id: str = ""
+    topics: list[ReadStateData] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            group_id, position = read_compact_string(buffer, position)
+            topics: list[ReadStateData]
+            count, position = read_compact_array_length(buffer, position)
+            topics = []
+            for _ in range(count):
+                topics_element, position = ReadStateData.read(buffer, position, version)
+                topics.append(topics_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(group_id, topics, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("ReadShareGroupStateRequest", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.group_id)
+        out.write_compact_array_length(len(self.topics))
+        for topics_element in self.topics:
+            topics_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class StateBatch(Struct, gc=False):
+    """The state batches."""
+
+    first_offset: int = 0
+    last_offset: int = 0
+    delivery_state: int = 0
+    delivery_count: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        first_offset, last_offset, delivery_state, delivery_count = _read_i8_i8_i1_i2(buffer, position)
+        position += 19
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(first_offset, last_offset, delivery_state, delivery_count, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i8_i8_i1_i2(self.first_offset, self.last_offset, self.delivery_state, self.delivery_count))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class PartitionResult(Struct, gc=False):
+    """The partitions."""
+
+    partition: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    state_epoch: int = 0
+    start_offset: int = 0
+    state_batches: list[StateBatch] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        partition, error_code = _read_i4_i2(buffer, position)
+        position += 6
+        error_message: str | None
+        error_message, position = read_compact_nullable_string(buffer, position)
+        state_epoch, start_offset = _read_i4_i8(buffer, position)
+        position += 12
+        state_batches: list[StateBatch]
+        count, position = read_compact_array_length(buffer, position)
+        state_batches = []
+        for _ in range(count):
+            state_batches_element, position = StateBatch.read(buffer, position, version)
+            state_batches.append(state_batches_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(partition, error_code, error_message, state_epoch, start_offset, state_batches, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_i2(self.partition, self.error_code))
+        out.write_compact_nullable_string(self.error_message)
+        append(_write_i4_i8(self.state_epoch, self.start_offset))
+        out.write_compact_array_length(len(self.state_batches))
+        for state_batches_element in self.state_batches:
+            state_batches_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class ReadStateResult(Struct, gc=False):
+    """The results."""
+
+    topic_id: Uuid = Uuid.ZERO
+    partitions: list[PartitionResult] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        topic_id_bytes, = _read_uuid(buffer, position)
+        position += 16
+        topic_id = Uuid(topic_id_bytes)
+        partitions: list[PartitionResult]
+        count, position = read_compact_array_length(buffer, position)
+        partitions = []
+        for _ in range(count):
+            partitions_element, position = PartitionResult.read(buffer, position, version)
+            partitions.append(partitions_element)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(topic_id, partitions, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_uuid(self.topic_id.raw))
+        out.write_compact_array_length(len(self.partitions))
+        for partitions_element in self.partitions:
+            partitions_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class ReadShareGroupStateResponse(Struct, gc=False):
+    """Read share group state response."""
+
+    API_KEY: ClassVar[int] = 84
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    results: list[ReadStateResult] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            results: list[ReadStateResult]
+            count, position = read_compact_array_length(buffer, position)
+            results = []
+            for _ in range(count):
+                results_element, position = ReadStateResult.read(buffer, position, version)
+                results.append(results_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(results, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("ReadShareGroupStateResponse", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_array_length(len(self.results))
+        for results_element in self.results:
+            results_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")

@@ -1,0 +1,146 @@
+"""RegisterControllerRecord. Generated from RegisterControllerRecord.json in protocol/records by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct, field
+
+from kmirror.common.uuid import Uuid
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_compact_array_length,
+    read_compact_string,
+    read_tagged_fields,
+)
+
+_read_i2_i2 = struct.Struct(">hh").unpack_from
+_read_i4_uuid_bool = struct.Struct(">i16s?").unpack_from
+_read_u2_i2 = struct.Struct(">Hh").unpack_from
+_write_i2_i2 = struct.Struct(">hh").pack
+_write_i4_uuid_bool = struct.Struct(">i16s?").pack
+_write_u2_i2 = struct.Struct(">Hh").pack
+
+
+class ControllerEndpoint(Struct, gc=False):
+    """The end points."""
+
+    name: str = ""
+    host: str = ""
+    port: int = 0
+    security_protocol: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        name, position = read_compact_string(buffer, position)
+        host, position = read_compact_string(buffer, position)
+        port, security_protocol = _read_u2_i2(buffer, position)
+        position += 4
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(name, host, port, security_protocol, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.name)
+        out.write_compact_string(self.host)
+        append(_write_u2_i2(self.port, self.security_protocol))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class ControllerFeature(Struct, gc=False):
+    """The features."""
+
+    name: str = ""
+    min_supported_version: int = 0
+    max_supported_version: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        name, position = read_compact_string(buffer, position)
+        min_supported_version, max_supported_version = _read_i2_i2(buffer, position)
+        position += 4
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(name, min_supported_version, max_supported_version, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.name)
+        append(_write_i2_i2(self.min_supported_version, self.max_supported_version))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class RegisterControllerRecord(Struct, gc=False):
+    """Register controller record."""
+
+    API_KEY: ClassVar[int] = 27
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    controller_id: int = 0
+    incarnation_id: Uuid = Uuid.ZERO
+    zk_migration_ready: bool = False
+    end_points: list[ControllerEndpoint] = field(default_factory=list)
+    features: list[ControllerFeature] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            controller_id, incarnation_id_bytes, zk_migration_ready = _read_i4_uuid_bool(buffer, position)
+            position += 21
+            incarnation_id = Uuid(incarnation_id_bytes)
+            end_points: list[ControllerEndpoint]
+            count, position = read_compact_array_length(buffer, position)
+            end_points = []
+            for _ in range(count):
+                end_points_element, position = ControllerEndpoint.read(buffer, position, version)
+                end_points.append(end_points_element)
+            features: list[ControllerFeature]
+            count, position = read_compact_array_length(buffer, position)
+            features = []
+            for _ in range(count):
+                features_element, position = ControllerFeature.read(buffer, position, version)
+                features.append(features_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(controller_id, incarnation_id, zk_migration_ready, end_points, features, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("RegisterControllerRecord", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i4_uuid_bool(self.controller_id, self.incarnation_id.raw, self.zk_migration_ready))
+        out.write_compact_array_length(len(self.end_points))
+        for end_points_element in self.end_points:
+            end_points_element.write(out, version)
+        out.write_compact_array_length(len(self.features))
+        for features_element in self.features:
+            features_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")

@@ -1,0 +1,53 @@
+"""SnapshotHeaderRecord. Generated from SnapshotHeaderRecord.json in protocol/records by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct
+
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_tagged_fields,
+)
+
+_read_i2_i8 = struct.Struct(">hq").unpack_from
+_write_i2_i8 = struct.Struct(">hq").pack
+
+
+class SnapshotHeaderRecord(Struct, gc=False):
+    """Snapshot header record."""
+
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    version: int = 0
+    last_contained_log_timestamp: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            version_, last_contained_log_timestamp = _read_i2_i8(buffer, position)
+            position += 10
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(version_, last_contained_log_timestamp, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("SnapshotHeaderRecord", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        append(_write_i2_i8(self.version, self.last_contained_log_timestamp))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")

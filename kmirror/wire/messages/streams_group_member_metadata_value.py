@@ -1,0 +1,157 @@
+"""StreamsGroupMemberMetadataValue. Generated from StreamsGroupMemberMetadataValue.json in protocol/records by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar, Self
+
+from msgspec import Struct, field
+
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    TaggedFields,
+    Writer,
+    malformed,
+    read_compact_array_length,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_tagged_fields,
+)
+
+_read_i1 = struct.Struct(">b").unpack_from
+_read_i4_i4 = struct.Struct(">ii").unpack_from
+_read_u2 = struct.Struct(">H").unpack_from
+_write_i4_i4 = struct.Struct(">ii").pack
+_write_u2 = struct.Struct(">H").pack
+
+
+class Endpoint(Struct, gc=False):
+    """The user endpoint."""
+
+    host: str = ""
+    port: int = 0
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        host, position = read_compact_string(buffer, position)
+        port, = _read_u2(buffer, position)
+        position += 2
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(host, port, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.host)
+        append(_write_u2(self.port))
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class KeyValue(Struct, gc=False):
+    """The client tags."""
+
+    key: str = ""
+    value: str = ""
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        key, position = read_compact_string(buffer, position)
+        value, position = read_compact_string(buffer, position)
+        unknown_tagged_fields: TaggedFields = ()
+        if not buffer[position]:
+            position += 1
+        else:
+            unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+        return cls(key, value, unknown_tagged_fields), position
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_string(self.key)
+        out.write_compact_string(self.value)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")
+
+
+class StreamsGroupMemberMetadataValue(Struct, gc=False):
+    """Streams group member metadata value."""
+
+    API_KEY: ClassVar[int] = 19
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = 0
+
+    instance_id: str | None = ""
+    rack_id: str | None = ""
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = 0
+    process_id: str = ""
+    user_endpoint: Endpoint | None = None
+    client_tags: list[KeyValue] = field(default_factory=list)
+    unknown_tagged_fields: TaggedFields = ()
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            instance_id: str | None
+            instance_id, position = read_compact_nullable_string(buffer, position)
+            rack_id: str | None
+            rack_id, position = read_compact_nullable_string(buffer, position)
+            client_id, position = read_compact_string(buffer, position)
+            client_host, position = read_compact_string(buffer, position)
+            rebalance_timeout_ms, topology_epoch = _read_i4_i4(buffer, position)
+            position += 8
+            process_id, position = read_compact_string(buffer, position)
+            user_endpoint: Endpoint | None
+            nullness, = _read_i1(buffer, position)
+            position += 1
+            if nullness < 0:
+                user_endpoint = None
+            else:
+                user_endpoint, position = Endpoint.read(buffer, position, version)
+            client_tags: list[KeyValue]
+            count, position = read_compact_array_length(buffer, position)
+            client_tags = []
+            for _ in range(count):
+                client_tags_element, position = KeyValue.read(buffer, position, version)
+                client_tags.append(client_tags_element)
+            unknown_tagged_fields: TaggedFields = ()
+            if not buffer[position]:
+                position += 1
+            else:
+                unknown_tagged_fields, position = read_tagged_fields(buffer, position)
+            return cls(instance_id, rack_id, client_id, client_host, rebalance_timeout_ms, topology_epoch, process_id, user_endpoint, client_tags, unknown_tagged_fields), position
+        except READ_ERRORS as error:
+            raise malformed("StreamsGroupMemberMetadataValue", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        append = out.append
+        out.write_compact_nullable_string(self.instance_id)
+        out.write_compact_nullable_string(self.rack_id)
+        out.write_compact_string(self.client_id)
+        out.write_compact_string(self.client_host)
+        append(_write_i4_i4(self.rebalance_timeout_ms, self.topology_epoch))
+        out.write_compact_string(self.process_id)
+        if self.user_endpoint is None:
+            out.append(b"\xff")
+        else:
+            out.append(b"\x01")
+            self.user_endpoint.write(out, version)
+        out.write_compact_array_length(len(self.client_tags))
+        for client_tags_element in self.client_tags:
+            client_tags_element.write(out, version)
+        if self.unknown_tagged_fields:
+            out.write_tagged_fields(self.unknown_tagged_fields)
+        else:
+            append(b"\0")

@@ -1,0 +1,37 @@
+"""StreamsGroupMetadataKey. Generated from StreamsGroupMetadataKey.json in protocol/records by tools/generate_messages.py; do not edit."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from msgspec import Struct
+
+from kmirror.wire.primitives import (
+    READ_ERRORS,
+    Writer,
+    malformed,
+    read_string,
+)
+
+
+
+class StreamsGroupMetadataKey(Struct, gc=False):
+    """Streams group metadata key."""
+
+    API_KEY: ClassVar[int] = 17
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int | None] = None
+
+    group_id: str = ""
+
+    @classmethod
+    def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
+        try:
+            group_id, position = read_string(buffer, position)
+            return cls(group_id), position
+        except READ_ERRORS as error:
+            raise malformed("StreamsGroupMetadataKey", version, error) from error
+
+    def write(self, out: Writer, version: int) -> None:
+        out.write_string(self.group_id)
