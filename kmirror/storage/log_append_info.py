@@ -6,22 +6,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from kmirror.record.append_origin import AppendOrigin as AppendOrigin
 from kmirror.record.compression import CompressionType
 
 NO_TIMESTAMP = -1
-
-
-class AppendOrigin(Enum):
-    """Who appends; decides how much is validated (Kafka's `AppendOrigin`)."""
-
-    CLIENT = "client"
-    """A producer: everything is checked."""
-    COORDINATOR = "coordinator"
-    """A coordinator or the mirror of this broker: control batches and batches without sequence are allowed."""
-    REPLICATION = "replication"
-    """A follower or a mirror leader: bytes are taken as they are."""
-    RAFT_LEADER = "raft leader"
-    """The metadata log: offsets and epochs are already assigned and are only checked."""
 
 
 class LeaderHwChange(Enum):

@@ -1,0 +1,79 @@
+"""Variable-length integers: 7 bits a byte, least significant first, the high bit set on all bytes but the last.
+
+Two readings of the same bytes: *unsigned* (lengths and tags of flexible messages) and *zig-zag* (records: 0, -1, 1, -2 ...
+become 0, 1, 2, 3 ...). A varint has at most 5 bytes, a varlong at most 10; longer ones, and ones that the buffer cuts off, raise
+`VarintError`. Hot loops in `record` inline these functions; they are the definition.
+"""
+
+from __future__ import annotations
+
+from kmirror.common.ports import Buffer
+
+
+class VarintError(ValueError):
+    """The bytes at a position are no varint: too long, or cut off by the end of the buffer."""
+
+
+def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """(value in [0, 2^32), position behind it)."""
+    value, end = _read(buffer, position, 5)
+    return value & 0xFFFFFFFF, end
+
+
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """(signed 32-bit value, position behind it), zig-zag."""
+    value, end = _read(buffer, position, 5)
+    value &= 0xFFFFFFFF
+    return value >> 1 ^ -(value & 1), end
+
+
+def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """(signed 64-bit value, position behind it), zig-zag."""
+    value, end = _read(buffer, position, 10)
+    value &= 0xFFFFFFFFFFFFFFFF
+    return value >> 1 ^ -(value & 1), end
+
+
+def _read(buffer: Buffer, position: int, max_bytes: int) -> tuple[int, int]:
+    value = shift = 0
+    try:
+        for end in range(position, position + max_bytes):
+            byte = buffer[end]
+            if byte < 0x80:
+                return value | byte << shift, end + 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+    except IndexError:
+        raise VarintError(f"the buffer ends inside the varint at byte {position}") from None
+    raise VarintError(f"the varint at byte {position} is longer than {max_bytes} bytes")
+
+
+def write_unsigned_varint(out: bytearray, value: int) -> None:
+    """Append `value` (in [0, 2^64))."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Append a signed 32-bit `value`, zig-zag."""
+    write_unsigned_varint(out, (value << 1 ^ value >> 31) & 0xFFFFFFFF)
+
+
+def write_varlong(out: bytearray, value: int) -> None:
+    """Append a signed 64-bit `value`, zig-zag."""
+    write_unsigned_varint(out, (value << 1 ^ value >> 63) & 0xFFFFFFFFFFFFFFFF)
+
+
+def size_of_unsigned_varint(value: int) -> int:
+    """Bytes that `value` (>= 0) takes."""
+    return (value.bit_length() + 6) // 7 or 1
+
+
+def size_of_varint(value: int) -> int:
+    return size_of_unsigned_varint((value << 1 ^ value >> 31) & 0xFFFFFFFF)
+
+
+def size_of_varlong(value: int) -> int:
+    return size_of_unsigned_varint((value << 1 ^ value >> 63) & 0xFFFFFFFFFFFFFFFF)

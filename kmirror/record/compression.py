@@ -1,0 +1,222 @@
+"""The codecs of record batches: what follows the 61-byte header is one compressed stream of all records.
+
+    gzip    RFC 1952; several members may follow each other
+    snappy  what Java writes ("xerial"): 82 'SNAPPY' 00, version i32 1, compatible i32 1, then blocks of at most 32 KiB of input:
+            length i32, raw snappy. librdkafka writes one raw snappy block without framing; both are read.
+    lz4     the LZ4 frame format: 64 KiB blocks, independent, no checksums, no content size
+    zstd    one frame at level 3
+
+A compressed batch of 1 MB may claim gigabytes. `decompress` never produces more than `max_size` bytes: it asks the codec for the size
+where the format tells it, and reads in steps where it does not. Every fault of the stream is CORRUPT_MESSAGE.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import IntEnum
+from typing import Final
+
+from kmirror.common.errors import ApiException, ConfigError, Errors
+from kmirror.common.ports import Buffer
+from kmirror.record.record import corrupt_message
+
+MAX_DECOMPRESSED_SIZE_BYTES: Final = 512 * 1024 * 1024
+"""What one batch may unpack to unless the caller says otherwise."""
+_STEP_BYTES: Final = 1024 * 1024
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_GZIP_HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
+
+
+class CompressionType(IntEnum):
+    """Kafka's `CompressionType`: bits 0 to 2 of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @property
+    def text(self) -> str:
+        """The name in configurations and tool output: none, gzip, snappy, lz4, zstd."""
+        return self.name.lower()
+
+    @classmethod
+    def for_id(cls, code: int) -> CompressionType:
+        """The codec of an attribute value; UNSUPPORTED_COMPRESSION_TYPE for 5 to 7."""
+        if 0 <= code <= 4:
+            return _BY_ID[code]
+        raise ApiException(Errors.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {code}")
+
+    @classmethod
+    def for_name(cls, name: str) -> CompressionType:
+        """The codec of a configuration value (`uncompressed` is NONE); ConfigError for an unknown name."""
+        for member in cls:
+            if member.text == name or (name == "uncompressed" and member is cls.NONE):
+                return member
+        raise ConfigError(f"Unknown compression name: {name}")
+
+
+_BY_ID: Final = list(CompressionType)
+
+
+def compress(compression: CompressionType, data: Buffer, *, level: int | None = None) -> Buffer:
+    """`data` as one stream of `compression`, framed as Kafka's Java code does; `level` None is the codec's default."""
+    if compression is CompressionType.GZIP:
+        deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, -15)
+        body = deflate.compress(data) + deflate.flush()
+        return b"".join((_GZIP_HEADER, body, struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)))
+    if compression is CompressionType.SNAPPY:
+        return _compress_snappy(data)
+    if compression is CompressionType.LZ4:
+        import lz4.frame
+
+        lz4_level = 0 if level is None or level == 9 else level
+        compressed: bytes = lz4.frame.compress(
+            data, compression_level=lz4_level, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+        )
+        return compressed
+    if compression is CompressionType.ZSTD:
+        import zstandard
+
+        return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+    return data
+
+
+def decompress(compression: CompressionType, data: Buffer, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> Buffer:
+    """The bytes of a compressed stream. CORRUPT_MESSAGE if it is damaged or would give more than `max_size` bytes."""
+    if compression is CompressionType.NONE:
+        return data
+    return _DECOMPRESSORS[compression](memoryview(data), max_size)
+
+
+def _too_big(compression: CompressionType, max_size: int) -> ApiException:
+    return corrupt_message(f"Failed to decompress record stream: the {compression.text} data unpacks to more than {max_size} bytes")
+
+
+def _damaged(compression: CompressionType, error: Exception | str) -> ApiException:
+    return corrupt_message(f"Failed to decompress record stream: damaged {compression.text} data ({error})")
+
+
+def _decompress_gzip(data: memoryview, max_size: int) -> Buffer:
+    parts: list[bytes] = []
+    left = max_size
+    rest: Buffer = data
+    while True:
+        inflate = zlib.decompressobj(31)
+        try:
+            part = inflate.decompress(rest, left + 1)
+        except zlib.error as error:
+            if parts:
+                break  # bytes behind the last member; java.util.zip.GZIPInputStream ignores them too
+            raise _damaged(CompressionType.GZIP, error) from error
+        if len(part) > left:
+            raise _too_big(CompressionType.GZIP, max_size)
+        if not inflate.eof:
+            raise _damaged(CompressionType.GZIP, "unexpected end of the stream")
+        parts.append(part)
+        left -= len(part)
+        rest = inflate.unused_data
+        if not rest:
+            break
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _compress_snappy(data: Buffer) -> Buffer:
+    import cramjam
+
+    view = memoryview(data)
+    parts: list[Buffer] = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (struct.pack(">i", len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: memoryview, max_size: int) -> Buffer:
+    if data[:8] != _XERIAL_MAGIC:
+        return _snappy_block(data, max_size)
+    parts: list[Buffer] = []
+    left = max_size
+    position = 0
+    while position < len(data):
+        if data[position : position + 8] == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            continue
+        if position + 4 > len(data):
+            raise _damaged(CompressionType.SNAPPY, "a block's length is cut off")
+        size = int.from_bytes(data[position : position + 4], "big", signed=True)
+        position += 4
+        if size < 0 or position + size > len(data):
+            raise _damaged(CompressionType.SNAPPY, f"a block of {size} bytes where {len(data) - position} are left")
+        part = _snappy_block(data[position : position + size], left)
+        left -= len(part)
+        parts.append(part)
+        position += size
+    return b"".join(parts)
+
+
+def _snappy_block(block: memoryview, max_size: int) -> bytes:
+    import cramjam
+
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > max_size:
+            raise _too_big(CompressionType.SNAPPY, max_size)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise _damaged(CompressionType.SNAPPY, error) from error
+
+
+def _decompress_lz4(data: memoryview, max_size: int) -> Buffer:
+    import lz4.frame
+
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    parts: list[bytes] = []
+    left = max_size + 1
+    chunk: Buffer = data
+    try:
+        while not decompressor.eof:
+            part = decompressor.decompress(chunk, min(left, max(_STEP_BYTES, 4 * len(data))))
+            chunk = b""
+            if not part and not decompressor.eof:
+                raise _damaged(CompressionType.LZ4, "unexpected end of the stream")
+            parts.append(part)
+            left -= len(part)
+            if left <= 0:
+                raise _too_big(CompressionType.LZ4, max_size)
+    except (RuntimeError, EOFError, ValueError) as error:
+        raise _damaged(CompressionType.LZ4, error) from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _decompress_zstd(data: memoryview, max_size: int) -> Buffer:
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor()
+    parts: list[bytes] = []
+    left = max_size
+    try:
+        size = zstandard.frame_content_size(data)
+        if size > max_size:
+            raise _too_big(CompressionType.ZSTD, max_size)
+        with decompressor.stream_reader(data, read_across_frames=True) as reader:
+            while part := reader.read(_STEP_BYTES):
+                parts.append(part)
+                left -= len(part)
+                if left < 0:
+                    raise _too_big(CompressionType.ZSTD, max_size)
+    except zstandard.ZstdError as error:
+        raise _damaged(CompressionType.ZSTD, error) from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+_DECOMPRESSORS: Final = {
+    CompressionType.GZIP: _decompress_gzip,
+    CompressionType.SNAPPY: _decompress_snappy,
+    CompressionType.LZ4: _decompress_lz4,
+    CompressionType.ZSTD: _decompress_zstd,
+}

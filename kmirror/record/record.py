@@ -1,0 +1,149 @@
+"""One record of a batch, and the reader of its bytes.
+
+    record  := length varint (of what follows), attributes i8, timestampDelta varlong, offsetDelta varint,
+               keyLength varint (-1: null), key, valueLength varint (-1: null), value, headerCount varint, header*
+    header  := keyLength varint, key (UTF-8), valueLength varint (-1: null), value
+
+All varints are zig-zag. Deltas are against the batch's base offset and base timestamp. `read_record` is the strict reader
+(Kafka's `DefaultRecord.readFrom`): every structural fault is INVALID_RECORD, never an IndexError. A negative key or value length
+other than -1 reads as null, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.ports import Buffer
+from kmirror.common.varint import VarintError, read_varint, read_varlong, size_of_varint, size_of_varlong, write_varint, write_varlong
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_PARTITION_LEADER_EPOCH = -1
+
+Header = tuple[str, bytes | None]
+
+
+class Record(msgspec.Struct, gc=False):
+    """A record. `key` and `value` are views into the batch (or None); copy what outlives it. `timestamp` is in ms."""
+
+    offset: int
+    timestamp: int
+    key: Buffer | None = None
+    value: Buffer | None = None
+    headers: list[Header] = []
+    sequence: int = NO_SEQUENCE
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """`sequence` + `increment`; 2147483647 is followed by 0."""
+    return sequence + increment & 0x7FFFFFFF
+
+
+def decrement_sequence(sequence: int, decrement: int) -> int:
+    return sequence - decrement & 0x7FFFFFFF
+
+
+def read_record(
+    buffer: memoryview, position: int, *, base_offset: int, base_timestamp: int, base_sequence: int, log_append_time: int | None
+) -> tuple[Record, int]:
+    """(the record at `position`, the position behind it); INVALID_RECORD if it is malformed."""
+    try:
+        length, start = read_varint(buffer, position)
+        end = start + length
+        if length < 0 or end > len(buffer):
+            raise invalid_record(
+                f"Invalid record size: expected {length} bytes in record payload, but instead the buffer has only "
+                f"{len(buffer) - start} remaining bytes."
+            )
+        timestamp_delta, cursor = read_varlong(buffer, start + 1)
+        offset_delta, cursor = read_varint(buffer, cursor)
+        key, cursor = _read_bytes(buffer, cursor, end)
+        value, cursor = _read_bytes(buffer, cursor, end)
+        headers, cursor = _read_headers(buffer, cursor, end)
+    except VarintError as error:
+        raise invalid_record("Found invalid record structure") from error
+    if cursor != end:
+        raise invalid_record(f"Invalid record size: expected to read {length} bytes in record payload, but instead read {cursor - start}")
+    timestamp = base_timestamp + timestamp_delta if log_append_time is None else log_append_time
+    sequence = increment_sequence(base_sequence, offset_delta) if base_sequence >= 0 else NO_SEQUENCE
+    return Record(base_offset + offset_delta, timestamp, key, value, headers, sequence), end
+
+
+def _read_bytes(buffer: memoryview, position: int, limit: int) -> tuple[memoryview | None, int]:
+    length, start = read_varint(buffer, position)
+    if length < 0:
+        return None, start
+    if start + length > limit:
+        raise invalid_record("Found invalid record structure")
+    return buffer[start : start + length], start + length
+
+
+def _read_headers(buffer: memoryview, position: int, limit: int) -> tuple[list[Header], int]:
+    count, cursor = read_varint(buffer, position)
+    if count < 0:
+        raise invalid_record(f"Found invalid number of record headers {count}")
+    if count > limit - cursor:
+        raise invalid_record(f"Found invalid number of record headers. {count} is larger than the remaining size of the buffer")
+    headers: list[Header] = []
+    for _ in range(count):
+        length, cursor = read_varint(buffer, cursor)
+        if length < 0:
+            raise invalid_record(f"Invalid negative header key size {length}")
+        if cursor + length > limit:
+            raise invalid_record("Found invalid record structure")
+        name = str(buffer[cursor : cursor + length], "utf-8", "replace")
+        value, cursor = _read_bytes(buffer, cursor + length, limit)
+        headers.append((name, None if value is None else bytes(value)))
+    return headers, cursor
+
+
+def write_record(
+    out: bytearray, *, offset_delta: int, timestamp_delta: int, key: Buffer | None, value: Buffer | None, headers: list[Header]
+) -> None:
+    """Append one record to `out`."""
+    encoded_headers = [(name.encode(), header_value) for name, header_value in headers]
+    write_varint(out, _body_size(offset_delta, timestamp_delta, key, value, encoded_headers))
+    out.append(0)
+    write_varlong(out, timestamp_delta)
+    write_varint(out, offset_delta)
+    _write_bytes(out, key)
+    _write_bytes(out, value)
+    write_varint(out, len(encoded_headers))
+    for name, header_value in encoded_headers:
+        _write_bytes(out, name)
+        _write_bytes(out, header_value)
+
+
+def _write_bytes(out: bytearray, data: Buffer | None) -> None:
+    if data is None:
+        out.append(1)
+    else:
+        write_varint(out, len(data))
+        out += data
+
+
+def _body_size(
+    offset_delta: int, timestamp_delta: int, key: Buffer | None, value: Buffer | None, headers: list[tuple[bytes, bytes | None]]
+) -> int:
+    size = 1 + size_of_varlong(timestamp_delta) + size_of_varint(offset_delta) + size_of_varint(len(headers))
+    size += _bytes_size(key) + _bytes_size(value)
+    for name, value_ in headers:
+        size += _bytes_size(name) + _bytes_size(value_)
+    return size
+
+
+def _bytes_size(data: Buffer | None) -> int:
+    return 1 if data is None else size_of_varint(len(data)) + len(data)
+
+
+def invalid_record(message: str) -> ApiException:
+    """INVALID_RECORD with Kafka's text."""
+    return ApiException(Errors.INVALID_RECORD, message)
+
+
+def corrupt_message(message: str) -> ApiException:
+    """CORRUPT_MESSAGE (Kafka's `CorruptRecordException`) with Kafka's text."""
+    return ApiException(Errors.CORRUPT_MESSAGE, message)

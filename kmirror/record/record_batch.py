@@ -1,0 +1,245 @@
+"""Record batches (message format v2, magic 2) as views over bytes; nothing is copied.
+
+    0  baseOffset i64            21 attributes i16          43 producerId i64
+    8  batchLength i32           23 lastOffsetDelta i32     51 producerEpoch i16
+    12 partitionLeaderEpoch i32  27 baseTimestamp i64       53 baseSequence i32
+    16 magic i8                  35 maxTimestamp i64        57 recordCount i32
+    17 crc u32                   61 records, or one compressed stream of all of them
+
+`batchLength` counts what follows it, so a batch takes batchLength + 12 bytes. The CRC-32C covers bytes 21 to the end: base offset and
+leader epoch lie in front of it because the leader assigns them to a batch that the producer has sealed; the magic byte is not covered
+either. Attributes: bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon (baseTimestamp is the horizon then
+and the deltas are against it).
+
+Messages of format v0 and v1 are another structure under the same first 17 bytes (offset i64, size i32, crc i32, magic i8); see
+`legacy`. The number of records and the lengths inside of a batch are claims until read: `records()` checks them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+from kmirror.common.crc32c import crc32c
+from kmirror.common.ports import Buffer
+from kmirror.record.compression import MAX_DECOMPRESSED_SIZE_BYTES, CompressionType, decompress
+from kmirror.record.record import NO_SEQUENCE, Record, corrupt_message, increment_sequence, invalid_record, read_record
+
+LOG_OVERHEAD: Final = 12
+HEADER_SIZE_UP_TO_MAGIC: Final = 17
+RECORD_BATCH_OVERHEAD: Final = 61
+MIN_LEGACY_RECORD_SIZE: Final = 14
+"""The smallest batchLength of any format (an empty v0 message); less is corruption, for Kafka's scanners and ours."""
+CURRENT_MAGIC: Final = 2
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+"""The 61 bytes: base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+producer_id, producer_epoch, base_sequence, record_count."""
+_LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xb")
+
+
+class TimestampType(IntEnum):
+    """What a batch's timestamps are (bit 3 of the attributes)."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    @property
+    def text(self) -> str:
+        """As Kafka prints it: CreateTime, LogAppendTime."""
+        return "LogAppendTime" if self else "CreateTime"
+
+
+class RecordBatch:
+    """A view of the batch that begins at `position` of `buffer`; the header is unpacked once, records on demand.
+
+    Times are ms. The buffer must hold the whole batch (`iter_batches` sees to it); CORRUPT_MESSAGE if it does not.
+    """
+
+    __slots__ = (
+        "memory",
+        "base_offset",
+        "size_in_bytes",
+        "partition_leader_epoch",
+        "magic",
+        "crc",
+        "attributes",
+        "last_offset_delta",
+        "base_timestamp",
+        "max_timestamp",
+        "producer_id",
+        "producer_epoch",
+        "base_sequence",
+        "record_count",
+    )
+
+    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+        view = memoryview(buffer)
+        if len(view) - position < RECORD_BATCH_OVERHEAD:
+            raise corrupt_message(
+                f"Record batch is corrupt (the size {len(view) - position} is smaller than the minimum allowed overhead {RECORD_BATCH_OVERHEAD})"
+            )
+        (
+            self.base_offset,
+            length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(view, position)
+        size = length + LOG_OVERHEAD
+        if not RECORD_BATCH_OVERHEAD <= size <= len(view) - position:
+            raise corrupt_message(
+                f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {RECORD_BATCH_OVERHEAD})"
+                if size < RECORD_BATCH_OVERHEAD
+                else f"Record batch is corrupt (it claims {size} bytes and {len(view) - position} are there)"
+            )
+        self.size_in_bytes: int = size
+        self.memory: memoryview = view[position : position + size]
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> CompressionType:
+        return CompressionType.for_id(self.attributes & COMPRESSION_MASK)
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.attributes & COMPRESSION_MASK != 0
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME_FLAG else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & DELETE_HORIZON_FLAG != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the tombstones or the marker in this batch may go, or None if the cleaner has not set it."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > -1
+
+    @property
+    def last_sequence(self) -> int:
+        return NO_SEQUENCE if self.base_sequence == NO_SEQUENCE else increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    def compute_crc(self) -> int:
+        """CRC-32C of the bytes as they are now (the stored one is `crc`)."""
+        return crc32c(self.memory[ATTRIBUTES_POSITION:])
+
+    def is_valid(self) -> bool:
+        return self.compute_crc() == self.crc
+
+    def ensure_valid(self) -> None:
+        """CORRUPT_MESSAGE unless the CRC holds."""
+        computed = self.compute_crc()
+        if computed != self.crc:
+            raise corrupt_message(f"Record is corrupt (stored crc = {self.crc}, computed crc = {computed})")
+
+    def body(self, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> memoryview:
+        """The records' bytes, decompressed where they are compressed."""
+        payload = self.memory[RECORD_BATCH_OVERHEAD:]
+        return memoryview(decompress(self.compression, payload, max_size=max_size)) if self.is_compressed and self.record_count else payload
+
+    def records(self) -> Iterator[Record]:
+        """The records in order. INVALID_RECORD or CORRUPT_MESSAGE where the bytes are not what the header claims."""
+        if self.record_count < 0:
+            raise invalid_record(f"Found invalid record count {self.record_count} in magic v{self.magic} batch")
+        if self.record_count == 0:
+            return
+        body = self.body()
+        log_append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME_FLAG else None
+        position = 0
+        for _ in range(self.record_count):
+            if position >= len(body):
+                raise invalid_record("Incorrect declared batch size, premature EOF reached")
+            record, position = read_record(
+                body,
+                position,
+                base_offset=self.base_offset,
+                base_timestamp=self.base_timestamp,
+                base_sequence=self.base_sequence,
+                log_append_time=log_append_time,
+            )
+            if _ == self.record_count - 1 and position != len(body):
+                raise invalid_record("Incorrect declared batch size, records still remaining in file")
+            yield record
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordBatch(magic={self.magic}, offsets=[{self.base_offset}, {self.last_offset}], sequence=[{self.base_sequence}, "
+            f"{self.last_sequence}], is_transactional={self.is_transactional}, is_control={self.is_control}, "
+            f"compression={self.attributes & COMPRESSION_MASK}, timestamp_type={self.timestamp_type.text}, crc={self.crc})"
+        )
+
+
+def next_batch_size(buffer: Buffer, position: int, *, end: int | None = None) -> int | None:
+    """Bytes of the batch at `position`, or None if it is not complete there. CORRUPT_MESSAGE for an impossible length.
+
+    Says nothing of the magic: magic 0 and 1 lie under the same length field (Kafka's `ByteBufferLogInputStream.nextBatchSize`).
+    """
+    remaining = (len(buffer) if end is None else end) - position
+    if remaining < HEADER_SIZE_UP_TO_MAGIC:
+        if remaining >= LOG_OVERHEAD:
+            _check_length(int.from_bytes(buffer[position + 8 : position + 12], "big", signed=True))
+        return None
+    length: int = _LENGTH_AND_MAGIC.unpack_from(buffer, position)[0]
+    _check_length(length)
+    return length + LOG_OVERHEAD if length + LOG_OVERHEAD <= remaining else None
+
+
+def _check_length(length: int) -> None:
+    if length < MIN_LEGACY_RECORD_SIZE:
+        raise corrupt_message(f"Record size {length} is less than the minimum record overhead ({MIN_LEGACY_RECORD_SIZE})")
+
+
+def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch]:
+    """The batches in `buffer` from `position` on; an incomplete one at the end is left out silently, as Kafka does.
+
+    CORRUPT_MESSAGE for an impossible length or magic, UNSUPPORTED_FOR_MESSAGE_FORMAT for messages of format v0 or v1.
+    """
+    view = memoryview(buffer)
+    while (size := next_batch_size(view, position)) is not None:
+        magic = view[position + 16]
+        if magic != CURRENT_MAGIC:
+            from kmirror.record.legacy import wrong_magic
+
+            raise wrong_magic(magic)
+        yield RecordBatch(view, position)
+        position += size
