@@ -190,7 +190,7 @@ def alignment_point(
         return AlignmentPoint(0, True)
     if not has_batches or first_offset_above is None:
         return AlignmentPoint(log_end_offset, False)
-    if first_offset_above < log_start_offset:
+    if first_offset_above <= log_start_offset:
         return AlignmentPoint(log_start_offset, True)
     return AlignmentPoint(first_offset_above, False)
 

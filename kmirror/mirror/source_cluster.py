@@ -1,0 +1,199 @@
+"""A source cluster as one mirror sees it: its brokers, topics and answers, over the mirror's own connections.
+
+Everything asked of the source is a client's request (consumer Fetch, Metadata, ListOffsets, OffsetForLeaderEpoch,
+DescribeConfigs, DescribeMirrors, ListMirrors), in the highest version that both sides speak, down to brokers of Kafka 2.1.
+What a source cannot do (topic ids before Metadata v10, API 99 before this KIP) shows as a zero id or as
+UnsupportedVersionError; nothing here decides what that means.
+
+Errors: `SourceError` for whatever kept an answer away (no connection, timeout, an error code), with a text for operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.wire.messages import describe_configs, describe_mirrors, list_mirrors, metadata
+
+CONFIG_SOURCE_DYNAMIC_TOPIC = 1
+RESOURCE_TOPIC = 2
+
+
+class SourceError(KmirrorError):
+    """The source gave no usable answer; `error` is its code where it sent one."""
+
+    def __init__(self, text: str, error: Errors = Errors.NONE) -> None:
+        self.error = error
+        super().__init__(text)
+
+
+class SourceNode(NamedTuple):
+    """A broker of the source."""
+
+    id: int
+    host: str
+    port: int
+
+
+class SourcePartition(NamedTuple):
+    """A partition of the source by its Metadata; leader -1 while there is none, epoch -1 below Metadata v7."""
+
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTopic:
+    """A topic of the source by its Metadata. The id is zero where the source has no ids."""
+
+    error: Errors
+    topic_id: Uuid = Uuid.ZERO
+    partitions: dict[int, SourcePartition] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMetadata:
+    """One answer to Metadata."""
+
+    cluster_id: str | None
+    nodes: dict[int, SourceNode]
+    topics: dict[str, SourceTopic]
+
+
+class SourceMirrorPartition(NamedTuple):
+    """A row of the source's DescribeMirrors."""
+
+    state: str
+    last_mirror_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMirror:
+    """A mirror at the source, as one of its brokers describes it."""
+
+    error: Errors
+    partitions: dict[TopicPartition, SourceMirrorPartition] = field(default_factory=dict)
+
+
+def parse_bootstrap_servers(text: str) -> list[tuple[str, int]]:
+    """`host:port,...`; KmirrorError for anything else. IPv6 hosts are in brackets."""
+    servers = []
+    for entry in (part.strip() for part in text.split(",")):
+        host, separator, port = entry.rpartition(":")
+        if not separator or not port.isdigit():
+            raise KmirrorError(f"bootstrap.servers: '{entry}' is not host:port")
+        servers.append((host.strip("[]") or "localhost", int(port)))
+    return servers
+
+
+class SourceCluster:
+    """The metadata connection of one mirror (client id `broker-N-mirror-metadata-manager-X`)."""
+
+    def __init__(self, client: NetworkClient, bootstrap_servers: Sequence[tuple[str, int]], *, request_timeout_ms: int) -> None:
+        self._client = client
+        self._bootstrap = list(bootstrap_servers)
+        self._timeout_ms = request_timeout_ms
+        self._nodes: dict[int, SourceNode] = {}
+        self.cached: SourceMetadata | None = None
+        """The last answer to `refresh`, for those who may act on an older one."""
+
+    async def refresh(self, topics: Iterable[str] | None) -> SourceMetadata:
+        """Ask any broker for Metadata of `topics` (None: all)."""
+        names = None if topics is None else sorted(topics)
+        request_topics = None if names is None else [metadata.MetadataRequestTopic(name=name) for name in names]
+        request = metadata.MetadataRequest(topics=request_topics, allow_auto_topic_creation=False)
+        response = await self._ask_any(request)
+        nodes = {broker.node_id: SourceNode(broker.node_id, broker.host, broker.port) for broker in response.brokers}
+        self._nodes = nodes or self._nodes
+        found = {}
+        for topic in response.topics:
+            if topic.name is not None:
+                partitions = {p.partition_index: SourcePartition(p.leader_id, p.leader_epoch) for p in topic.partitions}
+                found[topic.name] = SourceTopic(Errors.for_code(topic.error_code), topic.topic_id, partitions)
+        result = SourceMetadata(response.cluster_id, nodes, found)
+        self.cached = result
+        return result
+
+    def node(self, node_id: int) -> SourceNode | None:
+        return self._nodes.get(node_id)
+
+    def nodes(self) -> list[SourceNode]:
+        """Known brokers by id; empty before the first refresh."""
+        return [self._nodes[node_id] for node_id in sorted(self._nodes)]
+
+    async def send(self, node: SourceNode, request: Any) -> Any:
+        """Ask one broker; SourceError when it does not answer, UnsupportedVersionError when it cannot."""
+        return await self._send(node.host, node.port, request)
+
+    async def describe_mirror(self, node: SourceNode, mirror_name: str) -> SourceMirror:
+        """DescribeMirrors of one named mirror at one broker: only partitions that it leads (RS5)."""
+        response = await self.send(node, describe_mirrors.DescribeMirrorsRequest(mirror_names=[mirror_name]))
+        if response.error_code:
+            raise _source_error(node, "DescribeMirrors", response.error_code, response.error_message)
+        for mirror in response.mirrors:
+            if mirror.mirror_name == mirror_name:
+                partitions = {
+                    TopicPartition(topic.topic_name, row.partition_index): SourceMirrorPartition(row.state, row.last_mirror_epoch)
+                    for topic in mirror.topics
+                    for row in topic.partitions
+                }
+                return SourceMirror(Errors.for_code(mirror.error_code), partitions)
+        raise SourceError(f"broker {node.id} left mirror {mirror_name} out of its answer to DescribeMirrors")
+
+    async def list_mirrors(self, node: SourceNode) -> dict[str, str]:
+        """The mirrors of the source: name -> its source's cluster id ("" when not known yet)."""
+        response = await self.send(node, list_mirrors.ListMirrorsRequest())
+        if response.error_code:
+            raise _source_error(node, "ListMirrors", response.error_code, response.error_message)
+        return {mirror.mirror_name: mirror.source_cluster_id for mirror in response.mirrors}
+
+    async def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The dynamic overrides of topics (never broker defaults, C17)."""
+        resources = [describe_configs.DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name) for name in sorted(topics)]
+        if not resources:
+            return {}
+        response = await self._ask_any(describe_configs.DescribeConfigsRequest(resources=resources))
+        result = {}
+        for entry in response.results:
+            if entry.error_code:
+                text = entry.error_message or Errors.for_code(entry.error_code).message
+                raise SourceError(f"configs of source topic {entry.resource_name}: {text}", Errors.for_code(entry.error_code))
+            result[entry.resource_name] = {
+                config.name: config.value
+                for config in entry.configs
+                if config.config_source == CONFIG_SOURCE_DYNAMIC_TOPIC and config.value is not None
+            }
+        return result
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _ask_any(self, request: Any) -> Any:
+        failure: SourceError | None = None
+        addresses = [(node.host, node.port) for node in self.nodes()] + self._bootstrap
+        for host, port in dict.fromkeys(addresses):
+            try:
+                return await self._send(host, port, request)
+            except SourceError as error:
+                failure = error
+        raise failure or SourceError("the mirror has no bootstrap.servers")
+
+    async def _send(self, host: str, port: int, request: Any) -> Any:
+        try:
+            return await self._client.send(host, port, request, timeout_ms=self._timeout_ms)
+        except UnsupportedVersionError:
+            raise
+        except (DisconnectError, RequestTimeoutError, OSError) as error:
+            raise SourceError(f"source broker {host}:{port}: {error or type(error).__name__}") from error
+        except ApiException as error:
+            raise SourceError(f"source broker {host}:{port}: {error}", error.error) from error
+
+
+def _source_error(node: SourceNode, api: str, code: int, message: str | None) -> SourceError:
+    error = Errors.for_code(code)
+    return SourceError(f"{api} at source broker {node.id} ({node.host}:{node.port}): {message or error.message}", error)
