@@ -1,50 +1,218 @@
-"""All partitions of one broker (skeleton; bodies follow)."""
+"""All partitions of one broker: appends, fetches, deletions, and what waits for them.
+
+Everything here is synchronous except waiting. `append_records` and `fetch_messages` do their work when called and return
+a future that is done already when there is nothing to wait for; otherwise a `Delayed*` operation in a purgatory, keyed by
+partition, completes it. Whoever moves a log or a watermark calls `complete_delayed(topic_partition)`.
+
+Metadata comes in through `apply_delta` (`replica.metadata_applier`). Read-only rules live in `Partition`; here they only
+become error codes. High watermarks are checkpointed every `replica.high.watermark.checkpoint.interval.ms` and at shutdown.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
-from kmirror.common.metrics import MetricsRegistry
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.ports import Buffer
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import (
+    GROUP_METADATA_TOPIC_NAME,
+    MIRROR_STATE_TOPIC_NAME,
+    SHARE_GROUP_STATE_TOPIC_NAME,
+    TRANSACTION_STATE_TOPIC_NAME,
+    TopicIdPartition,
+    TopicPartition,
+)
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
-from kmirror.replica.partition import Partition
-from kmirror.replica.replica_types import DeleteRecordsResult, FetchInfos, FetchParams, FetchResults, PartitionResponse, ReplicaConfig
+from kmirror.replica.broker_topic_stats import BrokerTopicStats
+from kmirror.replica.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsPartitionStatus
+from kmirror.replica.delayed_fetch import DelayedFetch, FetchPartitionStatus
+from kmirror.replica.delayed_operation import DelayedOperationPurgatory
+from kmirror.replica.delayed_produce import DelayedProduce, ProducePartitionStatus
+from kmirror.replica.metadata_applier import FetcherManager, MetadataApplier
+from kmirror.replica.partition import HIGH_WATERMARK_OFFSET, Partition
+from kmirror.replica.partition_reader import LogReadResult, read_partition
+from kmirror.replica.replica_types import (
+    DeleteRecordsResult,
+    FetchInfos,
+    FetchParams,
+    FetchResults,
+    PartitionResponse,
+    RecordError,
+    ReplicaConfig,
+)
 from kmirror.runtime.api import Runtime
+from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+
+INTERNAL_TOPICS = frozenset((GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME))
+"""Topics that clients may not write to."""
+
+_log = logging.getLogger(__name__)
 
 
 class PartitionListener(Protocol):
     """Told what happens to one partition (coordinators, mirrors)."""
 
-    def on_high_watermark_updated(self, partition: TopicPartition, offset: int) -> None: ...
+    def on_high_watermark_updated(self, topic_partition: TopicPartition, offset: int) -> None: ...
 
-    def on_failed(self, partition: TopicPartition) -> None: ...
+    def on_failed(self, topic_partition: TopicPartition) -> None:
+        """Its log directory went offline."""
+        ...
 
-    def on_deleted(self, partition: TopicPartition) -> None: ...
+    def on_deleted(self, topic_partition: TopicPartition) -> None: ...
 
-    def on_becoming_follower(self, partition: TopicPartition) -> None: ...
+    def on_becoming_follower(self, topic_partition: TopicPartition) -> None: ...
 
 
 class ReplicaManager:
-    def __init__(self, config: ReplicaConfig, runtime: Runtime, log_manager: LogManager, metrics: MetricsRegistry) -> None: ...
+    """`log_manager` is started before and shut down after this by its owner."""
+
+    def __init__(
+        self,
+        config: ReplicaConfig,
+        runtime: Runtime,
+        log_manager: LogManager,
+        metrics: MetricsRegistry,
+        *,
+        fetcher_manager: FetcherManager | None = None,
+    ) -> None:
+        self.config = config
+        self.runtime = runtime
+        self.log_manager = log_manager
+        self.metrics = metrics
+        self.stats = BrokerTopicStats(metrics)
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.offline_partitions: dict[TopicPartition, None] = {}
+        self.delayed_produces: DelayedOperationPurgatory[DelayedProduce] = DelayedOperationPurgatory("Produce", runtime)
+        self.delayed_fetches: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory("Fetch", runtime)
+        self.delayed_delete_records: DelayedOperationPurgatory[DelayedDeleteRecords] = DelayedOperationPurgatory("DeleteRecords", runtime)
+        self._listeners: dict[TopicPartition, list[PartitionListener]] = {}
+        self._metadata_applier = MetadataApplier(self, fetcher_manager)
+        self._checkpoint_task: asyncio.Task[None] | None = None
+        self._isr_task: asyncio.Task[None] | None = None
+        self._register_metrics()
+
+    # --- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the high-watermark checkpoint timer (LogManager has been started by the caller)."""
+        """Start checkpointing high watermarks and shrinking ISRs."""
+        self._checkpoint_task = self.runtime.spawn(self._checkpoint_loop(), name="highwatermark-checkpoint")
+        self._isr_task = self.runtime.spawn(self._shrink_isr_loop(), name="isr-expiration")
 
     async def shutdown(self) -> None:
-        """Stop fetchers, complete what waits, checkpoint high watermarks. The caller shuts LogManager down afterwards."""
+        """Stop the tasks, answer what waits, checkpoint the high watermarks."""
+        for task in (self._checkpoint_task, self._isr_task):
+            if task is not None:
+                task.cancel()
+        self.delayed_fetches.shutdown()
+        self.delayed_produces.shutdown()
+        self.delayed_delete_records.shutdown()
+        self.checkpoint_high_watermarks()
+
+    async def _checkpoint_loop(self) -> None:
+        while True:
+            await self.runtime.sleep_ms(self.config.high_watermark_checkpoint_interval_ms)
+            for log_dir, high_watermarks in self._high_watermarks_by_dir().items():
+                await self.runtime.run_blocking(functools.partial(self.log_manager.checkpoint_high_watermarks, log_dir, high_watermarks))
+
+    async def _shrink_isr_loop(self) -> None:
+        while True:
+            await self.runtime.sleep_ms(self.config.replica_lag_time_max_ms // 2)
+            for partition in list(self.partitions.values()):
+                partition.maybe_shrink_isr()
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write `replication-offset-checkpoint` of every log dir now."""
+        for log_dir, high_watermarks in self._high_watermarks_by_dir().items():
+            self.log_manager.checkpoint_high_watermarks(log_dir, high_watermarks)
+
+    def _high_watermarks_by_dir(self) -> dict[str, dict[TopicPartition, int]]:
+        by_dir: dict[str, dict[TopicPartition, int]] = {log_dir: {} for log_dir in self.log_manager.live_log_dirs}
+        for topic_partition, partition in self.partitions.items():
+            log = partition.log
+            if log is not None and log.parent_dir in by_dir:
+                by_dir[log.parent_dir][topic_partition] = log.high_watermark
+        return by_dir
 
     def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Make leaders and followers, create, update and delete logs. `server`'s metadata publisher calls it first."""
+        """Make leaders and followers, create, update and delete logs. `server`'s metadata publisher calls this first."""
+        self._metadata_applier.apply(delta, image)
 
-    def get_partition(self, topic_partition: TopicPartition) -> Partition | None: ...
+    # --- partitions -------------------------------------------------------------------------------------------------
+
+    def get_partition(self, topic_partition: TopicPartition) -> Partition | None:
+        """The partition, if it is hosted here and online."""
+        return self.partitions.get(topic_partition)
 
     def get_partition_or_exception(self, topic_partition: TopicPartition) -> Partition:
-        """ApiException UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR or NOT_LEADER_OR_FOLLOWER."""
+        """ApiException KAFKA_STORAGE_ERROR when offline, UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER when not hosted."""
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            return partition
+        if topic_partition in self.offline_partitions:
+            raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"Partition {topic_partition} is in an offline log directory")
+        if self._metadata_applier.exists_in_metadata(topic_partition):
+            raise ApiException(Errors.NOT_LEADER_OR_FOLLOWER, f"Error while fetching partition state for {topic_partition}")
+        raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {topic_partition} doesn't exist")
+
+    def create_partition(self, topic_partition: TopicIdPartition) -> Partition:
+        """A partition without a log yet; `MetadataApplier` then makes it leader or follower."""
+        partition = Partition(
+            topic_partition.topic_partition,
+            topic_partition.topic_id,
+            self.config,
+            self.runtime.clock,
+            on_progress=self.complete_delayed,
+            on_high_watermark=self._notify_high_watermark,
+            on_read_only=self.fail_pending_produces,
+            is_replica_eligible=self._metadata_applier.is_replica_eligible,
+        )
+        self.partitions[topic_partition.topic_partition] = partition
+        return partition
+
+    def maybe_add_listener(self, topic_partition: TopicPartition, listener: PartitionListener) -> bool:
+        """False when the partition is not hosted here."""
+        if topic_partition not in self.partitions:
+            return False
+        listeners = self._listeners.setdefault(topic_partition, [])
+        if listener not in listeners:
+            listeners.append(listener)
+        return True
+
+    def remove_listener(self, topic_partition: TopicPartition, listener: PartitionListener) -> None:
+        listeners = self._listeners.get(topic_partition, [])
+        if listener in listeners:
+            listeners.remove(listener)
+
+    def listeners(self, topic_partition: TopicPartition) -> list[PartitionListener]:
+        return list(self._listeners.get(topic_partition, ()))
+
+    def forget_listeners(self, topic_partition: TopicPartition) -> None:
+        self._listeners.pop(topic_partition, None)
+
+    def _notify_high_watermark(self, topic_partition: TopicPartition, offset: int) -> None:
+        for listener in self.listeners(topic_partition):
+            listener.on_high_watermark_updated(topic_partition, offset)
+
+    def complete_delayed(self, topic_partition: TopicPartition) -> None:
+        """A log, a watermark or a role changed: whatever waits for this partition looks again."""
+        self.delayed_fetches.check_and_complete(topic_partition)
+        self.delayed_produces.check_and_complete(topic_partition)
+        self.delayed_delete_records.check_and_complete(topic_partition)
+
+    def fail_pending_produces(self, topic_partition: TopicPartition) -> None:
+        """Produces that wait for this partition's ISR answer NOT_LEADER_OR_FOLLOWER for it."""
+        for operation in self.delayed_produces.watched_for_key(topic_partition):
+            operation.fail_partition(topic_partition, Errors.NOT_LEADER_OR_FOLLOWER)
+
+    # --- append -----------------------------------------------------------------------------------------------------
 
     def append_records(
         self,
@@ -55,15 +223,237 @@ class ReplicaManager:
         entries: Mapping[TopicPartition, Buffer],
         internal_topics_allowed: bool = False,
     ) -> asyncio.Future[dict[TopicPartition, PartitionResponse]]:
-        """Append, then wait for the ISR if required_acks is -1. The append itself has happened when this returns."""
+        """Append now; the future is done at once unless `required_acks` is -1 and a follower still has to fetch it.
+
+        Every error is in its partition's response. A buffer of `entries` is patched in place and must not be used again.
+        """
+        future: asyncio.Future[dict[TopicPartition, PartitionResponse]] = self.runtime.create_future()
+        if required_acks not in (-1, 0, 1):
+            future.set_result({topic_partition: PartitionResponse(Errors.INVALID_REQUIRED_ACKS) for topic_partition in entries})
+            return future
+        responses: dict[TopicPartition, PartitionResponse] = {}
+        pending: dict[TopicPartition, ProducePartitionStatus] = {}
+        for topic_partition, records in entries.items():
+            response, partition = self._append(
+                topic_partition, records, origin, required_acks=required_acks, internal_topics_allowed=internal_topics_allowed
+            )
+            responses[topic_partition] = response
+            if required_acks == -1 and partition is not None:
+                done, error = partition.check_enough_replicas_reach_offset(response.last_offset + 1)
+                if not done:
+                    pending[topic_partition] = ProducePartitionStatus(response, partition, response.last_offset + 1)
+                elif error is not Errors.NONE:
+                    response.error = error
+        for topic_partition, response in responses.items():
+            if response.error is Errors.NONE:
+                self.complete_delayed(topic_partition)
+        if pending:
+            operation = DelayedProduce(timeout_ms, pending, responses, future, self._produce_expirations)
+            self.delayed_produces.try_complete_else_watch(operation, pending)
+        else:
+            future.set_result(responses)
+        return future
+
+    def _append(
+        self, topic_partition: TopicPartition, records: Buffer, origin: AppendOrigin, *, required_acks: int, internal_topics_allowed: bool
+    ) -> tuple[PartitionResponse, Partition | None]:
+        if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
+            return PartitionResponse(Errors.INVALID_TOPIC_EXCEPTION), None
+        try:
+            partition = self.get_partition_or_exception(topic_partition)
+            info = partition.append_records_to_leader(records, origin=origin, required_acks=required_acks)
+        except ApiException as error:
+            return self._refused(topic_partition, error), None
+        self.stats.appended(topic_partition.topic, size_in_bytes=len(records), messages=info.num_messages)
+        response = PartitionResponse(
+            Errors.NONE,
+            base_offset=info.first_offset,
+            log_append_time_ms=info.log_append_time,
+            log_start_offset=info.log_start_offset,
+            last_offset=info.last_offset,
+        )
+        return response, partition
+
+    def _refused(self, topic_partition: TopicPartition, error: ApiException) -> PartitionResponse:
+        """Kafka tells the client the text only of record errors; the log start offset where the partition was reached."""
+        partition = self.partitions.get(topic_partition)
+        log = None if partition is None or not partition.is_leader else partition.log
+        if error.error in _CLIENT_MISTAKES:
+            _log.debug("Append to %s refused: %s", topic_partition, error.message)
+        else:
+            _log.error("Error processing append operation on partition %s: %s: %s", topic_partition, error.error.name, error.message)
+            self.stats.topic(topic_partition.topic).failed_produce_requests.mark()
+            self.stats.all_topics.failed_produce_requests.mark()
+        record_errors: list[Any] | None = getattr(error, "record_errors", None)
+        log_start_offset = -1 if log is None or error.error in _CLIENT_MISTAKES else log.log_start_offset
+        if record_errors is None:
+            return PartitionResponse(error.error, log_start_offset=log_start_offset)
+        return PartitionResponse(
+            error.error,
+            log_start_offset=-1 if log is None else log.log_start_offset,
+            record_errors=[RecordError(entry.batch_index, entry.message) for entry in record_errors],
+            error_message=error.message,
+        )
+
+    # --- fetch ------------------------------------------------------------------------------------------------------
 
     def fetch_messages(self, params: FetchParams, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
-        """Read; wait for min_bytes up to max_wait_ms."""
+        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order of `fetch_infos` is kept."""
+        future: asyncio.Future[FetchResults] = self.runtime.create_future()
+        reads = self.read_from_log(params, fetch_infos)
+        if params.max_wait_ms <= 0 or not fetch_infos or _is_answer(reads, params.min_bytes):
+            future.set_result(self._fetch_results(params, fetch_infos, reads))
+            return future
+        statuses = [
+            FetchPartitionStatus(topic.topic_partition, read.fetch_offset_metadata, fetch)
+            for (topic, fetch), read in zip(fetch_infos, reads, strict=True)
+        ]
 
-    def delete_records(self, timeout_ms: int, offsets: Mapping[TopicPartition, int], *, allow_internal_topics: bool) -> asyncio.Future[dict[TopicPartition, DeleteRecordsResult]]: ...
+        def read_again() -> None:
+            if not future.done():
+                future.set_result(self._fetch_results(params, fetch_infos, self.read_from_log(params, fetch_infos)))
 
-    def checkpoint_high_watermarks(self) -> None: ...
+        operation = DelayedFetch(params, statuses, self.partitions.get, read_again, self._fetch_expirations)
+        self.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
+        return future
 
-    def maybe_add_listener(self, topic_partition: TopicPartition, listener: PartitionListener) -> bool: ...
+    def read_from_log(self, params: FetchParams, fetch_infos: FetchInfos) -> list[LogReadResult]:
+        """One read per partition, within `params.max_bytes` over all (the first batch may exceed it); moves followers' states."""
+        results: list[LogReadResult] = []
+        remaining_bytes = params.max_bytes
+        min_one_message = True
+        for topic, fetch in fetch_infos:
+            topic_partition = topic.topic_partition
+            partition = self.partitions.get(topic_partition)
+            if partition is None:
+                results.append(LogReadResult(self._missing_error(topic_partition)))
+                continue
+            if topic.topic_id and partition.topic_id and topic.topic_id != partition.topic_id:
+                results.append(LogReadResult(Errors.INCONSISTENT_TOPIC_ID))
+                continue
+            max_bytes = min(fetch.max_bytes, remaining_bytes)
+            result = read_partition(partition, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
+            if params.is_from_follower and result.error is Errors.NONE and result.diverging_epoch is None:
+                self._update_follower(partition, params, fetch.fetch_offset, fetch.log_start_offset, result)
+            size = result.size_in_bytes
+            if size > 0:
+                min_one_message = False
+            remaining_bytes = max(0, remaining_bytes - size)
+            results.append(result)
+        return results
 
-    def remove_listener(self, topic_partition: TopicPartition, listener: PartitionListener) -> None: ...
+    def _update_follower(
+        self, partition: Partition, params: FetchParams, fetch_offset: int, follower_log_start_offset: int, result: LogReadResult
+    ) -> None:
+        try:
+            partition.update_follower_fetch_state(
+                replica_id=params.replica_id,
+                fetch_offset=fetch_offset,
+                follower_log_start_offset=follower_log_start_offset,
+                leader_log_end_offset=result.log_end_offset,
+                broker_epoch=params.replica_epoch,
+            )
+        except ApiException as error:
+            result.error = error.error
+            result.records = None
+
+    def _fetch_results(self, params: FetchParams, fetch_infos: FetchInfos, reads: list[LogReadResult]) -> FetchResults:
+        is_from_follower = params.is_from_follower
+        results: FetchResults = []
+        for (topic, _), read in zip(fetch_infos, reads, strict=True):
+            if is_from_follower:
+                self.stats.replication_bytes_out.mark(read.size_in_bytes)
+            elif read.size_in_bytes:
+                self.stats.fetched(topic.topic, size_in_bytes=read.size_in_bytes)
+            results.append((topic, read.to_partition_data()))
+        return results
+
+    def _missing_error(self, topic_partition: TopicPartition) -> Errors:
+        try:
+            self.get_partition_or_exception(topic_partition)
+        except ApiException as error:
+            return error.error
+        return Errors.UNKNOWN_SERVER_ERROR
+
+    # --- delete records ---------------------------------------------------------------------------------------------
+
+    def delete_records(
+        self, timeout_ms: int, offsets: Mapping[TopicPartition, int], *, internal_topics_allowed: bool = False
+    ) -> asyncio.Future[dict[TopicPartition, DeleteRecordsResult]]:
+        """Raise log start offsets (-1: to the high watermark) and wait until live followers did the same."""
+        future: asyncio.Future[dict[TopicPartition, DeleteRecordsResult]] = self.runtime.create_future()
+        results: dict[TopicPartition, DeleteRecordsResult] = {}
+        pending: dict[TopicPartition, DeleteRecordsPartitionStatus] = {}
+        for topic_partition, offset in offsets.items():
+            try:
+                partition, required_offset = self._delete_records(topic_partition, offset, internal_topics_allowed=internal_topics_allowed)
+                low_watermark = partition.low_watermark()
+            except ApiException as error:
+                results[topic_partition] = DeleteRecordsResult(error.error)
+                continue
+            if low_watermark >= required_offset:
+                results[topic_partition] = DeleteRecordsResult(Errors.NONE, low_watermark)
+            else:
+                pending[topic_partition] = DeleteRecordsPartitionStatus(required_offset, partition)
+        if pending:
+            operation = DelayedDeleteRecords(timeout_ms, pending, results, future, self._delete_records_expirations)
+            self.delayed_delete_records.try_complete_else_watch(operation, list(pending))
+        else:
+            future.set_result(results)
+        return future
+
+    def _delete_records(self, topic_partition: TopicPartition, offset: int, *, internal_topics_allowed: bool) -> tuple[Partition, int]:
+        if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
+            raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic_partition.topic}")
+        partition = self.get_partition_or_exception(topic_partition)
+        log = partition.leader_log
+        partition.check_writable()
+        if not log.config.delete:
+            raise ApiException(
+                Errors.POLICY_VIOLATION, f"Records of partition {topic_partition} can not be deleted due to the configured policy"
+            )
+        required_offset = log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset
+        if required_offset < 0:
+            raise ApiException(Errors.OFFSET_OUT_OF_RANGE, f"The offset {required_offset} for partition {topic_partition} is not valid")
+        log.maybe_increment_log_start_offset(required_offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+        return partition, required_offset
+
+    # --- metrics ----------------------------------------------------------------------------------------------------
+
+    def _register_metrics(self) -> None:
+        def gauge(name: str, count: Any) -> None:
+            self.metrics.gauge(MetricName("kafka.server", "ReplicaManager", name), count)
+
+        gauge("PartitionCount", lambda: len(self.partitions))
+        gauge("LeaderCount", lambda: sum(partition.is_leader for partition in self.partitions.values()))
+        gauge("OfflineReplicaCount", lambda: len(self.offline_partitions))
+        gauge("UnderReplicatedPartitions", lambda: sum(partition.is_under_replicated for partition in self.partitions.values()))
+        gauge("UnderMinIsrPartitionCount", lambda: sum(partition.is_under_min_isr for partition in self.partitions.values()))
+
+        def expirations(kind: str, name: str = "ExpiresPerSec") -> MetricName:
+            return MetricName("kafka.server", kind, name)
+
+        self._produce_expirations = self.metrics.meter(expirations("DelayedProduceMetrics"))
+        self._fetch_expirations = self.metrics.meter(expirations("DelayedFetchMetrics"))
+        self._delete_records_expirations = self.metrics.meter(expirations("DelayedDeleteRecordsMetrics"))
+
+
+_CLIENT_MISTAKES = frozenset(
+    (
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.MESSAGE_TOO_LARGE,
+        Errors.RECORD_LIST_TOO_LARGE,
+        Errors.CORRUPT_MESSAGE,
+        Errors.KAFKA_STORAGE_ERROR,
+        Errors.READ_ONLY_TOPIC,
+    )
+)
+"""Errors that are expected to happen: no line in the log, and no offset in the answer (Kafka's UNKNOWN_LOG_APPEND_INFO)."""
+
+
+def _is_answer(reads: list[LogReadResult], min_bytes: int) -> bool:
+    """Whether a fetch has something to say right away: enough bytes, an error, or a divergence."""
+    if sum(read.size_in_bytes for read in reads) >= min_bytes:
+        return True
+    return any(read.error is not Errors.NONE or read.diverging_epoch is not None for read in reads)

@@ -12,7 +12,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
-from kmirror.storage.unified_log import FetchIsolation
+from kmirror.storage.fetch_data_info import AbortedTxn, FetchIsolation
 
 CONSUMER_REPLICA_ID = -1
 DEBUGGING_REPLICA_ID = -2
@@ -97,16 +97,6 @@ class FetchParams:
     def is_from_follower(self) -> bool:
         return self.replica_id >= 0
 
-    @property
-    def hard_max_bytes_limit(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
-    producer_id: int
-    first_offset: int
-
 
 @dataclass(frozen=True, slots=True)
 class DivergingEpoch:
@@ -126,7 +116,7 @@ class FetchPartitionData:
     records: FileSlice | Buffer | None = None
     diverging_epoch: DivergingEpoch | None = None
     last_stable_offset: int = -1
-    aborted_transactions: list[AbortedTransaction] | None = None
+    aborted_transactions: list[AbortedTxn] | None = None
     preferred_read_replica: int = -1
     mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
 

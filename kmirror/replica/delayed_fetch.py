@@ -1,0 +1,84 @@
+"""Waits until a fetch has `min_bytes` to answer with, or until its max wait is over; then reads (again).
+
+Nothing is read while it waits: whether there is enough is told from offsets and their positions in the segments. It is
+also over as soon as something changed that the fetcher must hear of: this broker leads a partition no more, an epoch is
+fenced, the log was truncated or rolled, the fetcher's epoch diverges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kmirror.common.errors import ApiException
+from kmirror.common.metrics import Meter
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.replica.delayed_operation import DelayedOperation
+from kmirror.replica.partition import Partition
+from kmirror.replica.partition_reader import diverging_epoch, fetchable_end_offset
+from kmirror.replica.replica_types import FetchParams, FetchPartition
+from kmirror.storage.log_offset_metadata import LogOffsetMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPartitionStatus:
+    """Where the first read of a partition began (None: it could not be told), and what was asked."""
+
+    topic_partition: TopicPartition
+    start: LogOffsetMetadata | None
+    fetch: FetchPartition
+
+
+class DelayedFetch(DelayedOperation):
+    def __init__(
+        self,
+        params: FetchParams,
+        statuses: list[FetchPartitionStatus],
+        get_partition: Callable[[TopicPartition], Partition | None],
+        read: Callable[[], None],
+        expirations: Meter,
+    ) -> None:
+        super().__init__(params.max_wait_ms)
+        self._params = params
+        self._statuses = statuses
+        self._get_partition = get_partition
+        self._read = read
+        self._expirations = expirations
+
+    def try_complete(self) -> bool:
+        accumulated = 0
+        for status in self._statuses:
+            available = self._available_bytes(status)
+            if available is None:
+                return self.force_complete()
+            accumulated += available
+        return accumulated >= self._params.min_bytes and self.force_complete()
+
+    def _available_bytes(self, status: FetchPartitionStatus) -> int | None:
+        """Bytes that a read would find; None when the fetch must be answered now, whatever it finds."""
+        partition = self._get_partition(status.topic_partition)
+        start = status.start
+        if partition is None or start is None:
+            return None
+        try:
+            partition.check_current_leader_epoch(status.fetch.current_leader_epoch)
+            log = partition.leader_log
+            end = fetchable_end_offset(log, self._params.isolation)
+            epoch = status.fetch.last_fetched_epoch
+            if epoch is not None and diverging_epoch(partition, log, status.fetch.fetch_offset, epoch) is not None:
+                return None
+        except ApiException:
+            return None
+        if end.message_offset == start.message_offset:
+            return 0
+        if end.on_older_segment(start) or start.on_older_segment(end):
+            return None
+        if start.message_offset < end.message_offset and end.on_same_segment(start):
+            return min(end.position_diff(start), status.fetch.max_bytes)
+        return 0
+
+    def on_expiration(self) -> None:
+        self._expirations.mark()
+
+    def on_complete(self) -> None:
+        self._read()

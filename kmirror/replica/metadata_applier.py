@@ -1,0 +1,209 @@
+"""Turns a metadata delta into what this broker's partitions do (Kafka's `ReplicaManager.applyDelta`).
+
+Order, as in Kafka: deletions first (a topic may come back under the same name), then leaders, then followers. Configs of
+topics go to their logs. Logs are made as soon as the partition is assigned, for followers too, so that their high
+watermark is in the checkpoint from the beginning.
+
+Read-only by default: a partition whose topic has a `mirror.name` answers NOT_LEADER_OR_FOLLOWER to clients from the
+moment this broker leads it until `mirror` has loaded its state (C38). When the name goes away it becomes writable.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.metadata.delta import LocalReplicaChanges, MetadataDelta
+from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
+from kmirror.metadata.registrations import DIRECTORY_UNASSIGNED, PartitionRegistration
+from kmirror.replica.partition import Partition, ReadOnlyReason
+from kmirror.storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from kmirror.replica.replica_manager import ReplicaManager
+
+MIRROR_NAME_CONFIG = "mirror.name"
+
+_log = logging.getLogger(__name__)
+
+
+class InitialFetchState(NamedTuple):
+    """Where a follower begins: the leader, the epoch it follows it in, and the first offset to fetch."""
+
+    topic_id: Uuid
+    leader_id: int
+    current_leader_epoch: int
+    fetch_offset: int
+
+
+class FetcherManager(Protocol):
+    """The fetchers of followers (`replica.fetcher_manager`); absent on a broker without peers."""
+
+    def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None: ...
+
+    def remove_fetcher_for_partitions(self, partitions: list[TopicPartition]) -> None: ...
+
+
+class MetadataApplier:
+    def __init__(self, replica_manager: ReplicaManager, fetcher_manager: FetcherManager | None) -> None:
+        self._replica_manager = replica_manager
+        self._log_manager = replica_manager.log_manager
+        self._fetcher_manager = fetcher_manager
+        self._image = MetadataImage.EMPTY
+        self._checkpointed: dict[str, dict[TopicPartition, int]] = {}
+
+    def exists_in_metadata(self, topic_partition: TopicPartition) -> bool:
+        return self._image.topics.partition(topic_partition.topic, topic_partition.partition) is not None
+
+    def is_replica_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+        """May join an ISR: registered, active, and (unless -1) fetching in the broker epoch we know."""
+        broker = self._image.cluster.broker(broker_id)
+        return broker is not None and broker.active and broker_epoch in (-1, broker.epoch)
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._image = image
+        self._checkpointed = {}
+        changes = delta.topics.local_changes(self._replica_manager.config.broker_id)
+        self._delete(changes, delta)
+        self._apply_topic_configs(delta)
+        for (topic, number), (topic_id, registration) in changes.leaders.items():
+            self._make_leader(TopicIdPartition(topic_id, topic, number), registration)
+        to_fetch: dict[TopicPartition, InitialFetchState] = {}
+        for (topic, number), (topic_id, registration) in changes.followers.items():
+            self._make_follower(TopicIdPartition(topic_id, topic, number), registration, to_fetch)
+        if self._fetcher_manager is not None and to_fetch:
+            self._fetcher_manager.remove_fetcher_for_partitions(list(to_fetch))
+            self._fetcher_manager.add_fetcher_for_partitions(to_fetch)
+
+    # --- topics that go ---------------------------------------------------------------------------------------------
+
+    def _delete(self, changes: LocalReplicaChanges, delta: MetadataDelta) -> None:
+        if not changes.deletes:
+            return
+        deleted = [TopicPartition(topic, number) for topic, number, _ in changes.deletes]
+        if self._fetcher_manager is not None:
+            self._fetcher_manager.remove_fetcher_for_partitions(deleted)
+        for topic_partition in deleted:
+            self._drop(topic_partition)
+        self._log_manager.async_delete(
+            [topic_partition for topic_partition in deleted if self._log_manager.get_log(topic_partition) is not None],
+            on_error=lambda topic_partition, error: _log.error("Unable to delete replica %s: %s", topic_partition, error),
+        )
+        for topic in {topic_partition.topic: None for topic_partition in deleted}:
+            if delta.topics.topic_was_deleted(topic):
+                self._replica_manager.stats.remove_topic(topic)
+
+    def _drop(self, topic_partition: TopicPartition) -> None:
+        manager = self._replica_manager
+        partition = manager.partitions.pop(topic_partition, None)
+        manager.offline_partitions.pop(topic_partition, None)
+        if partition is not None:
+            partition.leader_id = None
+        manager.complete_delayed(topic_partition)
+        for listener in manager.listeners(topic_partition):
+            listener.on_deleted(topic_partition)
+        manager.forget_listeners(topic_partition)
+
+    # --- topics that come or change ---------------------------------------------------------------------------------
+
+    def _apply_topic_configs(self, delta: MetadataDelta) -> None:
+        for resource, changed in delta.configs.changed.items():
+            if resource.type != RESOURCE_TOPIC or self._image.topics.topic(resource.name) is None:
+                continue
+            self._log_manager.update_topic_config(resource.name, self._image.configs.topic(resource.name))
+            if MIRROR_NAME_CONFIG in changed:
+                self._apply_mirror_name(resource.name)
+
+    def _apply_mirror_name(self, topic: str) -> None:
+        """`mirror.name` came or went on a topic that is here already."""
+        has_mirror_name = MIRROR_NAME_CONFIG in self._image.configs.topic(topic)
+        for topic_partition, partition in self._replica_manager.partitions.items():
+            if topic_partition.topic != topic or partition.has_mirror_name == has_mirror_name:
+                continue
+            partition.has_mirror_name = has_mirror_name
+            partition.set_read_only(ReadOnlyReason.MIRROR_STATE_UNKNOWN if has_mirror_name and partition.is_leader else None)
+
+    def _make_leader(self, topic: TopicIdPartition, registration: PartitionRegistration) -> None:
+        manager = self._replica_manager
+        topic_partition = topic.topic_partition
+        if self._fetcher_manager is not None:
+            self._fetcher_manager.remove_fetcher_for_partitions([topic_partition])
+        partition = self._get_or_create_partition(topic)
+        log = self._get_or_create_log(partition, topic, registration)
+        if log is None:
+            return
+        if partition.make_leader(registration, log) and partition.has_mirror_name:
+            partition.set_read_only(ReadOnlyReason.MIRROR_STATE_UNKNOWN)
+        manager.complete_delayed(topic_partition)
+
+    def _make_follower(
+        self, topic: TopicIdPartition, registration: PartitionRegistration, to_fetch: dict[TopicPartition, InitialFetchState]
+    ) -> None:
+        manager = self._replica_manager
+        topic_partition = topic.topic_partition
+        partition = self._get_or_create_partition(topic)
+        log = self._get_or_create_log(partition, topic, registration)
+        if log is None:
+            return
+        is_new_leader_epoch = partition.make_follower(registration, log)
+        partition.set_read_only(None)
+        for listener in manager.listeners(topic_partition):
+            listener.on_becoming_follower(topic_partition)
+        if is_new_leader_epoch and registration.has_leader:
+            fetch_offset = log.high_watermark if log.latest_epoch is None else log.log_end_offset
+            to_fetch[topic_partition] = InitialFetchState(topic.topic_id, registration.leader, registration.leader_epoch, fetch_offset)
+        manager.fail_pending_produces(topic_partition)
+        manager.complete_delayed(topic_partition)
+
+    def _get_or_create_partition(self, topic: TopicIdPartition) -> Partition:
+        partition = self._replica_manager.partitions.get(topic.topic_partition)
+        if partition is None:
+            partition = self._replica_manager.create_partition(topic)
+        partition.has_mirror_name = MIRROR_NAME_CONFIG in self._image.configs.topic(topic.topic)
+        return partition
+
+    def _get_or_create_log(
+        self, partition: Partition, topic: TopicIdPartition, registration: PartitionRegistration
+    ) -> UnifiedLog | None:
+        """The partition's log; None (and the partition offline) when its directory is gone."""
+        if partition.log is not None:
+            return partition.log
+        broker_id = self._replica_manager.config.broker_id
+        directory = registration.directory(broker_id)
+        try:
+            log = self._log_manager.get_or_create_log(
+                topic.topic_partition,
+                topic_id=topic.topic_id,
+                is_new=registration.partition_epoch == 0,
+                target_directory_id=None if directory == DIRECTORY_UNASSIGNED else directory,
+            )
+        except ApiException as error:
+            _log.error("Skipped the state change of %s: %s", topic, error.message)
+            if error.error is Errors.KAFKA_STORAGE_ERROR:
+                self._mark_offline(topic.topic_partition)
+            return None
+        log.update_high_watermark(self._checkpointed_high_watermark(log, topic.topic_partition))
+        return log
+
+    def _mark_offline(self, topic_partition: TopicPartition) -> None:
+        manager = self._replica_manager
+        manager.partitions.pop(topic_partition, None)
+        manager.offline_partitions[topic_partition] = None
+        for listener in manager.listeners(topic_partition):
+            listener.on_failed(topic_partition)
+        manager.complete_delayed(topic_partition)
+
+    def handle_log_dir_failure(self, log_dir: str) -> None:
+        """Every partition with its log there goes offline."""
+        for topic_partition, partition in list(self._replica_manager.partitions.items()):
+            if partition.log is not None and partition.log.parent_dir == log_dir:
+                self._mark_offline(topic_partition)
+
+    def _checkpointed_high_watermark(self, log: UnifiedLog, topic_partition: TopicPartition) -> int:
+        checkpoint = self._checkpointed.get(log.parent_dir)
+        if checkpoint is None:
+            checkpoint = self._checkpointed[log.parent_dir] = self._log_manager.read_high_watermarks(log.parent_dir)
+        return checkpoint.get(topic_partition, 0)

@@ -1,0 +1,196 @@
+"""What is read from a partition: fetches, offsets by timestamp, end offsets of leader epochs.
+
+Three rules of fetching live here.
+
+* A follower (and a consumer that sends `LastFetchedEpoch`) is compared before it is served: when the leader's end offset
+  for that epoch lies below the fetch offset, or belongs to an older epoch, the answer is the diverging epoch and no data.
+* An epoch above all of ours is a divergence too: (largest epoch, log end offset). Kafka answers OFFSET_OUT_OF_RANGE
+  there; a mirror, whose source may have fallen back to older epochs, would then restart from nothing (C36b).
+* Offsets are taken before the read, so that an append after it does not make a caught-up follower look late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.ports import FileSlice
+from kmirror.replica.partition import Partition
+from kmirror.replica.replica_types import (
+    DivergingEpoch,
+    EpochEndOffset,
+    FetchParams,
+    FetchPartition,
+    FetchPartitionData,
+    ListOffsetsResult,
+)
+from kmirror.storage.fetch_data_info import AbortedTxn, FetchIsolation
+from kmirror.storage.log_offset_metadata import LogOffsetMetadata
+from kmirror.storage.unified_log import UnifiedLog
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+
+@dataclass(slots=True)
+class LogReadResult:
+    """One partition's part of a fetch. `fetch_offset_metadata` is where the read began, for waiting by bytes."""
+
+    error: Errors
+    records: FileSlice | None = None
+    fetch_offset_metadata: LogOffsetMetadata | None = None
+    diverging_epoch: DivergingEpoch | None = None
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    last_stable_offset: int = -1
+    aborted_transactions: list[AbortedTxn] | None = None
+    mirror_leader_epoch: int = -1
+
+    @property
+    def size_in_bytes(self) -> int:
+        return 0 if self.records is None else self.records.size
+
+    def to_partition_data(self) -> FetchPartitionData:
+        return FetchPartitionData(
+            error=self.error,
+            high_watermark=self.high_watermark,
+            log_start_offset=self.log_start_offset,
+            records=self.records,
+            diverging_epoch=self.diverging_epoch,
+            last_stable_offset=self.last_stable_offset,
+            aborted_transactions=self.aborted_transactions,
+            mirror_leader_epoch=self.mirror_leader_epoch,
+        )
+
+
+def read_partition(
+    partition: Partition, params: FetchParams, fetch: FetchPartition, *, max_bytes: int, min_one_message: bool
+) -> LogReadResult:
+    """Read up to `max_bytes` (one batch more when `min_one_message`); errors become error codes with the log's offsets."""
+    try:
+        partition.check_current_leader_epoch(fetch.current_leader_epoch)
+        log = partition.leader_log
+        return _read_log(partition, log, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
+    except ApiException as error:
+        return _failed_read(partition, error.error)
+
+
+def _read_log(
+    partition: Partition, log: UnifiedLog, params: FetchParams, fetch: FetchPartition, *, max_bytes: int, min_one_message: bool
+) -> LogReadResult:
+    result = LogReadResult(
+        error=Errors.NONE,
+        high_watermark=log.high_watermark,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        last_stable_offset=log.last_stable_offset,
+        mirror_leader_epoch=partition.mirror_leader_epoch,
+    )
+    if fetch.last_fetched_epoch is not None:
+        result.diverging_epoch = diverging_epoch(partition, log, fetch.fetch_offset, fetch.last_fetched_epoch)
+        if result.diverging_epoch is not None:
+            return result
+    read = log.read(fetch.fetch_offset, max_bytes, params.isolation, min_one_message=min_one_message)
+    result.fetch_offset_metadata = read.fetch_offset_metadata
+    result.records = None if read.first_entry_incomplete else read.records
+    result.aborted_transactions = read.aborted_transactions
+    return result
+
+
+def diverging_epoch(partition: Partition, log: UnifiedLog, fetch_offset: int, last_fetched_epoch: int) -> DivergingEpoch | None:
+    """Where the fetcher's log left ours, or None; ApiException OFFSET_OUT_OF_RANGE when that cannot be said."""
+    end = _end_offset_for_epoch(partition, log, last_fetched_epoch)
+    if end.leader_epoch < 0 or end.end_offset < 0:
+        raise ApiException(
+            Errors.OFFSET_OUT_OF_RANGE, f"Could not determine the end offset of the last fetched epoch {last_fetched_epoch} from the request"
+        )
+    if fetch_offset < log.log_start_offset:
+        raise ApiException(
+            Errors.OFFSET_OUT_OF_RANGE,
+            f"Received request for offset {fetch_offset} for partition {partition.topic_partition}, but we only have log segments "
+            f"in the range {log.log_start_offset} to {log.log_end_offset}.",
+        )
+    if end.leader_epoch < last_fetched_epoch or end.end_offset < fetch_offset:
+        return DivergingEpoch(end.leader_epoch, end.end_offset)
+    return None
+
+
+def _end_offset_for_epoch(partition: Partition, log: UnifiedLog, leader_epoch: int) -> EpochEndOffset:
+    end = log.end_offset_for_epoch(leader_epoch)
+    if end is not None and end.leader_epoch >= 0:
+        return EpochEndOffset(Errors.NONE, end.leader_epoch, end.offset)
+    latest_epoch = log.latest_epoch
+    if latest_epoch is None:
+        # No batch and no entry: everything up to the log end belongs, emptily, to the epoch that we lead in.
+        known = min(leader_epoch, partition.leader_epoch)
+        return EpochEndOffset(Errors.NONE, known, log.log_end_offset)
+    if leader_epoch > latest_epoch:
+        return EpochEndOffset(Errors.NONE, latest_epoch, log.log_end_offset)
+    return EpochEndOffset(Errors.NONE)
+
+
+def _failed_read(partition: Partition, error: Errors) -> LogReadResult:
+    log = partition.log
+    if log is None or error is not Errors.OFFSET_OUT_OF_RANGE:
+        return LogReadResult(error=error)
+    return LogReadResult(
+        error=error,
+        high_watermark=log.high_watermark,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        last_stable_offset=log.last_stable_offset,
+        mirror_leader_epoch=partition.mirror_leader_epoch,
+    )
+
+
+def fetchable_end_offset(log: UnifiedLog, isolation: FetchIsolation) -> LogOffsetMetadata:
+    """Up to where a fetch of this isolation may read."""
+    snapshot = log.fetch_offset_snapshot()
+    if isolation is FetchIsolation.LOG_END:
+        return snapshot.log_end_offset
+    return snapshot.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else snapshot.last_stable_offset
+
+
+def last_offset_for_leader_epoch(partition: Partition, *, current_leader_epoch: int | None, leader_epoch: int) -> EpochEndOffset:
+    """End offset of the largest epoch that is not above `leader_epoch` (OffsetForLeaderEpoch)."""
+    try:
+        partition.check_current_leader_epoch(current_leader_epoch)
+        end = partition.leader_log.end_offset_for_epoch(leader_epoch)
+    except ApiException as error:
+        return EpochEndOffset(error.error)
+    return EpochEndOffset(Errors.NONE) if end is None else EpochEndOffset(Errors.NONE, end.leader_epoch, end.offset)
+
+
+def fetch_offset_for_timestamp(
+    partition: Partition, *, timestamp: int, isolation_level: int | None, current_leader_epoch: int | None
+) -> ListOffsetsResult:
+    """ListOffsets of one partition. `isolation_level` None: not a consumer, the log end is the latest offset."""
+    try:
+        partition.check_current_leader_epoch(current_leader_epoch)
+        return _offset_for_timestamp(partition, partition.leader_log, timestamp, isolation_level)
+    except ApiException as error:
+        return ListOffsetsResult(error.error)
+
+
+def _offset_for_timestamp(partition: Partition, log: UnifiedLog, timestamp: int, isolation_level: int | None) -> ListOffsetsResult:
+    start = partition.leader_epoch_start_offset
+    is_lagging = isolation_level is not None and start is not None and start > log.high_watermark
+    last_fetchable_offset = {None: log.log_end_offset, READ_COMMITTED: log.last_stable_offset}.get(isolation_level, log.high_watermark)
+    if timestamp == LATEST_TIMESTAMP:
+        if is_lagging:
+            return ListOffsetsResult(Errors.OFFSET_NOT_AVAILABLE)
+        return ListOffsetsResult(Errors.NONE, offset=last_fetchable_offset, leader_epoch=partition.leader_epoch)
+    found = log.offset_for_timestamp(timestamp)
+    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP) and found is not None:
+        return ListOffsetsResult(Errors.NONE, found.timestamp, found.offset, -1 if found.leader_epoch is None else found.leader_epoch)
+    if found is None or found.offset >= last_fetchable_offset:
+        return ListOffsetsResult(Errors.OFFSET_NOT_AVAILABLE if is_lagging else Errors.NONE)
+    return ListOffsetsResult(Errors.NONE, found.timestamp, found.offset, -1 if found.leader_epoch is None else found.leader_epoch)

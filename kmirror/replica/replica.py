@@ -1,0 +1,56 @@
+"""What the leader of a partition knows of one follower (Kafka's `Replica` and its `ReplicaState`).
+
+A follower is *caught up* when its log end offset equals the leader's, or when the last time it was so lies at most
+`replica.lag.time.max.ms` back. The time is set backwards: when a fetch asks for an offset at or beyond the leader's end
+at the time of the *previous* fetch, the follower was caught up at that previous time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNKNOWN_OFFSET = -1
+
+
+@dataclass(slots=True)
+class Replica:
+    """A remote replica; times are monotonic milliseconds of the leader."""
+
+    broker_id: int
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    last_fetch_leader_log_end_offset: int = 0
+    last_fetch_time_ms: int = 0
+    last_caught_up_time_ms: int = 0
+    broker_epoch: int = -1
+
+    def update_fetch_state(
+        self, *, fetch_offset: int, follower_log_start_offset: int, leader_log_end_offset: int, now_ms: int, broker_epoch: int
+    ) -> None:
+        """A follower fetched from `fetch_offset`, so it has everything before it."""
+        if fetch_offset >= leader_log_end_offset:
+            self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_log_end_offset:
+            self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, self.last_fetch_time_ms)
+        self.log_start_offset = follower_log_start_offset
+        self.log_end_offset = fetch_offset
+        self.last_fetch_leader_log_end_offset = leader_log_end_offset
+        self.last_fetch_time_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def reset(self, *, leader_log_end_offset: int, now_ms: int, is_new_leader: bool, is_follower_in_sync: bool) -> None:
+        """A new leader epoch: nothing that was known of the follower's log holds any more."""
+        if is_new_leader:
+            self.log_start_offset = UNKNOWN_OFFSET
+            self.log_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_leader_log_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_time_ms = 0
+            self.last_caught_up_time_ms = now_ms if is_follower_in_sync else 0
+            self.broker_epoch = -1
+        else:
+            self.last_fetch_leader_log_end_offset = leader_log_end_offset
+            self.last_fetch_time_ms = now_ms if is_follower_in_sync else 0
+            self.last_caught_up_time_ms = now_ms if is_follower_in_sync else 0
+
+    def is_caught_up(self, *, leader_log_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        return leader_log_end_offset == self.log_end_offset or now_ms - self.last_caught_up_time_ms <= max_lag_ms
