@@ -1,0 +1,80 @@
+"""Names of cluster mirrors, and how a topic says which mirror it belongs to (KIP-1279).
+
+A mirror's name obeys the rules of topic names and does not end in a suffix that the association uses. The association
+lives in the topic config `mirror.name`: `X` (mirrored), `X.paused`, `X.removed`, `X.paused.removed`; the key is absent
+when the topic belongs to no mirror, and cleared only when the mirror is deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kmirror.common.errors import ApiException, Errors
+
+MIRROR_NAME_CONFIG = "mirror.name"
+PAUSED_SUFFIX = ".paused"
+REMOVED_SUFFIX = ".removed"
+MAX_NAME_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class MirrorAssociation(NamedTuple):
+    """The parsed value of `mirror.name`."""
+
+    mirror_name: str
+    paused: bool = False
+    removed: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Neither paused nor removed."""
+        return not self.paused and not self.removed
+
+    def __str__(self) -> str:
+        return f"{self.mirror_name}{PAUSED_SUFFIX if self.paused else ''}{REMOVED_SUFFIX if self.removed else ''}"
+
+
+def parse_association(value: str | None) -> MirrorAssociation | None:
+    """The association of a `mirror.name` value; None when there is none."""
+    if not value:
+        return None
+    removed = value.endswith(REMOVED_SUFFIX)
+    name = value.removesuffix(REMOVED_SUFFIX) if removed else value
+    paused = name.endswith(PAUSED_SUFFIX)
+    return MirrorAssociation(name.removesuffix(PAUSED_SUFFIX) if paused else name, paused, removed)
+
+
+def association_of(topic_configs: Mapping[str, str]) -> MirrorAssociation | None:
+    """The association in a topic's dynamic configs."""
+    return parse_association(topic_configs.get(MIRROR_NAME_CONFIG))
+
+
+def topic_name_problem(name: str) -> str | None:
+    """What is wrong with `name` as a topic name, in Kafka's words (without the leading "Topic name is invalid: ")."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if _LEGAL.fullmatch(name) is None:
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def validate_topic_name(name: str) -> None:
+    """ApiException INVALID_TOPIC_EXCEPTION unless `name` is a legal topic name."""
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+def validate_mirror_name(name: str) -> None:
+    """ApiException INVALID_MIRROR_NAME unless `name` is a legal mirror name."""
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise ApiException(Errors.INVALID_MIRROR_NAME, f"Mirror name is invalid: {problem}")
+    if name.endswith((PAUSED_SUFFIX, REMOVED_SUFFIX)):
+        raise ApiException(Errors.INVALID_MIRROR_NAME, "Mirror name must not end with '.removed' or '.paused'")

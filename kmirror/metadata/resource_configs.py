@@ -1,0 +1,267 @@
+"""Configs of groups, client-metrics subscriptions and mirrors, and the broker configs that can change at run time.
+
+The definitions name the defaults and the valid values; `validate_*` answer with Kafka's errors. Broker configs are only
+classified here (which may change, and for whom); the broker that takes the request validates their values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kmirror.common.config import ConfigDef, ConfigType, UpdateMode, at_least, invalid_value, valid_string
+from kmirror.common.errors import ApiException, ConfigError, Errors
+
+SOURCE_CLUSTER_ID_CONFIG = "source.cluster.id"
+
+
+def _group_configs() -> ConfigDef:
+    d = ConfigDef()
+
+    def number(name: str, default: int, minimum: int, about: str) -> None:
+        d.define(name, ConfigType.INT, default, about, validator=at_least(minimum), valid=f"[{minimum},...]")
+
+    for kind in ("consumer", "share", "streams"):
+        number(f"{kind}.session.timeout.ms", 45_000, 1, f"Time in ms after which a silent member is removed from a {kind} group.")
+        number(f"{kind}.heartbeat.interval.ms", 5_000, 1, f"Time in ms between heartbeats that members of a {kind} group are told to keep.")
+        number(f"{kind}.assignment.interval.ms", 1_000, 0, f"Least time in ms between two assignments of a {kind} group.")
+    number("share.record.lock.duration.ms", 30_000, 1_000, "Time in ms a record stays acquired by a member of a share group.")
+    number("share.delivery.count.limit", 5, 2, "How often a record is delivered to a share group at most.")
+    number("share.partition.max.record.locks", 2_000, 100, "Records of a share partition that may be acquired at a time.")
+    d.define("share.auto.offset.reset", ConfigType.STRING, "latest", "Where a new share group begins.", validator=_share_reset,
+             valid="[latest, earliest, by_duration:PnDTnHnMn.nS]")  # fmt: skip
+    levels = ("read_committed", "read_uncommitted")
+    d.define("share.isolation.level", ConfigType.STRING, "read_uncommitted", "Whether a share group sees records of open or aborted transactions.",
+             validator=valid_string(*levels), valid=f"[{', '.join(levels)}]")  # fmt: skip
+    d.define("share.renew.acknowledge.enable", ConfigType.BOOLEAN, True, "Whether members of a share group may prolong an acquisition.")
+    number("streams.num.standby.replicas", 0, 0, "Standby copies of each task of a streams group.")
+    number("streams.initial.rebalance.delay.ms", 3_000, 0, "Time in ms a new streams group waits for members before its first assignment.")
+    return d
+
+
+def _share_reset(name: str, value: Any) -> None:
+    if value not in ("latest", "earliest") and not re.fullmatch(r"by_duration:P\S+", str(value)):
+        raise invalid_value(name, value, "Invalid value for share.auto.offset.reset")
+
+
+GROUP_CONFIGS: ConfigDef = _group_configs()
+
+CLIENT_METRICS_CONFIGS: ConfigDef = (
+    ConfigDef()
+    .define("metrics", ConfigType.LIST, "", "Prefixes of the metrics that clients send; '*' for all.")
+    .define("interval.ms", ConfigType.INT, 300_000, "Time in ms between two pushes of a client.")
+    .define("match", ConfigType.LIST, "", "Which clients: a list of name=regex over their id, software, version, address and port.")
+)
+_MATCH_KEYS = ("client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port")
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DEFAULT_EXCLUDED_TOPIC_CONFIGS = (
+    "follower.replication.throttled.replicas", "leader.replication.throttled.replicas", "message.timestamp.difference.max.ms",
+    "log.message.timestamp.before.max.ms", "log.message.timestamp.after.max.ms", "message.timestamp.type",
+    "unclean.leader.election.enable", "min.insync.replicas", "mirror.name",
+)  # fmt: skip
+
+
+def _bootstrap_servers(name: str, value: Any) -> None:
+    if not value:
+        raise invalid_value(name, value, "a mirror needs at least one host:port of its source cluster")
+    for address in value:
+        match = re.fullmatch(r"(\[[0-9a-fA-F:.%]+\]|[^:\s]+):([0-9]{1,5})", address)
+        if match is None or not 0 < int(match[2]) <= 65535:
+            raise ConfigError(f"Invalid url in {name}: {address}")
+
+
+def _patterns(name: str, value: Any) -> None:
+    for pattern in value:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise invalid_value(name, pattern, f"not a regular expression: {error}") from error
+
+
+def _acl_rules(name: str, value: Any) -> None:
+    for rule in value:
+        parse_acl_rule(rule)
+
+
+def _mirror_configs() -> ConfigDef:
+    d, text, password, names = ConfigDef(), ConfigType.STRING, ConfigType.PASSWORD, ConfigType.LIST
+    d.define("bootstrap.servers", names, documentation="Brokers of the source cluster, host:port,...", validator=_bootstrap_servers)
+    d.define("security.protocol", text, "PLAINTEXT", "How to talk to the source.", validator=valid_string(*PROTOCOLS), valid=f"[{', '.join(PROTOCOLS)}]")
+    d.define("sasl.mechanism", text, "PLAIN", "SASL mechanism towards the source.")
+    d.define("sasl.jaas.config", password, None, "Login of the mirror at the source, as a JAAS entry.")
+    for name in ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class", "sasl.kerberos.service.name"):
+        d.define(name, text, None, "As in Kafka's clients.")
+    d.define("ssl.protocol", text, "TLSv1.3", "TLS version to begin with.")
+    d.define("ssl.enabled.protocols", names, "TLSv1.2,TLSv1.3", "TLS versions allowed.")
+    d.define("ssl.cipher.suites", names, None, "Cipher suites allowed; all when not set.")
+    d.define("ssl.endpoint.identification.algorithm", text, "https", "Host name check of the source's certificate; empty for none.")
+    for name in ("ssl.keystore.password", "ssl.key.password", "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.password",
+                 "ssl.truststore.certificates"):  # fmt: skip
+        d.define(name, password, None, "As in Kafka's clients.")
+    for name, default in (("ssl.keystore.type", "JKS"), ("ssl.truststore.type", "JKS"), ("ssl.keymanager.algorithm", "SunX509"), ("ssl.trustmanager.algorithm", "PKIX")):
+        d.define(name, text, default, "As in Kafka's clients.")
+    for name in ("ssl.provider", "ssl.keystore.location", "ssl.truststore.location", "ssl.secure.random.implementation", "ssl.engine.factory.class"):
+        d.define(name, text, None, "As in Kafka's clients.")
+    d.define("mirror.topic.properties.exclude", names, ",".join(DEFAULT_EXCLUDED_TOPIC_CONFIGS), "Topic configs that are not copied (regexes).", validator=_patterns)
+    d.define("mirror.groups.include", names, ".*", "Groups whose offsets are copied (regexes).", validator=_patterns)
+    d.define("mirror.acl.include", names, "*", "ACLs that are copied: resourceType;resourceName;operation;permissionType;principal,...", validator=_acl_rules)
+    d.define(SOURCE_CLUSTER_ID_CONFIG, text, None, "Cluster id that the source had when it was first seen.", internal=True)
+    return d
+
+
+RESOURCE_TYPES = ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER", "CLUSTER_MIRROR")
+OPERATIONS = (
+    "UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS",
+    "IDEMPOTENT_WRITE", "CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
+)  # fmt: skip
+PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
+
+
+def parse_acl_rule(rule: str) -> tuple[str | None, re.Pattern[str] | None, str | None, str | None, re.Pattern[str] | None]:
+    """(resource type, resource name, operation, permission, principal) of one rule of `mirror.acl.include`; None = any.
+
+    Enum names come out upper-case; names and principals are regexes that must match as a whole. ConfigError otherwise.
+    """
+    fields = [field.strip() for field in rule.split(";")]
+    if len(fields) > 5 or not rule.strip():
+        raise invalid_value("mirror.acl.include", rule, "a rule is resourceType;resourceName;operation;permissionType;principal")
+    fields += ["*"] * (5 - len(fields))
+    return (
+        _enum_field(rule, fields[0], RESOURCE_TYPES),
+        _regex_field(rule, fields[1]),
+        _enum_field(rule, fields[2], OPERATIONS),
+        _enum_field(rule, fields[3], PERMISSIONS),
+        _regex_field(rule, fields[4]),
+    )
+
+
+def _enum_field(rule: str, field: str, names: tuple[str, ...]) -> str | None:
+    if field in ("*", "", "ANY", "any"):
+        return None
+    if field.upper() not in names:
+        raise invalid_value("mirror.acl.include", rule, f"'{field}' is none of {', '.join(names[1:])}")
+    return field.upper()
+
+
+def _regex_field(rule: str, field: str) -> re.Pattern[str] | None:
+    if field in ("*", ""):
+        return None
+    try:
+        return re.compile(field)
+    except re.error as error:
+        raise invalid_value("mirror.acl.include", rule, f"'{field}' is not a regular expression: {error}") from error
+
+
+MIRROR_CONFIGS: ConfigDef = _mirror_configs()
+
+
+def validate_group_configs(props: Mapping[str, str]) -> None:
+    """ApiException INVALID_CONFIG unless `props` are valid configs of a group."""
+    for name in props:
+        if name not in GROUP_CONFIGS:
+            raise ApiException(Errors.INVALID_CONFIG, f"Unknown group config name: {name}")
+    values = _parse(GROUP_CONFIGS, props)
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = values[f"{kind}.session.timeout.ms"], values[f"{kind}.heartbeat.interval.ms"]
+        if session <= heartbeat:
+            raise ApiException(Errors.INVALID_CONFIG, f"{kind}.session.timeout.ms must be greater than {kind}.heartbeat.interval.ms")
+
+
+def validate_client_metrics_configs(name: str, props: Mapping[str, str]) -> None:
+    """ApiException (INVALID_REQUEST or INVALID_CONFIG, as Kafka) unless valid for the subscription `name`."""
+    if not name:
+        raise ApiException(Errors.INVALID_REQUEST, "Subscription name can't be empty")
+    for key in props:
+        if key not in CLIENT_METRICS_CONFIGS:
+            raise ApiException(Errors.INVALID_REQUEST, f"Unknown client metrics configuration: {key}")
+    values = _parse(CLIENT_METRICS_CONFIGS, props)
+    interval = values["interval.ms"]
+    if "interval.ms" in props and not 100 <= interval <= 3_600_000:
+        text = f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        raise ApiException(Errors.INVALID_REQUEST, text)
+    for pattern in values["match"]:
+        key, separator, regex = pattern.partition("=")
+        if not separator or key.strip() not in _MATCH_KEYS or not _compiles(regex.strip()):
+            raise ApiException(Errors.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
+
+
+def _compiles(regex: str) -> bool:
+    try:
+        re.compile(regex)
+    except re.error:
+        return False
+    return True
+
+
+def validate_mirror_configs(props: Mapping[str, str]) -> None:
+    """ApiException INVALID_CONFIG unless `props` are a complete, valid set of configs of a mirror."""
+    for name in props:
+        if name not in MIRROR_CONFIGS:
+            raise ApiException(Errors.INVALID_CONFIG, f"Unknown mirror config name: {name}")
+    _parse(MIRROR_CONFIGS, props)
+
+
+def _parse(definition: ConfigDef, props: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        return definition.parse(props)
+    except ConfigError as error:
+        raise ApiException(Errors.INVALID_CONFIG, str(error)) from error
+
+
+_CLUSTER_WIDE = """background.threads compression.gzip.level compression.lz4.level compression.type compression.zstd.level config.providers
+follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate group.consumer.assignment.interval.ms
+group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms group.streams.assignment.interval.ms leader.replication.throttled.rate
+log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
+log.cleaner.threads log.cleanup.policy log.flush.interval.messages log.flush.interval.ms log.index.interval.bytes log.index.size.max.bytes
+log.local.retention.bytes log.local.retention.ms log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
+log.preallocate log.retention.bytes log.retention.ms log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms
+max.connection.creation.rate max.connections max.connections.per.ip max.connections.per.ip.overrides message.max.bytes metric.reporters
+min.insync.replicas num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers producer.id.expiration.ms
+remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
+remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
+remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size remote.log.reader.threads
+replica.alter.log.dirs.io.max.bytes.per.second share.coordinator.cached.buffer.max.bytes transaction.partition.verification.enable
+unclean.leader.election.enable mirror.replication.throttled.rate"""
+
+_PER_BROKER = """cordoned.log.dirs listener.security.protocol.map listeners principal.builder.class sasl.enabled.mechanisms sasl.jaas.config
+sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
+sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.mechanism.inter.broker.protocol ssl.cipher.suites ssl.client.auth
+ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm
+ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
+ssl.truststore.type"""
+
+BROKER_UPDATE_MODES: dict[str, UpdateMode] = {name: UpdateMode.CLUSTER_WIDE for name in _CLUSTER_WIDE.split()} | {
+    name: UpdateMode.PER_BROKER for name in _PER_BROKER.split()
+}
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.*)")
+
+
+def broker_update_mode(name: str) -> UpdateMode:
+    """How a broker config (possibly with its listener's prefix) may change at run time."""
+    match = _LISTENER_PREFIX.fullmatch(name)
+    if match is not None and (match[1].startswith(("ssl.", "sasl.")) or re.fullmatch(r"[^.]+\.(ssl|sasl)\..*", match[1])):
+        return UpdateMode.PER_BROKER
+    if match is not None and match[1] in ("max.connections", "max.connection.creation.rate"):
+        return UpdateMode.CLUSTER_WIDE
+    return BROKER_UPDATE_MODES.get(name, UpdateMode.READ_ONLY)
+
+
+def validate_broker_config_names(props: Mapping[str, str | None], *, per_broker: bool, known: ConfigDef) -> None:
+    """ApiException INVALID_CONFIG when a known config cannot change at run time, or not for the whole cluster (Kafka's texts)."""
+    fixed = [name for name in props if name in known and broker_update_mode(name) is UpdateMode.READ_ONLY]
+    if fixed:
+        raise ApiException(Errors.INVALID_CONFIG, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    bare = [name for name in props if name.startswith(("ssl.", "sasl.")) and broker_update_mode(name) is UpdateMode.PER_BROKER]
+    if bare:
+        text = f"These security configs can be dynamically updated only per-listener using the listener prefix: [{', '.join(bare)}]"
+        raise ApiException(Errors.INVALID_CONFIG, text)
+    if not per_broker:
+        only_broker = [name for name in props if broker_update_mode(name) is UpdateMode.PER_BROKER]
+        if only_broker:
+            text = f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(only_broker)}]"
+            raise ApiException(Errors.INVALID_CONFIG, text)

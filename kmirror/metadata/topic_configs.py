@@ -1,0 +1,169 @@
+"""The configs of topics: names, types, defaults, valid values, and the broker configs they default to (Kafka's `LogConfig`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kmirror.common.config import ConfigDef, ConfigType, Validator, at_least, between, invalid_value, to_text, valid_list, valid_string
+from kmirror.common.errors import ApiException, ConfigError, Errors
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
+
+MAX_LONG = 2**63 - 1
+MIRROR_THROTTLED_REPLICAS_CONFIG = "mirror.replication.throttled.replicas"
+MIRROR_SUPPORT_UNCLEAN_CONFIG = "mirror.support.unclean.leader.election"
+
+
+def throttled_replicas(name: str, value: Any) -> None:
+    """`*`, `none`, or a list of partition:broker."""
+    text = ",".join(value).strip()
+    if text in ("*", "none", "") or re.fullmatch(r"[0-9]+:[0-9]+(\s*,\s*[0-9]+:[0-9]+)*", text):
+        return
+    message = f"{name} must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    raise invalid_value(name, value, message)
+
+
+def _gzip_level(name: str, value: Any) -> None:
+    if value != -1 and not 1 <= value <= 9:
+        raise invalid_value(name, value, "Value must be between 1 and 9 or equal to -1")
+
+
+def _topic_config_def() -> ConfigDef:
+    d, i, b = ConfigDef(), ConfigType.INT, ConfigType.BOOLEAN
+
+    def number(name: str, default: int, minimum: int | None, about: str, type: ConfigType = ConfigType.LONG) -> None:
+        d.define(name, type, default, about, validator=None if minimum is None else at_least(minimum), valid="" if minimum is None else f"[{minimum},...]")
+
+    def text(name: str, type: ConfigType, default: str, validator: Validator, valid: str, about: str) -> None:
+        d.define(name, type, default, about, validator=validator, valid=valid)
+
+    number("segment.bytes", 1 << 30, 1 << 20, "Size in bytes at which a segment is closed and a new one begun.", i)
+    number("segment.ms", 604_800_000, 1, "Age in ms at which a segment is closed even if it is not full, so that retention can work.")
+    number("segment.jitter.ms", 0, 0, "Random part, in ms, taken off segment.ms so that not all segments roll at once.")
+    number("segment.index.bytes", 10 << 20, 4, "Size of the offset index file, which is preallocated and shrunk when the segment is closed.", i)
+    number("flush.messages", MAX_LONG, 1, "Records after which the log is fsynced.")
+    number("flush.ms", MAX_LONG, 0, "Time in ms after which the log is fsynced.")
+    number("retention.bytes", -1, None, "Size of a partition above which old segments are deleted; -1 for no limit.")
+    number("retention.ms", 604_800_000, -1, "Age in ms above which old segments are deleted; -1 for no limit.")
+    number("max.message.bytes", 1_048_588, 0, "Largest record batch, after compression, that the topic takes.", i)
+    number("index.interval.bytes", 4096, 0, "Bytes of log between two entries of the offset index.", i)
+    number("delete.retention.ms", 86_400_000, 0, "How long tombstones and transaction markers stay in a compacted topic, in ms.")
+    number("min.compaction.lag.ms", 0, 0, "Time in ms a record stays uncompacted at least.")
+    number("max.compaction.lag.ms", MAX_LONG, 1, "Time in ms a record stays ineligible for compaction at most.")
+    number("file.delete.delay.ms", 60_000, 0, "Time in ms between a segment's removal from the log and from the disk.")
+    d.define(
+        "min.cleanable.dirty.ratio", ConfigType.DOUBLE, 0.5, "Share of the log that must be uncompacted before the cleaner works on it.",
+        validator=between(0, 1), valid="[0,...,1]",
+    )  # fmt: skip
+    text("cleanup.policy", ConfigType.LIST, "delete", valid_list("compact", "delete", duplicates_allowed=True), "[compact, delete]",
+         "What happens to old segments: deleted, compacted, both, or (empty) neither.")  # fmt: skip
+    d.define("unclean.leader.election.enable", b, False, "Whether a replica that is not in sync may lead as a last resort, losing data.")
+    number("min.insync.replicas", 1, 1, "In-sync replicas, the leader included, that a write with acks=all needs.", i)
+    codecs = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+    text("compression.type", ConfigType.STRING, "producer", valid_string(*codecs), f"[{', '.join(codecs)}]",
+         "Codec that the broker stores with; 'producer' keeps the producer's.")  # fmt: skip
+    text("compression.gzip.level", i, "-1", _gzip_level, "[1,...,9] or -1", "Level when the broker compresses with gzip.")
+    text("compression.lz4.level", i, "9", between(1, 17), "[1,...,17]", "Level when the broker compresses with lz4.")
+    text("compression.zstd.level", i, "3", between(-131072, 22), "[-131072,...,22]", "Level when the broker compresses with zstd.")
+    d.define("preallocate", b, False, "Whether a new segment's file is allocated in full at once.")
+    text("message.timestamp.type", ConfigType.STRING, "CreateTime", valid_string("CreateTime", "LogAppendTime"), "[CreateTime, LogAppendTime]",
+         "Whether records keep the producer's time or get the broker's.")  # fmt: skip
+    number("message.timestamp.before.max.ms", MAX_LONG, 0, "How far, in ms, a record's time may lie before the broker's.")
+    number("message.timestamp.after.max.ms", 3_600_000, 0, "How far, in ms, a record's time may lie after the broker's.")
+    replicas = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    text("leader.replication.throttled.replicas", ConfigType.LIST, "", throttled_replicas, replicas, "Replicas throttled on the leader's side.")
+    text("follower.replication.throttled.replicas", ConfigType.LIST, "", throttled_replicas, replicas, "Replicas throttled on the follower's side.")
+    d.define("remote.storage.enable", b, False, "Tiered storage; kmirror keeps every segment local and refuses true.")
+    number("local.retention.ms", -2, -2, "Time in ms a segment stays local with tiered storage; -2 means retention.ms.")
+    number("local.retention.bytes", -2, -2, "Bytes that stay local with tiered storage; -2 means retention.bytes.")
+    d.define("remote.log.copy.disable", b, False, "Whether tiered data is read-only.")
+    d.define("remote.log.delete.on.disable", b, False, "Whether tiered data is deleted when tiering is turned off.")
+    d.define("internal.segment.bytes", i, None, "Segment size without the public minimum; for tests.", internal=True)
+    text(MIRROR_THROTTLED_REPLICAS_CONFIG, ConfigType.LIST, "", throttled_replicas, replicas, "Replicas whose mirroring from the source is throttled.")
+    d.define(MIRROR_SUPPORT_UNCLEAN_CONFIG, b, False, "Whether mirroring waits until every replica was truncated to the last mirror epoch.")
+    d.define(MIRROR_NAME_CONFIG, ConfigType.STRING, None, "Mirror that the topic belongs to; set by the mirror requests only.", internal=True)
+    return d
+
+
+TOPIC_CONFIGS: ConfigDef = _topic_config_def()
+
+
+class Synonym(NamedTuple):
+    """A broker config that gives a topic config its default; `convert` turns the broker's text into the topic's."""
+
+    broker_config: str
+    convert: Callable[[str], str] = str
+
+
+def _hours(value: str) -> str:
+    return str(int(value) * 3_600_000)
+
+
+def _minutes(value: str) -> str:
+    return str(int(value) * 60_000)
+
+
+TOPIC_CONFIG_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
+    "segment.bytes": (Synonym("log.segment.bytes"),),
+    "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", _hours)),
+    "segment.jitter.ms": (Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _hours)),
+    "segment.index.bytes": (Synonym("log.index.size.max.bytes"),),
+    "flush.messages": (Synonym("log.flush.interval.messages"),),
+    "flush.ms": (Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+    "retention.bytes": (Synonym("log.retention.bytes"),),
+    "retention.ms": (Synonym("log.retention.ms"), Synonym("log.retention.minutes", _minutes), Synonym("log.retention.hours", _hours)),
+    "max.message.bytes": (Synonym("message.max.bytes"),),
+    "index.interval.bytes": (Synonym("log.index.interval.bytes"),),
+    "delete.retention.ms": (Synonym("log.cleaner.delete.retention.ms"),),
+    "min.compaction.lag.ms": (Synonym("log.cleaner.min.compaction.lag.ms"),),
+    "max.compaction.lag.ms": (Synonym("log.cleaner.max.compaction.lag.ms"),),
+    "file.delete.delay.ms": (Synonym("log.segment.delete.delay.ms"),),
+    "min.cleanable.dirty.ratio": (Synonym("log.cleaner.min.cleanable.ratio"),),
+    "cleanup.policy": (Synonym("log.cleanup.policy"),),
+    "unclean.leader.election.enable": (Synonym("unclean.leader.election.enable"),),
+    "min.insync.replicas": (Synonym("min.insync.replicas"),),
+    "compression.type": (Synonym("compression.type"),),
+    "compression.gzip.level": (Synonym("compression.gzip.level"),),
+    "compression.lz4.level": (Synonym("compression.lz4.level"),),
+    "compression.zstd.level": (Synonym("compression.zstd.level"),),
+    "preallocate": (Synonym("log.preallocate"),),
+    "message.timestamp.type": (Synonym("log.message.timestamp.type"),),
+    "message.timestamp.before.max.ms": (Synonym("log.message.timestamp.before.max.ms"),),
+    "message.timestamp.after.max.ms": (Synonym("log.message.timestamp.after.max.ms"),),
+    "local.retention.ms": (Synonym("log.local.retention.ms"),),
+    "local.retention.bytes": (Synonym("log.local.retention.bytes"),),
+}
+
+
+def validate_topic_configs(props: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> None:
+    """ApiException INVALID_CONFIG with Kafka's text unless `props` (a topic's overrides) are valid over `inherited` defaults."""
+    for name in props:
+        if name not in TOPIC_CONFIGS:
+            raise ApiException(Errors.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    try:
+        values = TOPIC_CONFIGS.parse({**(inherited or {}), **props})
+    except ConfigError as error:
+        raise ApiException(Errors.INVALID_CONFIG, str(error)) from error
+    if values["min.compaction.lag.ms"] > values["max.compaction.lag.ms"]:
+        text = f"conflict topic config setting min.compaction.lag.ms ({values['min.compaction.lag.ms']}) > max.compaction.lag.ms ({values['max.compaction.lag.ms']})"
+        raise ApiException(Errors.INVALID_CONFIG, text)
+    if values["remote.storage.enable"]:
+        raise ApiException(Errors.INVALID_CONFIG, "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")
+
+
+def inherited_topic_configs(broker_props: Mapping[str, str]) -> dict[str, str]:
+    """The topic defaults that a broker's properties (static or dynamic) imply."""
+    result: dict[str, str] = {}
+    for name, synonyms in TOPIC_CONFIG_SYNONYMS.items():
+        for synonym in synonyms:
+            if synonym.broker_config in broker_props:
+                result[name] = synonym.convert(broker_props[synonym.broker_config])
+                break
+    return result
+
+
+def default_text(name: str) -> str | None:
+    """The built-in default of a topic config as text."""
+    key = TOPIC_CONFIGS[name]
+    return to_text(key.default, key.type)
