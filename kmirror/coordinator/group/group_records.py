@@ -1,0 +1,168 @@
+"""Records of `__consumer_offsets` that classic groups need: offsets (types 0 and 1) and group metadata (type 2).
+
+A key is an int16 record type and the key message at version 0; a value is an int16 version and the value message
+(`facts`, section 18; Kafka's `GroupCoordinatorRecordHelpers`). Written as Kafka 4.3 does: OffsetCommitValue v4, or v1 when
+the client asked for an expiry time; GroupMetadataValue v3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.uuid import Uuid
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
+from kmirror.coordinator.group.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
+from kmirror.wire.messages.group_metadata_key import GroupMetadataKey
+from kmirror.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kmirror.wire.messages.offset_commit_key import OffsetCommitKey
+from kmirror.wire.messages.offset_commit_value import OffsetCommitValue
+from kmirror.wire.primitives import Writer
+
+LEGACY_OFFSET_COMMIT = 0
+OFFSET_COMMIT = 1
+GROUP_METADATA = 2
+OFFSET_COMMIT_VERSION = 4
+OFFSET_COMMIT_WITH_EXPIRY_VERSION = 1
+GROUP_METADATA_VERSION = 3
+NO_EXPIRE_TIMESTAMP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """A committed offset. Timestamps are milliseconds; `expire_timestamp_ms` -1 means the group's retention decides."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_EXPIRE_TIMESTAMP
+    topic_id: Uuid = Uuid.ZERO
+
+
+def _prefixed(number: int, write: Callable[[Writer], None]) -> bytes:
+    out = Writer()
+    write(out)
+    return number.to_bytes(2, "big", signed=True) + out.to_bytes()
+
+
+def offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    return _prefixed(OFFSET_COMMIT, lambda out: key.write(out, OffsetCommitKey.HIGHEST_VERSION))
+
+
+def group_metadata_key(group_id: str) -> bytes:
+    key = GroupMetadataKey(group=group_id)
+    return _prefixed(GROUP_METADATA, lambda out: key.write(out, GroupMetadataKey.HIGHEST_VERSION))
+
+
+def offset_commit_record(group_id: str, topic: str, partition: int, committed: OffsetAndMetadata) -> CoordinatorRecord:
+    has_expiry = committed.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP
+    version = OFFSET_COMMIT_WITH_EXPIRY_VERSION if has_expiry else OFFSET_COMMIT_VERSION
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=-1 if has_expiry else committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=Uuid.ZERO if has_expiry else committed.topic_id,
+    )
+    return CoordinatorRecord(offset_commit_key(group_id, topic, partition), _prefixed(version, lambda out: value.write(out, version)))
+
+
+def offset_commit_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    return CoordinatorRecord(offset_commit_key(group_id, topic, partition), None)
+
+
+def group_metadata_tombstone(group_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(group_metadata_key(group_id), None)
+
+
+def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
+    """The group at the beginning of a generation, with the assignment that its leader gave each member."""
+    members = [
+        MemberMetadata(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=member.rebalance_timeout_ms,
+            session_timeout=member.session_timeout_ms,
+            subscription=member.metadata(group.protocol_name or ""),
+            assignment=assignments.get(member.member_id, b""),
+        )
+        for member in group.members.values()
+    ]
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id,
+        protocol=group.protocol_name,
+        leader=group.leader_id,
+        current_state_timestamp=-1 if group.current_state_timestamp_ms is None else group.current_state_timestamp_ms,
+        members=members,
+    )
+    return CoordinatorRecord(
+        group_metadata_key(group.group_id), _prefixed(GROUP_METADATA_VERSION, lambda out: value.write(out, GROUP_METADATA_VERSION))
+    )
+
+
+def empty_group_metadata_record(group: ClassicGroup) -> CoordinatorRecord:
+    """A group without members (just created, or just emptied)."""
+    value = GroupMetadataValue(
+        protocol_type="" if group.protocol_type is None else group.protocol_type,
+        generation=group.generation_id,
+        protocol=None,
+        leader=None,
+        current_state_timestamp=-1 if group.current_state_timestamp_ms is None else group.current_state_timestamp_ms,
+        members=[],
+    )
+    return CoordinatorRecord(
+        group_metadata_key(group.group_id), _prefixed(GROUP_METADATA_VERSION, lambda out: value.write(out, GROUP_METADATA_VERSION))
+    )
+
+
+def read_record(record: CoordinatorRecord) -> tuple[OffsetCommitKey | GroupMetadataKey, OffsetCommitValue | GroupMetadataValue | None]:
+    """Decode one record; a None value is a tombstone. KmirrorError for a type that this coordinator does not know."""
+    key_view = memoryview(record.key)
+    kind = int.from_bytes(key_view[:2], "big", signed=True)
+    value_view = None if record.value is None else memoryview(record.value)
+    version = -1 if value_view is None else int.from_bytes(value_view[:2], "big", signed=True)
+    if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
+        offset_key, _ = OffsetCommitKey.read(key_view, 2, OffsetCommitKey.HIGHEST_VERSION)
+        return offset_key, None if value_view is None else OffsetCommitValue.read(value_view, 2, version)[0]
+    if kind == GROUP_METADATA:
+        group_key, _ = GroupMetadataKey.read(key_view, 2, GroupMetadataKey.HIGHEST_VERSION)
+        return group_key, None if value_view is None else GroupMetadataValue.read(value_view, 2, version)[0]
+    raise KmirrorError(f"a record of type {kind} in __consumer_offsets: this coordinator serves classic groups only (types 0 to 2)")
+
+
+def group_from_record(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    """The group as its record describes it: members wait for nothing and are in the record's generation."""
+    group = ClassicGroup(
+        group_id,
+        state=ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY,
+        current_state_timestamp_ms=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
+        generation_id=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol_name=value.protocol,
+        leader_id=value.leader,
+    )
+    for member in value.members:
+        session_timeout_ms = member.session_timeout
+        group.add(
+            ClassicGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=session_timeout_ms if member.rebalance_timeout == -1 else member.rebalance_timeout,
+                session_timeout_ms=session_timeout_ms,
+                protocol_type=value.protocol_type,
+                protocols=[(value.protocol or "", bytes(member.subscription))],
+                assignment=bytes(member.assignment),
+            )
+        )
+    group.leader_id = value.leader
+    group.subscribed_topics = group.compute_subscribed_topics()
+    return group
