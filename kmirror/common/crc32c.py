@@ -13,4 +13,5 @@ from kmirror.common.ports import Buffer
 
 def crc32c(data: Buffer, value: int = 0) -> int:
     """The unsigned CRC of `data`; `value` is the CRC of what came before it, 0 at the start."""
-    return _extend(data, value)
+    checksum: int = _extend(data, value)
+    return checksum

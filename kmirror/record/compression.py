@@ -137,13 +137,13 @@ def _compress_snappy(data: Buffer) -> Buffer:
 
 
 def _decompress_snappy(data: memoryview, max_size: int) -> Buffer:
-    if data[:8] != _XERIAL_MAGIC:
+    if bytes(data[:8]) != _XERIAL_MAGIC:
         return _snappy_block(data, max_size)
     parts: list[Buffer] = []
     left = max_size
     position = 0
     while position < len(data):
-        if data[position : position + 8] == _XERIAL_MAGIC:
+        if bytes(data[position : position + 8]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             continue
         if position + 4 > len(data):

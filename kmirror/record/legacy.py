@@ -32,7 +32,7 @@ def wrong_magic(magic: int) -> ApiException:
     """The error for a batch whose magic byte (unsigned) is not 2."""
     if magic in (0, 1):
         return ApiException(
-            Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"Records of message format v{magic} are not supported; only v2 (Kafka 0.11 and later) is"
+            Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"Records of message format v{magic} are not supported; only v2 (since Kafka 0.11) is"
         )
     return corrupt_message(f"Invalid magic found in record: {magic - 256 if magic > 127 else magic}")
 

@@ -23,6 +23,7 @@ from enum import IntEnum
 from typing import Final
 
 from kmirror.common.crc32c import crc32c
+from kmirror.common.errors import ApiException
 from kmirror.common.ports import Buffer
 from kmirror.record.compression import MAX_DECOMPRESSED_SIZE_BYTES, CompressionType, decompress
 from kmirror.record.record import NO_SEQUENCE, Record, corrupt_message, increment_sequence, invalid_record, read_record
@@ -82,13 +83,25 @@ class RecordBatch:
         "base_sequence",
         "record_count",
     )
+    memory: memoryview
+    base_offset: int
+    size_in_bytes: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
         view = memoryview(buffer)
         if len(view) - position < RECORD_BATCH_OVERHEAD:
-            raise corrupt_message(
-                f"Record batch is corrupt (the size {len(view) - position} is smaller than the minimum allowed overhead {RECORD_BATCH_OVERHEAD})"
-            )
+            raise _too_small(len(view) - position)
         (
             self.base_offset,
             length,
@@ -106,13 +119,11 @@ class RecordBatch:
         ) = HEADER.unpack_from(view, position)
         size = length + LOG_OVERHEAD
         if not RECORD_BATCH_OVERHEAD <= size <= len(view) - position:
-            raise corrupt_message(
-                f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {RECORD_BATCH_OVERHEAD})"
-                if size < RECORD_BATCH_OVERHEAD
-                else f"Record batch is corrupt (it claims {size} bytes and {len(view) - position} are there)"
-            )
-        self.size_in_bytes: int = size
-        self.memory: memoryview = view[position : position + size]
+            if size < RECORD_BATCH_OVERHEAD:
+                raise _too_small(size)
+            raise corrupt_message(f"Record batch is corrupt (it claims {size} bytes and {len(view) - position} are there)")
+        self.size_in_bytes = size
+        self.memory = view[position : position + size]
 
     @property
     def last_offset(self) -> int:
@@ -172,10 +183,14 @@ class RecordBatch:
         if computed != self.crc:
             raise corrupt_message(f"Record is corrupt (stored crc = {self.crc}, computed crc = {computed})")
 
-    def body(self, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> memoryview:
-        """The records' bytes, decompressed where they are compressed."""
+    def payload(self, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> Buffer:
+        """The records' bytes: a view where they are uncompressed, else the bytes that the codec gives."""
         payload = self.memory[RECORD_BATCH_OVERHEAD:]
-        return memoryview(decompress(self.compression, payload, max_size=max_size)) if self.is_compressed and self.record_count else payload
+        return decompress(self.compression, payload, max_size=max_size) if self.is_compressed and self.record_count else payload
+
+    def body(self, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> memoryview:
+        """`payload` as a view."""
+        return memoryview(self.payload(max_size=max_size))
 
     def records(self) -> Iterator[Record]:
         """The records in order. INVALID_RECORD or CORRUPT_MESSAGE where the bytes are not what the header claims."""
@@ -186,7 +201,7 @@ class RecordBatch:
         body = self.body()
         log_append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME_FLAG else None
         position = 0
-        for _ in range(self.record_count):
+        for index in range(1, self.record_count + 1):
             if position >= len(body):
                 raise invalid_record("Incorrect declared batch size, premature EOF reached")
             record, position = read_record(
@@ -197,7 +212,7 @@ class RecordBatch:
                 base_sequence=self.base_sequence,
                 log_append_time=log_append_time,
             )
-            if _ == self.record_count - 1 and position != len(body):
+            if index == self.record_count and position != len(body):
                 raise invalid_record("Incorrect declared batch size, records still remaining in file")
             yield record
 
@@ -207,6 +222,12 @@ class RecordBatch:
             f"{self.last_sequence}], is_transactional={self.is_transactional}, is_control={self.is_control}, "
             f"compression={self.attributes & COMPRESSION_MASK}, timestamp_type={self.timestamp_type.text}, crc={self.crc})"
         )
+
+
+def _too_small(size: int) -> ApiException:
+    return corrupt_message(
+        f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {RECORD_BATCH_OVERHEAD})"
+    )
 
 
 def next_batch_size(buffer: Buffer, position: int, *, end: int | None = None) -> int | None:

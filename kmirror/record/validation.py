@@ -1,0 +1,420 @@
+"""What a partition's leader checks and changes in a batch before it is stored (Kafka's `LogValidator`).
+
+Batch: a client's batch must span as many offsets as it has records (more than none), may not be a control batch, and with a
+producer id needs a sequence. Records: one hop from record to record by their lengths, reading only offset delta, timestamp and
+whether there is a key; keys and values are passed over. A record that breaks a rule of the topic (no key though compacted,
+timestamp out of range) goes into the list of record errors and refuses the batch: INVALID_TIMESTAMP if any was a timestamp, else
+INVALID_RECORD.
+
+In place, the bytes stay as the producer sent them but for base offset, leader epoch and, only if it changes, max timestamp or
+timestamp type (then the CRC is computed anew). The batch is rebuilt if the codec differs from the topic's or if the offset deltas
+of a compressed batch are not 0, 1, 2 ...
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.ports import Buffer
+from kmirror.common.varint import VarintError, read_varint, read_varlong
+from kmirror.record.append_origin import AppendOrigin
+from kmirror.record.builder import assemble, rewrite_crc
+from kmirror.record.compression import CompressionType, compress
+from kmirror.record.record import NO_TIMESTAMP, Record, invalid_record, write_record
+from kmirror.record.record_batch import (
+    ATTRIBUTES_POSITION,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    RECORD_BATCH_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+    RecordBatch,
+    TimestampType,
+    iter_batches,
+)
+
+_UNBOUNDED: Final = 1 << 64
+_BASE_OFFSET: Final = struct.Struct(">q")
+_LEADER_EPOCH: Final = struct.Struct(">i")
+_ATTRIBUTES: Final = struct.Struct(">h")
+
+
+class RecordError(NamedTuple):
+    """A record that was refused: its index in the batch, and why (goes into the Produce response from version 8 on)."""
+
+    batch_index: int
+    message: str
+
+
+class RecordValidationException(ApiException):
+    """A batch is refused because of some of its records; `record_errors` lists them all."""
+
+    def __init__(self, error: Errors, message: str, record_errors: list[RecordError]) -> None:
+        super().__init__(error, message)
+        self.record_errors = record_errors
+
+
+class ValidationResult(NamedTuple):
+    """What is to be stored. Times are ms."""
+
+    records: bytearray | memoryview
+    """The bytes to write: the input patched in place, or a new batch."""
+    log_append_time_ms: int
+    max_timestamp_ms: int
+    shallow_offset_of_max_timestamp: int
+    """The last offset of the batch that holds the max timestamp, -1 if no record has one."""
+    message_size_maybe_changed: bool
+    """True when the batch was rebuilt: its size must be checked against the topic's limit again."""
+    record_count: int
+    next_offset: int
+    """The offset after the last record."""
+    temporary_memory_bytes: int = 0
+    conversion_count: int = 0
+    """Records that were rewritten (0 in place)."""
+
+
+class _Rules(NamedTuple):
+    topic_partition: object
+    now_ms: int
+    compact: bool
+    timestamp_type: TimestampType
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+
+
+def validate_and_assign_offsets(
+    records: bytearray | memoryview,
+    *,
+    offset: int,
+    now_ms: int,
+    source_compression: CompressionType,
+    target_compression: CompressionType,
+    compact: bool,
+    timestamp_type: TimestampType,
+    timestamp_before_max_ms: int,
+    timestamp_after_max_ms: int,
+    partition_leader_epoch: int,
+    origin: AppendOrigin,
+    topic_partition: object = "?",
+    target_compression_level: int | None = None,
+) -> ValidationResult:
+    """Check the one batch in `records` (writable) and give its records the offsets from `offset` on.
+
+    `target_compression` is the topic's codec, already resolved: for compression.type=producer it is the source's. An uncompressed
+    control batch is never compressed. Raises `RecordValidationException`, or ApiException INVALID_RECORD / CORRUPT_MESSAGE /
+    UNSUPPORTED_FOR_MESSAGE_FORMAT; the bytes are unchanged then.
+    """
+    if memoryview(records).readonly:
+        records = bytearray(records)
+    batch = _only_batch(records)
+    _validate_batch(batch, origin, topic_partition)
+    if batch.is_control and source_compression is CompressionType.NONE:
+        target_compression = CompressionType.NONE
+    rules = _Rules(topic_partition, now_ms, compact, timestamp_type, timestamp_before_max_ms, timestamp_after_max_ms)
+    body = batch.payload()
+    max_timestamp, consecutive = _validate_records(batch, body, rules)
+    compressed = not (source_compression is CompressionType.NONE and target_compression is CompressionType.NONE)
+    if source_compression is not target_compression or (compressed and not consecutive):
+        return _rebuild(
+            batch,
+            body,
+            rules,
+            offset=offset,
+            partition_leader_epoch=partition_leader_epoch,
+            compression=target_compression,
+            compression_level=target_compression_level,
+            max_timestamp=max_timestamp,
+            consecutive=consecutive,
+        )
+    last_offset = offset + batch.record_count - 1
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        max_timestamp = now_ms
+    _patch(batch, last_offset - batch.last_offset_delta, partition_leader_epoch, timestamp_type, max_timestamp)
+    with_timestamp = compressed or max_timestamp > NO_TIMESTAMP
+    return ValidationResult(
+        records=records,
+        log_append_time_ms=now_ms,
+        max_timestamp_ms=max_timestamp,
+        shallow_offset_of_max_timestamp=last_offset if with_timestamp else -1,
+        message_size_maybe_changed=False,
+        record_count=batch.record_count,
+        next_offset=last_offset + 1,
+        temporary_memory_bytes=len(body) if compressed else 0,
+    )
+
+
+def _only_batch(records: bytearray | memoryview) -> RecordBatch:
+    batches = iter_batches(records)
+    batch = next(batches, None)
+    if batch is None:
+        raise invalid_record("Record batch has no batches at all")
+    if next(batches, None) is not None:
+        raise invalid_record("Compressed outer record has more than one batch")
+    return batch
+
+
+def _validate_batch(batch: RecordBatch, origin: AppendOrigin, topic_partition: object) -> None:
+    if origin is not AppendOrigin.CLIENT:
+        return
+    count_from_offsets = batch.last_offset_delta + 1
+    where = f"in topic partition {topic_partition}"
+    if count_from_offsets <= 0:
+        raise invalid_record(f"Batch has an invalid offset range: [{batch.base_offset}, {batch.last_offset}] {where}")
+    if batch.record_count <= 0:
+        raise invalid_record(f"Invalid reported count for record batch: {batch.record_count} {where}")
+    if count_from_offsets != batch.record_count:
+        raise invalid_record(
+            f"Inconsistent batch offset range [{batch.base_offset}, {batch.last_offset}] and count of records {batch.record_count} {where}"
+        )
+    if batch.is_control:
+        raise invalid_record(f"Clients are not allowed to write control records {where}")
+    if batch.has_producer_id and batch.base_sequence < 0:
+        raise invalid_record(f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id} {where}")
+
+
+def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[int, bool]:
+    """(largest timestamp, whether the bytes of the records can stay); raises where a record is malformed or breaks a rule of the topic."""
+    if batch.record_count < 0:
+        raise invalid_record(f"Found invalid record count {batch.record_count} in magic v{batch.magic} batch")
+    check_range = rules.timestamp_type is TimestampType.CREATE_TIME
+    log_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if check_range and not log_append_time:
+        lowest = rules.now_ms - rules.timestamp_before_max_ms - batch.base_timestamp
+        highest = rules.now_ms + rules.timestamp_after_max_ms - batch.base_timestamp
+    else:
+        lowest, highest = -_UNBOUNDED, _UNBOUNDED
+    hopped = _hop(body, batch.record_count)
+    if hopped is None:
+        for _ in batch.records():  # the strict reader says what is wrong, in Kafka's words
+            pass
+        raise invalid_record("Found invalid record structure")
+    min_delta, max_delta, consecutive, keys_missing = hopped
+    if log_append_time or lowest > min_delta or max_delta > highest or (keys_missing and rules.compact):
+        _refuse_broken_rules(batch, rules)
+    if not batch.record_count:
+        return NO_TIMESTAMP, consecutive
+    return batch.max_timestamp if log_append_time else max(batch.base_timestamp + max_delta, NO_TIMESTAMP), consecutive
+
+
+def _hop(body: Buffer, record_count: int) -> tuple[int, int, bool, bool] | None:
+    """Go from record to record: (smallest, largest timestamp delta, offset deltas are 0, 1, 2 ..., a key is missing); None if malformed.
+
+    The hot loop of a produce: varints of one and two bytes are decoded in line, longer ones by `read_varint`. Every length inside
+    a record must add up to the record's length, and the records to the body; so one comparison a record and one at the end find
+    whatever is cut or swapped. A varint is at its last byte when that is below 0x80.
+    """
+    position = 0
+    min_delta, max_delta = _UNBOUNDED, -_UNBOUNDED
+    consecutive, keys_missing = True, False
+    try:
+        for index in range(record_count):
+            raw = body[position]
+            if raw < 0x80:
+                cursor = position + 1
+            elif (high := body[position + 1]) < 0x80:
+                raw += (high << 7) - 0x80
+                cursor = position + 2
+            else:
+                length, cursor = read_varint(body, position)
+                raw = length << 1 if length >= 0 else 1
+            if raw & 1:
+                return None
+            end = cursor + (raw >> 1)
+            cursor += 2
+            raw = body[cursor - 1]
+            if raw < 0x80:
+                delta = raw >> 1 ^ -(raw & 1)
+            elif (high := body[cursor]) < 0x80:
+                raw += (high << 7) - 0x80
+                delta = raw >> 1 ^ -(raw & 1)
+                cursor += 1
+            else:
+                delta, cursor = read_varlong(body, cursor - 1)
+            if delta > max_delta:
+                max_delta = delta
+            if delta < min_delta:
+                min_delta = delta
+            raw = body[cursor]
+            if raw < 0x80:
+                cursor += 1
+            elif (high := body[cursor + 1]) < 0x80:
+                raw += (high << 7) - 0x80
+                cursor += 2
+            else:
+                offset_delta, cursor = read_varint(body, cursor)
+                raw = offset_delta << 1
+            if raw != index << 1:
+                consecutive = False
+            raw = body[cursor]
+            if raw == 1:
+                keys_missing = True
+                cursor += 1
+            elif raw < 0x80 and not raw & 1:
+                cursor += 1 + (raw >> 1)
+            else:
+                length, cursor = read_varint(body, cursor)
+                if length < 0:
+                    keys_missing = True
+                else:
+                    cursor += length
+            raw = body[cursor]
+            if raw < 0x80:
+                cursor += 1 if raw & 1 else 1 + (raw >> 1)
+            elif (high := body[cursor + 1]) < 0x80:
+                raw += (high << 7) - 0x80
+                cursor += 2 if raw & 1 else 2 + (raw >> 1)
+            else:
+                length, cursor = read_varint(body, cursor)
+                if length > 0:
+                    cursor += length
+            cursor = cursor + 1 if body[cursor] == 0 else _hop_headers(body, cursor)
+            if cursor != end:
+                return None
+            position = end
+    except (VarintError, IndexError):
+        return None
+    return (min_delta, max_delta, consecutive, keys_missing) if position == len(body) else None
+
+
+def _hop_headers(body: Buffer, position: int) -> int:
+    """The position behind the headers; -1 if one of them is impossible."""
+    count, cursor = read_varint(body, position)
+    if not 0 <= count <= len(body) - cursor:
+        return -1
+    for _ in range(count):
+        length, cursor = read_varint(body, cursor)
+        if length < 0:
+            return -1
+        length, cursor = read_varint(body, cursor + length)
+        if length > 0:
+            cursor += length
+    return cursor
+
+
+def _refuse_broken_rules(batch: RecordBatch, rules: _Rules) -> None:
+    """Look at each record and refuse the batch if one breaks a rule; returns if none does (timestamp -1 is always allowed)."""
+    found: list[tuple[Errors, RecordError]] = []
+    for index, record in enumerate(batch.records()):
+        if rules.compact and record.key is None:
+            text = f"Compacted topic cannot accept message without key in topic partition {rules.topic_partition}"
+            found.append((Errors.INVALID_RECORD, RecordError(index, text)))
+        elif rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp != NO_TIMESTAMP:
+            earliest, latest = rules.now_ms - rules.timestamp_before_max_ms, rules.now_ms + rules.timestamp_after_max_ms
+            if not earliest <= record.timestamp <= latest:
+                text = (
+                    f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. The timestamp should be within "
+                    f"[{_java_long(earliest)}, {_java_long(latest)}]"
+                )
+                found.append((Errors.INVALID_TIMESTAMP, RecordError(index, text)))
+        elif batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            text = f"Invalid timestamp type in message {_describe(batch, record)}. Producer should not set timestamp type to LogAppendTime."
+            found.append((Errors.INVALID_TIMESTAMP, RecordError(index, text)))
+    if found:
+        _refuse(found)
+
+
+def _refuse(found: list[tuple[Errors, RecordError]]) -> None:
+    record_errors = [record_error for _, record_error in found]
+    if any(error is Errors.INVALID_TIMESTAMP for error, _ in found):
+        raise RecordValidationException(
+            Errors.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", record_errors
+        )
+    shown = ", ".join(f"RecordError(batchIndex={error.batch_index}, message='{error.message}')" for error in record_errors[:3])
+    raise RecordValidationException(
+        Errors.INVALID_RECORD,
+        f"One or more records have been rejected due to {len(record_errors)} record errors in total, and only showing the first three "
+        f"errors at most: [{shown}]",
+        record_errors,
+    )
+
+
+def _describe(batch: RecordBatch, record: Record) -> str:
+    name = "PartialDefaultRecord" if batch.is_compressed else "DefaultRecord"
+    key_size = 0 if record.key is None else len(record.key)
+    value_size = 0 if record.value is None else len(record.value)
+    return f"{name}(offset={record.offset}, timestamp={record.timestamp}, key={key_size} bytes, value={value_size} bytes)"
+
+
+def _java_long(value: int) -> int:
+    """`value` as Java's long arithmetic leaves it: now - Long.MAX_VALUE and the like wrap around."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _patch(batch: RecordBatch, base_offset: int, partition_leader_epoch: int, timestamp_type: TimestampType, max_timestamp: int) -> None:
+    """Write what the leader decides into the header; the CRC only if what it covers changes."""
+    memory = batch.memory
+    _BASE_OFFSET.pack_into(memory, 0, base_offset)
+    _LEADER_EPOCH.pack_into(memory, 12, partition_leader_epoch)
+    if batch.timestamp_type is not timestamp_type or batch.max_timestamp != max_timestamp:
+        attributes = batch.attributes & 0x7F & ~LOG_APPEND_TIME_FLAG
+        if timestamp_type is TimestampType.LOG_APPEND_TIME:
+            attributes |= LOG_APPEND_TIME_FLAG
+        _ATTRIBUTES.pack_into(memory, ATTRIBUTES_POSITION, attributes)
+        _BASE_OFFSET.pack_into(memory, 35, max_timestamp)
+        rewrite_crc(memory)
+
+
+def _rebuild(
+    batch: RecordBatch,
+    body: Buffer,
+    rules: _Rules,
+    *,
+    offset: int,
+    partition_leader_epoch: int,
+    compression: CompressionType,
+    compression_level: int | None,
+    max_timestamp: int,
+    consecutive: bool,
+) -> ValidationResult:
+    """The batch with the topic's codec. Records whose deltas stay (the usual case) are compressed again without being decoded."""
+    log_append_time = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+    batch_max_timestamp = rules.now_ms if log_append_time else max_timestamp
+    keeps_deltas = consecutive and batch.record_count > 0 and not batch.attributes & (LOG_APPEND_TIME_FLAG | DELETE_HORIZON_FLAG)
+    if not (keeps_deltas and _first_timestamp_delta(body) == 0):
+        body, base_timestamp = _renumber(batch)
+    else:
+        base_timestamp = batch.base_timestamp
+    attributes = int(compression) | batch.attributes & TRANSACTIONAL_FLAG | (LOG_APPEND_TIME_FLAG if log_append_time else 0)
+    rebuilt = assemble(
+        compress(compression, body, level=compression_level),
+        base_offset=offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=batch.record_count - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=batch_max_timestamp,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        record_count=batch.record_count,
+    )
+    last_offset = offset + batch.record_count - 1
+    return ValidationResult(
+        records=rebuilt,
+        log_append_time_ms=rules.now_ms,
+        max_timestamp_ms=batch_max_timestamp,
+        shallow_offset_of_max_timestamp=last_offset if batch_max_timestamp > NO_TIMESTAMP else -1,
+        message_size_maybe_changed=True,
+        record_count=batch.record_count,
+        next_offset=last_offset + 1,
+        temporary_memory_bytes=2 * len(body) + RECORD_BATCH_OVERHEAD,
+        conversion_count=batch.record_count,
+    )
+
+
+def _first_timestamp_delta(body: Buffer) -> int:
+    _, start = read_varint(body, 0)
+    return read_varlong(body, start + 1)[0]
+
+
+def _renumber(batch: RecordBatch) -> tuple[bytearray, int]:
+    """(the records encoded anew with offset deltas 0, 1, 2 ... against the first one's timestamp, that timestamp)."""
+    out = bytearray()
+    base_timestamp: int | None = None
+    for index, record in enumerate(batch.records()):
+        if base_timestamp is None:
+            base_timestamp = record.timestamp
+        delta = record.timestamp - base_timestamp
+        write_record(out, offset_delta=index, timestamp_delta=delta, key=record.key, value=record.value, headers=record.headers)
+    return out, NO_TIMESTAMP if base_timestamp is None else base_timestamp
