@@ -1,0 +1,313 @@
+"""Incremental fetch sessions (KIP-227): what a fetcher asked for is remembered, so that it sends and gets only changes.
+
+A full fetch (epoch 0) opens a session when the cache has room; the response carries its id. From then on requests carry
+only partitions that changed or are forgotten, with the epoch counted up by one each time, and responses only partitions
+that have records, an error, a new high watermark or log start, or something else to say. A partition that was answered
+with records goes to the end of the session's order, so that those behind it get their turn. Epoch -1 closes the session.
+
+Errors of the session, as Kafka's: an unknown id FETCH_SESSION_ID_NOT_FOUND, an epoch out of step
+INVALID_FETCH_SESSION_EPOCH, a session opened with topic names used with ids (or the reverse) FETCH_SESSION_TOPIC_ID_ERROR.
+
+The cache has `max.incremental.fetch.session.cache.slots` slots. A new session takes a free one, or that of the session
+idle for longer than two minutes, or that of a smaller (or unprivileged) one older than that; followers are privileged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kmirror.common.errors import Errors
+from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.ports import Clock, Random
+from kmirror.common.topic_partition import TopicIdPartition
+from kmirror.common.uuid import Uuid
+from kmirror.replica.replica_types import FetchInfos, FetchPartition, FetchPartitionData, FetchResults
+
+INVALID_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MIN_EVICTION_MS = 120_000
+_MAX_EPOCH = 2**31 - 1
+
+PartitionKey = tuple[Uuid | str, int]
+
+
+def next_epoch(epoch: int) -> int:
+    """Counts 1, 2 … and wraps to 1; 0 and -1 are reserved."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == _MAX_EPOCH else epoch + 1
+
+
+def _key(topic: TopicIdPartition) -> PartitionKey:
+    return (topic.topic_id or topic.topic, topic.partition)
+
+
+@dataclass(slots=True)
+class CachedPartition:
+    """A partition of a session: what was asked last, and what was last answered."""
+
+    topic: TopicIdPartition
+    fetch: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    mirror_leader_epoch: int = -1
+
+    def note_answer(self, data: FetchPartitionData) -> bool:
+        """Remember what is answered; whether there is anything to answer."""
+        must_respond = (
+            _size(data) > 0
+            or self.high_watermark != data.high_watermark
+            or self.log_start_offset != data.log_start_offset
+            or self.mirror_leader_epoch != data.mirror_leader_epoch
+            or data.preferred_read_replica >= 0
+        )
+        self.high_watermark = data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        self.mirror_leader_epoch = data.mirror_leader_epoch
+        if data.error is not Errors.NONE or data.diverging_epoch is not None:
+            self.high_watermark = -1  # so that the partition is answered again when this is over
+            return True
+        return must_respond
+
+
+def _size(data: FetchPartitionData) -> int:
+    records = data.records
+    if records is None:
+        return 0
+    return len(records) if isinstance(records, (bytes, bytearray, memoryview)) else records.size
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """`partitions` is ordered: the next to be read comes first."""
+
+    id: int
+    privileged: bool
+    uses_topic_ids: bool
+    creation_ms: int
+    last_used_ms: int
+    partitions: dict[PartitionKey, CachedPartition] = field(default_factory=dict)
+    epoch: int = 1
+    cached_size: int = 0
+
+    def update(self, changed: FetchInfos, forgotten: Iterable[TopicIdPartition]) -> None:
+        for topic, fetch in changed:
+            cached = self.partitions.get(_key(topic))
+            if cached is None:
+                self.partitions[_key(topic)] = CachedPartition(topic, fetch)
+            else:
+                cached.fetch = fetch
+        for topic in forgotten:
+            self.partitions.pop(_key(topic), None)
+
+
+@dataclass(slots=True)
+class FetchSelection:
+    """What a fetch answers: an error of the session, its id, and the partitions to send."""
+
+    error: Errors
+    session_id: int
+    results: FetchResults
+
+
+class FetchContext(Protocol):
+    """One request's view of its session."""
+
+    def fetch_infos(self, topic_names: Mapping[Uuid, str]) -> FetchInfos:
+        """What to read, in order. A topic id that is not known has the name ""."""
+        ...
+
+    def select(self, results: FetchResults) -> FetchSelection:
+        """Of what was read, what to send; remembers it as sent."""
+        ...
+
+
+class SessionErrorContext:
+    """The session is not usable: nothing is read, the error is all there is."""
+
+    def __init__(self, error: Errors) -> None:
+        self.error = error
+
+    def fetch_infos(self, topic_names: Mapping[Uuid, str]) -> FetchInfos:
+        return []
+
+    def select(self, results: FetchResults) -> FetchSelection:
+        return FetchSelection(self.error, INVALID_SESSION_ID, [])
+
+
+class SessionlessFetchContext:
+    """A fetch without a session (it closes one, or asks for nothing)."""
+
+    def __init__(self, fetch_infos: FetchInfos) -> None:
+        self._fetch_infos = fetch_infos
+
+    def fetch_infos(self, topic_names: Mapping[Uuid, str]) -> FetchInfos:
+        return self._fetch_infos
+
+    def select(self, results: FetchResults) -> FetchSelection:
+        return FetchSelection(Errors.NONE, INVALID_SESSION_ID, results)
+
+
+class FullFetchContext(SessionlessFetchContext):
+    """A full fetch: everything is answered, and a session opened if there is room."""
+
+    def __init__(self, cache: FetchSessionCache, fetch_infos: FetchInfos, *, privileged: bool, uses_topic_ids: bool) -> None:
+        super().__init__(fetch_infos)
+        self._cache = cache
+        self._privileged = privileged
+        self._uses_topic_ids = uses_topic_ids
+
+    def select(self, results: FetchResults) -> FetchSelection:
+        partitions: dict[PartitionKey, CachedPartition] = {}
+        requested = {_key(topic): fetch for topic, fetch in self._fetch_infos}
+        for topic, data in results:
+            key = _key(topic)
+            cached = CachedPartition(topic, requested[key])
+            cached.note_answer(data)
+            partitions[key] = cached
+        session_id = self._cache.maybe_create(partitions, privileged=self._privileged, uses_topic_ids=self._uses_topic_ids)
+        return FetchSelection(Errors.NONE, session_id, results)
+
+
+class IncrementalFetchContext:
+    """The next fetch of a session."""
+
+    def __init__(self, session: FetchSession) -> None:
+        self._session = session
+        self._epoch = session.epoch
+
+    def fetch_infos(self, topic_names: Mapping[Uuid, str]) -> FetchInfos:
+        infos: FetchInfos = []
+        for cached in self._session.partitions.values():
+            topic = cached.topic
+            if not topic.topic and topic.topic_id in topic_names:
+                cached.topic = topic = topic._replace(topic=topic_names[topic.topic_id])
+            infos.append((topic, cached.fetch))
+        return infos
+
+    def select(self, results: FetchResults) -> FetchSelection:
+        session = self._session
+        if session.epoch != self._epoch:
+            return FetchSelection(Errors.INVALID_FETCH_SESSION_EPOCH, INVALID_SESSION_ID, [])
+        selected: FetchResults = []
+        for topic, data in results:
+            key = _key(topic)
+            cached = session.partitions.get(key)
+            if cached is None:
+                continue
+            if cached.note_answer(data):
+                selected.append((topic, data))
+            if _size(data) > 0:
+                session.partitions[key] = session.partitions.pop(key)
+        return FetchSelection(Errors.NONE, session.id, selected)
+
+
+class FetchSessionCache:
+    """Sessions by id, least recently used first."""
+
+    def __init__(self, max_entries: int, clock: Clock, random: Random, *, eviction_ms: int = MIN_EVICTION_MS) -> None:
+        self.max_entries = max_entries
+        self.evictions = 0
+        self._clock = clock
+        self._random = random
+        self._eviction_ms = eviction_ms
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def total_partitions(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
+    def remove(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def touch(self, session: FetchSession) -> None:
+        """It is used now: move it behind all others."""
+        session.last_used_ms = self._clock.monotonic_ms()
+        session.cached_size = len(session.partitions)
+        self._sessions[session.id] = self._sessions.pop(session.id)
+
+    def maybe_create(self, partitions: dict[PartitionKey, CachedPartition], *, privileged: bool, uses_topic_ids: bool) -> int:
+        """The new session's id, or INVALID_SESSION_ID when there is no room."""
+        if len(self._sessions) >= self.max_entries and not self._try_evict(len(partitions), privileged=privileged):
+            return INVALID_SESSION_ID
+        session_id = self._new_id()
+        now_ms = self._clock.monotonic_ms()
+        session = FetchSession(session_id, privileged, uses_topic_ids, now_ms, now_ms, partitions, cached_size=len(partitions))
+        self._sessions[session_id] = session
+        return session_id
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = 1 + self._random.randrange(_MAX_EPOCH - 1)
+            if session_id not in self._sessions:
+                return session_id
+
+    def _try_evict(self, size: int, *, privileged: bool) -> bool:
+        if not self._sessions:
+            return False
+        now_ms = self._clock.monotonic_ms()
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms > self._eviction_ms:
+            return self._evict(oldest)
+        old_enough = [session for session in self._sessions.values() if now_ms - session.creation_ms > self._eviction_ms]
+        if not old_enough:
+            return False
+        smallest = min(old_enough, key=lambda session: (session.privileged, session.cached_size, session.id))
+        if (smallest.privileged, smallest.cached_size) < (privileged, size):
+            return self._evict(smallest)
+        return False
+
+    def _evict(self, session: FetchSession) -> bool:
+        self.evictions += 1
+        self.remove(session.id)
+        return True
+
+
+class FetchManager:
+    """Makes the context of each fetch request."""
+
+    def __init__(self, cache: FetchSessionCache, metrics: MetricsRegistry) -> None:
+        self.cache = cache
+        metrics.gauge(MetricName("kafka.server", "FetchSessionCache", "NumIncrementalFetchSessions"), lambda: len(cache))
+        metrics.gauge(MetricName("kafka.server", "FetchSessionCache", "NumIncrementalFetchPartitionsCached"), lambda: cache.total_partitions)
+        metrics.gauge(MetricName("kafka.server", "FetchSessionCache", "IncrementalFetchSessionEvictionsPerSec"), lambda: cache.evictions)
+
+    def new_context(
+        self,
+        *,
+        session_id: int,
+        session_epoch: int,
+        is_from_follower: bool,
+        uses_topic_ids: bool,
+        fetch_infos: FetchInfos,
+        forgotten: list[TopicIdPartition],
+    ) -> FetchContext:
+        if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if session_id != INVALID_SESSION_ID:
+                self.cache.remove(session_id)
+            if not fetch_infos or session_epoch == FINAL_EPOCH:
+                return SessionlessFetchContext(fetch_infos)
+            return FullFetchContext(self.cache, fetch_infos, privileged=is_from_follower, uses_topic_ids=uses_topic_ids)
+        session = self.cache.get(session_id)
+        if session is None:
+            return SessionErrorContext(Errors.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != session_epoch:
+            return SessionErrorContext(Errors.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return SessionErrorContext(Errors.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(fetch_infos, forgotten)
+        if not session.partitions:
+            self.cache.remove(session.id)
+            return SessionlessFetchContext(fetch_infos)
+        self.cache.touch(session)
+        session.epoch = next_epoch(session.epoch)
+        return IncrementalFetchContext(session)

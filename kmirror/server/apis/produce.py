@@ -1,0 +1,179 @@
+"""Produce (key 0).
+
+Served: v3-v13. v0-v2 are advertised (librdkafka reads our minimum to guess the broker's age, KAFKA-18659) but answered by
+closing the connection, as Kafka 4 does.
+
+    v3   record batches v2 (KIP-98)                 v9   flexible
+    v5   log start offset in the response           v10  current leader of NOT_LEADER_OR_FOLLOWER (KIP-951)
+    v7   zstd (KIP-110)                             v12  transactions v2 (KIP-890)
+    v8   record errors (KIP-467)                    v13  topics by id (KIP-516)
+
+Behaviour
+* exactly one batch of magic 2 a partition, else INVALID_RECORD; zstd below v7: UNSUPPORTED_COMPRESSION_TYPE
+* acks 0 answers nothing; when a partition failed, the connection is closed, which is all a client can notice
+* a read-only mirror partition: READ_ONLY_TOPIC, or NOT_LEADER_OR_FOLLOWER while its state is not known
+* internal topics: only for the client id `__admin_client`
+
+Not implemented: transactions. A transactional batch answers INVALID_TXN_STATE, because there is no coordinator to have
+begun its transaction. Quotas: the throttle time is 0.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kmirror.common.errors import Errors
+from kmirror.common.ports import Buffer
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.replica.replica_types import PartitionResponse
+from kmirror.server.apis.leaders import LeaderEndpoints
+from kmirror.server.authorizer import AclOperation, ResourceType
+from kmirror.server.request_context import CLOSE_CONNECTION, NO_RESPONSE, Request
+from kmirror.storage.log_append_info import AppendOrigin
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from kmirror.server.kafka_apis import KafkaApis
+
+ADMIN_CLIENT_ID = "__admin_client"
+FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_LEADER = 10
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+_BATCH_HEADER = struct.Struct(">qiibIh")
+_LOG_OVERHEAD = 12
+_MIN_BATCH_SIZE = 61
+_MIN_LEGACY_SIZE = 14
+_CODEC_MASK = 0x07
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+
+_log = logging.getLogger(__name__)
+
+
+async def handle_produce(apis: KafkaApis, request: Request) -> Any:
+    message: ProduceRequest = request.message
+    entries: dict[TopicPartition, Buffer] = {}
+    refused: dict[int, Errors] = {}
+    for topic in message.topic_data:
+        _check_topic(apis, request, topic, entries, refused)
+    results = await apis.replica_manager.append_records(
+        timeout_ms=message.timeout_ms,
+        required_acks=message.acks,
+        origin=AppendOrigin.CLIENT,
+        entries=entries,
+        internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
+    )
+    return _answer(apis, request, results, refused)
+
+
+def _check_topic(
+    apis: KafkaApis, request: Request, topic: TopicProduceData, entries: dict[TopicPartition, Buffer], refused: dict[int, Errors]
+) -> None:
+    """Sort a topic's partitions into what is appended and what is refused before (by the identity of its data)."""
+    topic_error = Errors.NONE
+    if request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        name = apis.metadata_cache.topic_name(topic.topic_id)
+        if name is None:
+            topic_error = Errors.UNKNOWN_TOPIC_ID
+        else:
+            topic.name = name
+    if topic_error is Errors.NONE and not apis.authorize(request, AclOperation.WRITE, ResourceType.TOPIC, topic.name):
+        topic_error = Errors.TOPIC_AUTHORIZATION_FAILED
+    for data in topic.partition_data:
+        topic_partition = TopicPartition(topic.name, data.index)
+        error = topic_error
+        if error is Errors.NONE and not apis.metadata_cache.contains(topic_partition):
+            error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+        if error is Errors.NONE:
+            records = data.records
+            if isinstance(records, (bytes, bytearray, memoryview)):
+                error = validate_records(records, request.api_version)
+                entries.setdefault(topic_partition, records) if error is Errors.NONE else None
+            else:
+                error = Errors.INVALID_RECORD
+        if error is not Errors.NONE:
+            refused[id(data)] = error
+        data.records = None
+
+
+def validate_records(records: Buffer, api_version: int) -> Errors:
+    """Exactly one batch of magic 2, with a codec that the version has; NONE when so. The log checks the rest."""
+    size = len(records)
+    if size < _LOG_OVERHEAD + 5:
+        return Errors.INVALID_RECORD
+    length = int.from_bytes(records[8:12], "big", signed=True)
+    if length < _MIN_LEGACY_SIZE:
+        return Errors.CORRUPT_MESSAGE
+    if records[16] != 2:
+        return Errors.INVALID_RECORD if records[16] < 2 else Errors.CORRUPT_MESSAGE
+    if size < _MIN_BATCH_SIZE or _LOG_OVERHEAD + length > size:
+        return Errors.INVALID_RECORD
+    _, _, _, _, _, attributes = _BATCH_HEADER.unpack_from(records)
+    if attributes & _CODEC_MASK == _ZSTD and api_version < FIRST_VERSION_WITH_ZSTD:
+        return Errors.UNSUPPORTED_COMPRESSION_TYPE
+    if _LOG_OVERHEAD + length < size:
+        return Errors.INVALID_RECORD
+    return Errors.INVALID_TXN_STATE if attributes & _TRANSACTIONAL else Errors.NONE
+
+
+def _answer(
+    apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: dict[int, Errors]
+) -> Any:
+    message: ProduceRequest = request.message
+    leaders = LeaderEndpoints(apis.metadata_cache, request.listener_name)
+    failed: list[str] = []
+    topics: list[TopicProduceResponse] = []
+    for topic in message.topic_data:
+        responses: list[PartitionProduceResponse] = []
+        for data in topic.partition_data:
+            topic_partition = TopicPartition(topic.name, data.index)
+            error = refused.get(id(data))
+            result = PartitionResponse(error) if error is not None else results[topic_partition]
+            if result.error is not Errors.NONE:
+                failed.append(f"{topic_partition} -> {result.error.name}")
+            response = _partition_response(data.index, result)
+            if result.error is Errors.NOT_LEADER_OR_FOLLOWER and request.api_version >= FIRST_VERSION_WITH_LEADER:
+                response.current_leader = LeaderIdAndEpoch(*leaders.add(topic_partition))
+            responses.append(response)
+        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=responses))
+    if message.acks != 0:
+        nodes = [NodeEndpoint(node.id, node.host, node.port, node.rack) for node in leaders.nodes]
+        return ProduceResponse(responses=topics, node_endpoints=nodes)
+    if not failed:
+        return NO_RESPONSE
+    _log.info(
+        "Closing connection due to error during produce request with correlation id %d from client id %s with ack=0. "
+        "Topic and partition to exceptions: %s",
+        request.correlation_id,
+        request.client_id,
+        ", ".join(failed),
+    )
+    return CLOSE_CONNECTION
+
+
+def _partition_response(index: int, result: PartitionResponse) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=result.error,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+        record_errors=[BatchIndexAndErrorMessage(entry.batch_index, entry.message) for entry in result.record_errors],
+        error_message=result.error_message,
+    )
+
+
+HANDLERS = {ApiKeys.PRODUCE: handle_produce}

@@ -1,0 +1,64 @@
+"""What request handlers ask of the cluster's metadata: the current image, seen from one listener (Kafka's `KRaftMetadataCache`).
+
+`image` is replaced by the broker's metadata publisher; nothing here changes it. A broker that is fenced, or has no
+endpoint for the listener asked about, is not alive for that listener's clients.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.registrations import PartitionRegistration
+
+
+class Node(NamedTuple):
+    """A broker as clients of one listener see it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class MetadataCache:
+    def __init__(self) -> None:
+        self.image: MetadataImage = MetadataImage.EMPTY
+
+    def set_image(self, image: MetadataImage) -> None:
+        self.image = image
+
+    def contains(self, topic_partition: TopicPartition) -> bool:
+        return self.image.topics.partition(topic_partition.topic, topic_partition.partition) is not None
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
+        return self.image.topics.partition(topic_partition.topic, topic_partition.partition)
+
+    def topic_id(self, topic: str) -> Uuid:
+        """Uuid.ZERO when there is no such topic."""
+        image = self.image.topics.topic(topic)
+        return Uuid.ZERO if image is None else image.id
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        image = self.image.topics.topic_by_id(topic_id)
+        return None if image is None else image.name
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Registered and not fenced."""
+        broker = self.image.cluster.broker(broker_id)
+        return broker is not None and not broker.fenced
+
+    def alive_node(self, broker_id: int, listener_name: str) -> Node | None:
+        """The broker's endpoint for `listener_name`; None when it is fenced or does not have that listener."""
+        broker = self.image.cluster.broker(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        endpoint = broker.listeners.get(listener_name)
+        return None if endpoint is None else Node(broker_id, endpoint.host, endpoint.port, broker.rack)
+
+    def alive_nodes(self, listener_name: str) -> list[Node]:
+        """Every alive broker with that listener, by id."""
+        nodes = [self.alive_node(broker_id, listener_name) for broker_id in sorted(self.image.cluster.brokers)]
+        return [node for node in nodes if node is not None]
