@@ -1,14 +1,39 @@
-"""Compaction of logs in the background (Kafka's `LogCleaner`, its states and its candidate selection)."""
+"""Compaction in the background (Kafka's `LogCleaner` and `Cleaner`).
+
+A pass over one log reads the dirty section into a map key -> last offset, then copies all segments from the log's
+beginning to where the map ends, group by group, without the records that the map knows a later one for, and swaps each
+copy in for its originals. Neighbours share a group, and so become one segment, while together they stay within
+segment.bytes, segment.index.bytes and 2^31 offsets.
+
+Only sealed segments are read, and only `.cleaned` files written, so that part (`CleaningJob.work`) may run on a worker
+thread; all decisions and the swaps happen in `CleaningJob.advance` on the loop. Between the two the log may be
+truncated or deleted: whoever does that aborts the run first (`abort_and_pause_cleaning`), and an aborted job removes its
+files and leaves the log alone.
+
+A crash at any moment is repaired at load: `.cleaned` files are thrown away, a set of `.swap` files is completed.
+A pass that fails on the content of a partition (corrupt batches) marks it uncleanable, and the cleaner goes on with others.
+The limit log.cleaner.io.max.bytes.per.second is not applied.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final
 
-from kmirror.common.ports import Clock, FileSystem
+from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.cleaned_transaction_metadata import CleanedTransactionMetadata
+from kmirror.storage.cleaner_offset_map import OffsetMap
+from kmirror.storage.cleaner_record_filter import CleanerRecordFilter, CleanerStats, LastRecord
+from kmirror.storage.cleaner_segments import OffsetMapBuilder, SegmentCleaner, SegmentSource, group_segments_by_size
+from kmirror.storage.log_cleaner_manager import CleaningRun, LogCleanerManager, LogToClean, segments_between
+from kmirror.storage.log_segment import LogSegment
+from kmirror.storage.ports import LogPorts
 from kmirror.storage.unified_log import UnifiedLog
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -19,44 +44,190 @@ class CleanerConfig:
     threads: int = 1
     dedupe_buffer_size: int = 134_217_728
     dedupe_buffer_load_factor: float = 0.9
-    io_buffer_size: int = 524_288
-    max_message_size: int = 1_048_588
     backoff_ms: int = 15_000
 
 
-class CleaningJob(Protocol):
-    """One pass over one log. `while job.advance(): await run_blocking(job.work)`: `work` may run on a worker, `advance` only on the loop."""
-
-    def advance(self) -> bool:
-        """Apply the last `work` and prepare the next one; False when the pass is over (finished, or aborted)."""
-        ...
-
-    def work(self) -> None:
-        """Read sealed segments and write .cleaned files; touches no state of the log."""
-        ...
+class CleaningAborted(KmirrorError):
+    """The partition was truncated, deleted or stopped being compacted while it was being cleaned."""
 
 
 class LogCleaner:
-    """Synchronous; whoever drives it (server's cleaner task, the simulator, a test) calls `next_job` every backoff_ms while it returns None."""
+    """Gives out one `CleaningJob` at a time; whoever drives it calls `next_job` again after backoff_ms when there was none."""
 
-    def __init__(
-        self,
-        config: CleanerConfig,
-        *,
-        files: FileSystem,
-        clock: Clock,
-        log_dirs: Sequence[str],
-        logs: Mapping[TopicPartition, UnifiedLog],
-    ) -> None: ...
+    def __init__(self, config: CleanerConfig, ports: LogPorts, *, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]) -> None:
+        """`logs` is the LogManager's live map of current logs."""
+        self.config = config
+        self.manager = LogCleanerManager(ports.files, log_dirs, logs)
+        self.last_stats = CleanerStats()
+        self._ports = ports
 
     def next_job(self) -> CleaningJob | None:
-        """The job for the filthiest compacted log, or None; also runs retention on compact,delete logs and start-offset deletion on compacted ones."""
-        ...
+        """The job for the filthiest log, or None. Without one, retention runs on the compacted logs (as it does after each job)."""
+        self.manager.uncleanable_partitions()
+        grabbed = self.manager.grab_filthiest_compacted_log(self._ports.clock.time_ms())
+        if grabbed is None:
+            self.delete_old_segments()
+            return None
+        candidate, run = grabbed
+        return CleaningJob(self, candidate, run, self._ports, self.config)
 
     def clean_filthiest_log(self) -> bool:
-        """One whole job, inline; False when nothing is to be cleaned."""
-        ...
+        """One whole job inline; False when nothing is to be cleaned."""
+        job = self.next_job()
+        if job is None:
+            return False
+        job.run_inline()
+        return True
 
-    def abort_cleaning(self, topic_partition: TopicPartition) -> None: ...
-    def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None: ...
-    def resume_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
+    def delete_old_segments(self) -> int:
+        """Retention on compact,delete logs, and on all compacted ones what lies below the log start; the number of segments."""
+        return sum(log.delete_old_segments() for log in self.manager.deletable_logs())
+
+    def abort_cleaning(self, topic_partition: TopicPartition) -> None:
+        self.manager.abort_cleaning(topic_partition)
+
+    def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
+        self.manager.abort_and_pause_cleaning(topic_partition)
+
+    def resume_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        self.manager.resume_cleaning(topic_partitions)
+
+
+class CleaningJob:
+    """One pass over one log: `while job.advance(): await run_blocking(job.work)`."""
+
+    def __init__(self, cleaner: LogCleaner, candidate: LogToClean, run: CleaningRun, ports: LogPorts, config: CleanerConfig) -> None:
+        self.candidate = candidate
+        self.stats = CleanerStats()
+        self._cleaner = cleaner
+        self._run = run
+        self._ports = ports
+        self._config = config
+        self._log = candidate.log
+        self._now_ms = ports.clock.time_ms()
+        self._offset_map = OffsetMap(config.dedupe_buffer_size // config.threads)
+        self._end_offset = candidate.first_dirty_offset
+        self._steps = self._clean()
+        self._work: Callable[[], None] | None = None
+        self._error: Exception | None = None
+
+    def advance(self) -> bool:
+        """On the loop: apply what the last `work` did and prepare the next; False when the pass is over, for whatever reason."""
+        try:
+            self._work = next(self._steps) if self._error is None else self._steps.throw(self._error)
+            return True
+        except StopIteration:
+            self._finish()
+        except CleaningAborted:
+            _LOGGER.info("cleaning of %s was aborted", self._log.topic_partition)
+            self._done()
+        except OSError as error:
+            self._done()
+            message = f"failed to clean up log for {self._log.topic_partition} in dir {self._log.parent_dir} due to {error}"
+            self._ports.log_dir_failures.maybe_add_offline_log_dir(self._log.parent_dir, message, error)
+        except (KmirrorError, ApiException) as error:
+            _LOGGER.warning("cannot clean %s, leaving it alone from now on: %s", self._log.topic_partition, error)
+            self._cleaner.manager.mark_partition_uncleanable(self._log.topic_partition, str(error))
+            self._done()
+        return False
+
+    def work(self) -> None:
+        """Anywhere: the part that takes long. Errors are kept for `advance`."""
+        assert self._work is not None, "advance() comes first"
+        try:
+            self._work()
+        except (OSError, KmirrorError, ApiException) as error:
+            self._error = error
+
+    def run_inline(self) -> None:
+        while self.advance():
+            self.work()
+
+    def cancel(self) -> None:
+        """Give up between two steps (shutdown): files are removed, the checkpoint stays."""
+        self._run.is_aborted = True
+        self._steps.close()
+        self._done()
+
+    def _finish(self) -> None:
+        self._done()
+        stats = self._cleaner.last_stats = self.stats
+        _LOGGER.info(
+            "cleaned log %s (dirty section = [%d, %d]): read %d messages in %d bytes, kept %d in %d, %d without key",
+            self._log.name,
+            self.candidate.first_dirty_offset,
+            self._end_offset,
+            stats.messages_read,
+            stats.bytes_read,
+            stats.messages_written,
+            stats.bytes_written,
+            stats.invalid_messages_read,
+        )
+        self._cleaner.delete_old_segments()
+
+    def _done(self) -> None:
+        self._cleaner.manager.done_cleaning(self._log, self._run, self._end_offset)
+
+    def check_not_aborted(self) -> None:
+        if self._run.is_aborted:
+            raise CleaningAborted(f"cleaning of {self._log.topic_partition} was aborted")
+
+    # the pass
+
+    def _clean(self) -> Generator[Callable[[], None], None, None]:
+        upper_bound_offset = self.candidate.first_uncleanable_offset
+        yield self._offset_map_builder(upper_bound_offset).build
+        self.check_not_aborted()
+        end_offset = self._offset_map.latest_offset + 1
+        record_filter = CleanerRecordFilter(
+            self._offset_map,
+            CleanedTransactionMetadata(),
+            self.stats,
+            upper_bound_offset=upper_bound_offset,
+            now_ms=self._now_ms,
+            delete_retention_ms=self._log.config.delete_retention_ms,
+        )
+        groups = group_segments_by_size(
+            segments_between(self._log, 0, end_offset),
+            max_size=self._log.config.segment_size,
+            max_index_size=self._log.config.max_index_size,
+            first_uncleanable_offset=upper_bound_offset,
+        )
+        for group in groups:
+            yield from self._clean_group(group, record_filter)
+        self._end_offset = end_offset
+
+    def _offset_map_builder(self, upper_bound_offset: int) -> OffsetMapBuilder:
+        start_offset = self.candidate.first_dirty_offset
+        dirty = segments_between(self._log, start_offset, upper_bound_offset)
+        limits = [segment.base_offset for segment in dirty[1:]] + [upper_bound_offset] if dirty else []
+        return OffsetMapBuilder(
+            [SegmentSource.of(segment, start_offset=start_offset, end_offset=limit) for segment, limit in zip(dirty, limits, strict=True)],
+            self._log.collect_aborted_transactions(start_offset, upper_bound_offset) if dirty else [],
+            self._offset_map,
+            self.stats,
+            start_offset=start_offset,
+            max_entries=int(self._offset_map.slots * self._config.dedupe_buffer_load_factor),
+            check_not_aborted=self.check_not_aborted,
+        )
+
+    def _clean_group(self, group: list[LogSegment], record_filter: CleanerRecordFilter) -> Generator[Callable[[], None], None, None]:
+        record_filter.last_records_of_active_producers = last_records_of_active_producers(self._log)
+        segment_cleaner = SegmentCleaner(self._log, group, record_filter, self._ports, check_not_aborted=self.check_not_aborted)
+        is_swapped = False
+        try:
+            yield segment_cleaner.clean
+            self.check_not_aborted()
+            self._log.replace_segments([segment_cleaner.cleaned], group)
+            is_swapped = True
+        finally:
+            if not is_swapped:
+                segment_cleaner.discard()
+
+
+def last_records_of_active_producers(log: UnifiedLog) -> dict[int, LastRecord]:
+    """Where each live producer of the log stands."""
+    return {
+        producer_id: LastRecord(entry.last_data_offset if entry.last_data_offset >= 0 else None, entry.producer_epoch)
+        for producer_id, entry in log.producer_state_manager.active_producers.items()
+    }

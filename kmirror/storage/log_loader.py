@@ -1,19 +1,60 @@
-"""Opening a partition's folder: leftovers of swaps, crash recovery, producer state, log start (Kafka's `LogLoader`)."""
+"""Opening a partition's folder: leftovers, crash recovery, log start, producer state (Kafka's `LogLoader`).
+
+In this order:
+
+1. *Leftovers.* `.deleted` files go. A `.cleaned` file is a half-written replacement: it goes, and with it every `.swap`
+   at or above the lowest `.cleaned` offset, because replacements are renamed to `.swap` from the highest offset down, so
+   those belong to a set that was never complete. Any other `.swap` set was complete: the segments it replaces (all
+   within its offset range) go, and it takes their place.
+2. *Segments* are opened in the order of their names. An index without a `.log` goes. A `.log` without `.index`, or
+   with a transaction index that makes no sense, is recovered on the spot; a missing `.timeindex` is made, empty.
+3. *Recovery*, only when there was no clean shutdown: every segment from the one that holds the recovery point on is
+   scanned, its indexes are rebuilt, and it is cut at the first batch that is not valid; later segments then go.
+   Below the recovery point nothing is looked at.
+4. *Log start.* A log that ends below the checkpointed log start is emptied and starts there. The epoch cache is cut
+   to [log start, log end].
+5. *Producer state*: stray snapshots go, then it is rebuilt from the newest good snapshot and the batches behind it.
+
+A segment with offsets beyond base + 2^31 - 1 (written by very old brokers) is split and the step done again. One whose
+offsets lie below its base cannot be: Kafka does not start then, and `CorruptFileError` says which file it is.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from kmirror.common.errors import CorruptFileError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
+from kmirror.storage.local_log import InvalidOffsetError, LogSegmentOffsetOverflowError, delete_segment_files, split_overflowed_segment
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_offset_metadata import LoadedLogOffsets
+from kmirror.storage.log_file_names import (
+    CLEANED_FILE_SUFFIX,
+    DELETE_DIR_SUFFIX,
+    DELETED_FILE_SUFFIX,
+    SWAP_FILE_SUFFIX,
+    is_index_file,
+    is_log_file,
+    log_file,
+    offset_from_file_name,
+    time_index_file,
+)
+from kmirror.storage.log_offset_metadata import LoadedLogOffsets, LogOffsetMetadata
+from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.ports import LogPorts
 from kmirror.storage.producer_state_manager import ProducerStateManager
+from kmirror.storage.producer_state_rebuild import delete_producer_snapshots, rebuild_producer_state
+
+_LOGGER: Final = logging.getLogger(__name__)
+_SNAPSHOT_DELETED_SUFFIX: Final = ".checkpoint.deleted"
+Result = TypeVar("Result")
 
 
 class LogLoader:
-    """SKELETON (signature is final). Used once by `UnifiedLog.open`, which makes the empty LogSegments, the epoch cache (from its file) and an
-    empty ProducerStateManager, calls `load`, and then builds the log on what it filled them with. Imports nothing of unified_log."""
+    """Used once, by `UnifiedLog.open`: fills `segments`, the epoch cache and the producer state, which are empty before."""
 
     def __init__(
         self,
@@ -28,8 +69,215 @@ class LogLoader:
         had_clean_shutdown: bool,
         log_start_offset_checkpoint: int,
         recovery_point_checkpoint: int,
-    ) -> None: ...
+    ) -> None:
+        self._directory = directory
+        self._topic_partition = topic_partition
+        self._config = config
+        self._ports = ports
+        self._files = ports.files
+        self._segments = segments
+        self._leader_epoch_cache = leader_epoch_cache
+        self._producer_state_manager = producer_state_manager
+        self._had_clean_shutdown = had_clean_shutdown
+        self._log_start_offset_checkpoint = log_start_offset_checkpoint
+        self._recovery_point_checkpoint = recovery_point_checkpoint
 
     def load(self) -> LoadedLogOffsets:
-        """Fill `segments`, the epoch cache and the producer state from the folder; CorruptFileError where Kafka refuses to start."""
-        ...
+        """The log's offsets. OSError if the disk fails; CorruptFileError where Kafka refuses to start."""
+        self._complete_swaps(self._remove_temporary_files_and_collect_swap_files())
+        self._retry_on_offset_overflow(self._load_segment_files)
+        if self._directory.endswith(DELETE_DIR_SUFFIX):
+            recovery_point = log_end_offset = self._open_log_to_be_deleted()
+        else:
+            recovery_point, log_end_offset = self._retry_on_offset_overflow(self._recover_log)
+            self._segments.last_segment.resize_indexes(self._config.max_index_size)
+        log_start_offset = max(self._log_start_offset_checkpoint, self._segments.first_segment.base_offset)
+        self._leader_epoch_cache.truncate_from_end_async_flush(log_end_offset)
+        self._leader_epoch_cache.truncate_from_start_async_flush(self._log_start_offset_checkpoint)
+        self._load_producer_state(log_start_offset, log_end_offset)
+        active = self._segments.last_segment
+        return LoadedLogOffsets(log_start_offset, recovery_point, LogOffsetMetadata(log_end_offset, active.base_offset, active.size))
+
+    # leftovers
+
+    def _names(self) -> list[str]:
+        return [name for name in self._files.list_dir(self._directory) if not self._files.is_dir(f"{self._directory}/{name}")]
+
+    def _remove(self, name: str) -> None:
+        self._files.remove(f"{self._directory}/{name}")
+
+    def _remove_temporary_files_and_collect_swap_files(self) -> list[str]:
+        names = self._names()
+        cleaned = [name for name in names if name.endswith(CLEANED_FILE_SUFFIX)]
+        deleted = [name for name in names if name.endswith(DELETED_FILE_SUFFIX) and not name.endswith(_SNAPSHOT_DELETED_SUFFIX)]
+        swaps = [name for name in names if name.endswith(SWAP_FILE_SUFFIX)]
+        min_cleaned_offset = min((offset_from_file_name(name) for name in cleaned), default=None)
+        incomplete = [name for name in swaps if min_cleaned_offset is not None and offset_from_file_name(name) >= min_cleaned_offset]
+        for name in (*deleted, *incomplete, *cleaned):
+            _LOGGER.info("%s: removing the leftover file %s", self._topic_partition, name)
+            self._remove(name)
+        return [name for name in swaps if name not in incomplete]
+
+    def _complete_swaps(self, swap_files: list[str]) -> None:
+        """Remove what complete `.swap` segments replace, then give all `.swap` files their final names."""
+        ranges: list[tuple[int, int]] = []
+        for name in swap_files:
+            if is_log_file(name.removesuffix(SWAP_FILE_SUFFIX)):
+                segment = LogSegment.open(
+                    self._directory, offset_from_file_name(name), self._config, self._ports, file_suffix=SWAP_FILE_SUFFIX, file_already_exists=True
+                )
+                _LOGGER.info("%s: completing the interrupted swap of %s", self._topic_partition, name)
+                ranges.append((segment.base_offset, segment.read_next_offset()))
+                segment.close_handlers()
+        if ranges:
+            self._remove_replaced(min(start for start, _ in ranges), max(end for _, end in ranges))
+        for name in swap_files:
+            self._files.rename(f"{self._directory}/{name}", f"{self._directory}/{name.removesuffix(SWAP_FILE_SUFFIX)}")
+
+    def _remove_replaced(self, start_offset: int, end_offset: int) -> None:
+        for name in self._names():
+            prefix = name.partition(".")[0]
+            if not name.endswith(SWAP_FILE_SUFFIX) and prefix.isdecimal() and start_offset <= int(prefix) < end_offset:
+                _LOGGER.info("%s: removing %s, which is replaced", self._topic_partition, name)
+                self._remove(name)
+
+    # segments
+
+    def _retry_on_offset_overflow(self, step: Callable[[], Result]) -> Result:
+        while True:
+            try:
+                return step()
+            except LogSegmentOffsetOverflowError as error:
+                if not error.segment.has_overflow():
+                    raise CorruptFileError(
+                        error.segment.path, error.position, f"batch with last offset {error.offset} in the segment with base offset {error.segment.base_offset}"
+                    ) from error
+                _LOGGER.info("%s: splitting %s: %s", self._topic_partition, error.segment.path, error)
+                deleted = split_overflowed_segment(
+                    error.segment, self._segments, self._directory, self._topic_partition, self._config, self._ports
+                )
+                self._delete_producer_snapshots(deleted)
+
+    def _load_segment_files(self) -> None:
+        self._segments.close()
+        self._segments.clear()
+        for name in self._names():
+            if is_index_file(name):
+                if not self._files.exists(log_file(self._directory, offset_from_file_name(name))):
+                    _LOGGER.warning("%s: removing the index file %s, which has no log file", self._topic_partition, name)
+                    self._remove(name)
+            elif is_log_file(name):
+                self._load_segment(offset_from_file_name(name))
+
+    def _load_segment(self, base_offset: int) -> None:
+        time_index_is_new = not self._files.exists(time_index_file(self._directory, base_offset))
+        segment = LogSegment.open(self._directory, base_offset, self._config, self._ports, file_already_exists=True)
+        problem = segment.sanity_problem(time_index_file_newly_created=time_index_is_new)
+        if problem is not None:
+            _LOGGER.warning("%s: recovering segment %d and rebuilding its indexes: %s", self._topic_partition, base_offset, problem)
+            self._recover_segment(segment)
+        self._segments.add(segment)
+
+    def _recover_segment(self, segment: LogSegment) -> int:
+        """Rebuild the indexes, cut the segment at its first invalid batch; the number of bytes cut."""
+        producer_state_manager = ProducerStateManager(
+            self._topic_partition,
+            self._directory,
+            files=self._files,
+            clock=self._ports.clock,
+            config=self._producer_state_manager.config,
+            max_transaction_timeout_ms=self._producer_state_manager.max_transaction_timeout_ms,
+        )
+        rebuild_producer_state(
+            producer_state_manager,
+            self._segments,
+            log_start_offset=self._log_start_offset_checkpoint,
+            last_offset=segment.base_offset,
+            now_ms=self._ports.clock.time_ms(),
+            reload_from_clean_shutdown=False,
+        )
+        bytes_truncated = segment.recover(producer_state_manager, self._leader_epoch_cache)
+        producer_state_manager.take_snapshot()
+        return bytes_truncated
+
+    # recovery
+
+    def _recover_log(self) -> tuple[int, int]:
+        """(recovery point, log end offset)."""
+        if not self._had_clean_shutdown:
+            self._recover_unflushed_segments()
+        log_end_offset = self._delete_segments_if_log_start_greater_than_log_end()
+        if self._segments.is_empty:
+            self._segments.add(self._new_segment(self._log_start_offset_checkpoint))
+        if log_end_offset is not None and self._had_clean_shutdown:
+            return log_end_offset, log_end_offset
+        if log_end_offset is None:
+            log_end_offset = self._segments.last_segment.read_next_offset()
+        return min(self._recovery_point_checkpoint, log_end_offset), log_end_offset
+
+    def _recover_unflushed_segments(self) -> None:
+        unflushed = self._segments.values_from(self._recovery_point_checkpoint)
+        for index, segment in enumerate(unflushed):
+            _LOGGER.info("%s: recovering unflushed segment %d (%d of %d)", self._topic_partition, segment.base_offset, index + 1, len(unflushed))
+            try:
+                bytes_truncated = self._recover_segment(segment)
+            except (InvalidOffsetError, OSError) as error:
+                _LOGGER.warning("%s: emptying segment %d, it is corrupt: %s", self._topic_partition, segment.base_offset, error)
+                bytes_truncated = segment.truncate_to(segment.base_offset)
+            if bytes_truncated > 0:
+                _LOGGER.warning(
+                    "%s: segment %d is corrupt, truncated to offset %d", self._topic_partition, segment.base_offset, segment.read_next_offset()
+                )
+                self._remove_and_delete_segments(unflushed[index + 1 :])
+                return
+
+    def _delete_segments_if_log_start_greater_than_log_end(self) -> int | None:
+        """The log end offset, or None when there are no segments (any more)."""
+        if self._segments.is_empty:
+            return None
+        log_end_offset = self._segments.last_segment.read_next_offset()
+        if log_end_offset >= self._log_start_offset_checkpoint:
+            return log_end_offset
+        _LOGGER.warning(
+            "%s: removing all segments, the log ends at %d, below its start offset %d",
+            self._topic_partition,
+            log_end_offset,
+            self._log_start_offset_checkpoint,
+        )
+        self._remove_and_delete_segments(self._segments.values)
+        self._leader_epoch_cache.clear_and_flush()
+        self._producer_state_manager.truncate_fully_and_start_at(self._log_start_offset_checkpoint)
+        return None
+
+    def _open_log_to_be_deleted(self) -> int:
+        if self._segments.is_empty:
+            self._segments.add(self._new_segment(0))
+        return 0
+
+    def _new_segment(self, base_offset: int) -> LogSegment:
+        return LogSegment.open(
+            self._directory, base_offset, self._config, self._ports, init_file_size=self._config.init_file_size, preallocate=self._config.preallocate
+        )
+
+    def _remove_and_delete_segments(self, segments: list[LogSegment]) -> None:
+        for segment in segments:
+            self._segments.remove(segment.base_offset)
+        delete_segment_files(segments, self._directory, self._topic_partition, self._config, self._ports, async_delete=True)
+        self._delete_producer_snapshots(segments)
+
+    def _delete_producer_snapshots(self, segments: list[LogSegment]) -> None:
+        delete_producer_snapshots(segments, self._producer_state_manager, self._config, self._ports, async_delete=True)
+
+    # producer state
+
+    def _load_producer_state(self, log_start_offset: int, log_end_offset: int) -> None:
+        assert self._producer_state_manager.is_empty, f"producer state of {self._topic_partition} before it was loaded"
+        self._producer_state_manager.remove_stray_snapshots(segment.base_offset for segment in self._segments.values)
+        rebuild_producer_state(
+            self._producer_state_manager,
+            self._segments,
+            log_start_offset=log_start_offset,
+            last_offset=log_end_offset,
+            now_ms=self._ports.clock.time_ms(),
+            reload_from_clean_shutdown=self._had_clean_shutdown,
+        )

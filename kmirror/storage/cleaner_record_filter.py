@@ -1,0 +1,139 @@
+"""What becomes of one batch when the cleaner copies a segment (Kafka's `RecordFilter` and `MemoryRecords.filterTo`).
+
+A batch is, in this order of preference,
+
+* copied byte for byte, when every record stays and no delete horizon has to be set;
+* rebuilt with the records that stay: same codec, base offset, last offset, producer and epochs; timestamps anew;
+* kept as a bare header without records, when it holds the last data offset of a live producer (its sequence number),
+  or the last marker of one without data (its epoch), or is the last batch of the cleaning round (its offset);
+* dropped.
+
+A record stays when it lies above what the offset map speaks for, or is the last one of its key and not a tombstone past
+its horizon. A *delete horizon* is the time from which tombstones and idle markers may go: the first pass that meets
+one writes it into the batch in place of the base timestamp (attribute bit 6), a later pass acts on it. Records without
+a key do not belong into a compacted log and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kmirror.common.ports import Buffer
+from kmirror.record.builder import empty_batch, rebuild_batch
+from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch
+from kmirror.storage.cleaned_transaction_metadata import CleanedTransactionMetadata
+from kmirror.storage.cleaner_offset_map import OffsetMap
+
+
+class LastRecord(NamedTuple):
+    """Where a live producer stands in the log: its last data offset (None: only markers) and its epoch."""
+
+    last_data_offset: int | None
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class CleanerStats:
+    """What a pass read, kept and dropped; for the log line and the metrics."""
+
+    messages_read: int = 0
+    bytes_read: int = 0
+    messages_written: int = 0
+    bytes_written: int = 0
+    invalid_messages_read: int = 0
+    map_messages_read: int = 0
+    map_bytes_read: int = 0
+
+
+class CleanerRecordFilter:
+    """Decides over batches in offset order. One per pass; `last_records` is set anew for every group of segments."""
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        transaction_metadata: CleanedTransactionMetadata,
+        stats: CleanerStats,
+        *,
+        upper_bound_offset: int,
+        now_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        """`upper_bound_offset` is the end of the cleaning round, the first uncleanable offset."""
+        self.last_records_of_active_producers: Mapping[int, LastRecord] = {}
+        self._offset_map = offset_map
+        self.transaction_metadata = transaction_metadata
+        self._stats = stats
+        self._upper_bound_offset = upper_bound_offset
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+
+    def filter(self, batch: RecordBatch) -> Buffer | None:
+        """The bytes that take the batch's place, None for none."""
+        kept = self._filter(batch)
+        self._stats.bytes_read += batch.size_in_bytes
+        if kept is not None:
+            self._stats.bytes_written += len(kept)
+        return kept
+
+    def _filter(self, batch: RecordBatch) -> Buffer | None:
+        discardable = self._is_discardable(batch)
+        discard_records = discardable
+        if batch.is_control:
+            horizon = batch.delete_horizon_ms
+            discard_records = discardable and horizon is not None and horizon <= self._now_ms
+        retain_empty = self._holds_producer_state(batch) or batch.last_offset + 1 == self._upper_bound_offset
+        if discard_records and not retain_empty:
+            return None
+        retained, unchanged = ([], False) if discard_records else self._retained_records(batch)
+        if not retained:
+            return self._emptied(batch) if retain_empty else None
+        self._stats.messages_written += len(retained)
+        marker_of_empty_transaction = discardable and batch.is_control
+        needs_horizon = batch.delete_horizon_ms is None and (marker_of_empty_transaction or any(record.value is None for record in retained))
+        if unchanged and not needs_horizon:
+            return batch.memory
+        batch.ensure_valid()  # a new CRC must not bless broken bytes
+        horizon = self._now_ms + self._delete_retention_ms if needs_horizon else None
+        return rebuild_batch(batch, retained, delete_horizon_ms=horizon)
+
+    @staticmethod
+    def _emptied(batch: RecordBatch) -> Buffer:
+        batch.ensure_valid()
+        return empty_batch(batch)
+
+    def _is_discardable(self, batch: RecordBatch) -> bool:
+        if batch.is_control:
+            return self.transaction_metadata.on_control_batch_read(batch)
+        return self.transaction_metadata.on_batch_read(batch)
+
+    def _holds_producer_state(self, batch: RecordBatch) -> bool:
+        last = self.last_records_of_active_producers.get(batch.producer_id) if batch.producer_id >= 0 else None
+        if last is None:
+            return False
+        if last.last_data_offset is not None:
+            return batch.last_offset == last.last_data_offset
+        return batch.is_control and batch.producer_epoch == last.producer_epoch
+
+    def _retained_records(self, batch: RecordBatch) -> tuple[list[Record], bool]:
+        """The records that stay, and whether these are all of them."""
+        records = list(batch.records())
+        self._stats.messages_read += len(records)
+        if batch.is_control:
+            return records, True
+        horizon = batch.delete_horizon_ms
+        keep_tombstones = horizon is None or self._now_ms < horizon
+        retained = [record for record in records if self._is_retained(record, keep_tombstones=keep_tombstones)]
+        return retained, len(retained) == len(records)
+
+    def _is_retained(self, record: Record, *, keep_tombstones: bool) -> bool:
+        if record.offset > self._offset_map.latest_offset:
+            return True
+        if record.key is None:
+            self._stats.invalid_messages_read += 1
+            return False
+        if record.offset < self._offset_map.get(record.key):
+            return False
+        return keep_tombstones or record.value is not None

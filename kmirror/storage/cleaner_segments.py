@@ -1,0 +1,236 @@
+"""The cleaner's work on files: the offset map from dirty segments, and the cleaned copy of a group of segments.
+
+Everything here may run on a worker thread: it reads sealed segments by position, writes `.cleaned` files that nobody else
+knows, and asks `check_not_aborted` before every segment and chunk. What it needs to know of the log was taken on the loop
+(`SegmentSource`, aborted transactions, live producers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kmirror.common.errors import ApiException, CorruptFileError
+from kmirror.common.ports import File
+from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.storage.cleaned_transaction_metadata import CleanedTransactionMetadata
+from kmirror.storage.cleaner_offset_map import OffsetMap
+from kmirror.storage.cleaner_record_filter import CleanerRecordFilter, CleanerStats
+from kmirror.storage.fetch_data_info import AbortedTxn
+from kmirror.storage.log_file_names import CLEANED_FILE_SUFFIX
+from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET
+from kmirror.storage.log_segment import LogSegment
+from kmirror.storage.ports import LogPorts
+from kmirror.storage.unified_log import UnifiedLog
+
+READ_CHUNK_BYTES: Final = 1 << 20
+WRITE_CHUNK_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSource:
+    """A sealed segment as a worker needs it: the open file, where to start and end in it, and the offset at which it ends."""
+
+    file: File
+    position: int
+    size: int
+    end_offset: int
+
+    @classmethod
+    def of(cls, segment: LogSegment, *, start_offset: int, end_offset: int) -> SegmentSource:
+        """From the batch that an index look-up of `start_offset` gives, so at or in front of it."""
+        position = segment.offset_index.lookup(start_offset).position
+        return cls(segment.file, position, segment.size, end_offset)
+
+
+def read_batches(source: SegmentSource) -> Iterator[RecordBatch]:
+    """The batches of a segment in order; CorruptFileError where the file holds no whole batch."""
+    position = source.position
+    wanted = READ_CHUNK_BYTES
+    while position < source.size:
+        view = memoryview(source.file.pread(min(wanted, source.size - position), position))
+        consumed = 0
+        for batch in _batches_in(view, source.file.path, position):
+            yield batch
+            consumed += batch.size_in_bytes
+        wanted = READ_CHUNK_BYTES
+        if consumed == 0:
+            wanted = _size_of_batch_at(view, source, position)
+        position += consumed
+
+
+def _batches_in(view: memoryview, path: str, position: int) -> Iterator[RecordBatch]:
+    batches = iter_batches(view)
+    while True:
+        try:
+            batch = next(batches, None)
+        except ApiException as error:
+            raise CorruptFileError(path, position, error.message) from error
+        if batch is None:
+            return
+        yield batch
+        position += batch.size_in_bytes
+
+
+def _size_of_batch_at(view: memoryview, source: SegmentSource, position: int) -> int:
+    left = source.size - position
+    size = int.from_bytes(view[8:12], "big") + 12 if len(view) >= 12 else left + 1
+    if size > left:
+        raise CorruptFileError(source.file.path, position, f"a batch of {size} bytes begins where {left} bytes are left")
+    return size
+
+
+class OffsetMapBuilder:
+    """Fills the offset map from the dirty section (Kafka's `buildOffsetMap`); stops when it has `max_entries`."""
+
+    def __init__(
+        self,
+        sources: list[SegmentSource],
+        aborted_transactions: Iterable[AbortedTxn],
+        offset_map: OffsetMap,
+        stats: CleanerStats,
+        *,
+        start_offset: int,
+        max_entries: int,
+        check_not_aborted: Callable[[], None],
+    ) -> None:
+        self._sources = sources
+        self._offset_map = offset_map
+        self._stats = stats
+        self._start_offset = start_offset
+        self._max_entries = max_entries
+        self._check_not_aborted = check_not_aborted
+        self._transaction_metadata = CleanedTransactionMetadata()
+        self._transaction_metadata.add_aborted_transactions(aborted_transactions)
+
+    def build(self) -> None:
+        for source in self._sources:
+            self._check_not_aborted()
+            if not self._add_segment(source):
+                return
+
+    def _add_segment(self, source: SegmentSource) -> bool:
+        """False when the map is full; it then speaks for everything up to the last key it took."""
+        for batch in read_batches(source):
+            self._check_not_aborted()
+            try:
+                if not self._add_batch(batch):
+                    return False
+            except ApiException as error:
+                raise CorruptFileError(source.file.path, source.position, f"batch at offset {batch.base_offset}: {error.message}") from error
+            if batch.last_offset >= self._start_offset:
+                self._offset_map.update_latest_offset(batch.last_offset)
+            self._stats.map_bytes_read += batch.size_in_bytes
+        self._offset_map.update_latest_offset(source.end_offset - 1)
+        return True
+
+    def _add_batch(self, batch: RecordBatch) -> bool:
+        self._stats.map_messages_read += batch.record_count
+        if batch.is_control:
+            self._transaction_metadata.on_control_batch_read(batch)
+            return True
+        if self._transaction_metadata.on_batch_read(batch):
+            return True
+        for record in batch.records():
+            if record.key is None or record.offset < self._start_offset:
+                continue
+            if len(self._offset_map) >= self._max_entries:
+                return False
+            self._offset_map.put(record.key, record.offset)
+        return True
+
+
+def group_segments_by_size(
+    segments: list[LogSegment], *, max_size: int, max_index_size: int, first_uncleanable_offset: int
+) -> list[list[LogSegment]]:
+    """Neighbours that fit into one segment together, greedily from the front."""
+    groups: list[list[LogSegment]] = []
+    sizes = (0, 0, 0)
+    for index, segment in enumerate(segments):
+        end_offset = segments[index + 1].base_offset if index + 1 < len(segments) else first_uncleanable_offset
+        new_sizes = (segment.size, segment.offset_index.size_in_bytes, segment.time_index.size_in_bytes)
+        total = tuple(old + new for old, new in zip(sizes, new_sizes, strict=True))
+        fits = bool(groups) and total[0] <= max_size and total[1] <= max_index_size and total[2] <= max_index_size
+        if fits and (segment.size == 0 or end_offset - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET):
+            groups[-1].append(segment)
+            sizes = (total[0], total[1], total[2])
+        else:
+            groups.append([segment])
+            sizes = new_sizes
+    return groups
+
+
+class SegmentCleaner:
+    """Copies one group of segments into one `.cleaned` segment (Kafka's `cleanSegments`)."""
+
+    def __init__(
+        self,
+        log: UnifiedLog,
+        segments: list[LogSegment],
+        record_filter: CleanerRecordFilter,
+        ports: LogPorts,
+        *,
+        check_not_aborted: Callable[[], None],
+    ) -> None:
+        """On the loop: takes what it needs of the log."""
+        self._directory = log.directory
+        self._config = log.config
+        self._ports = ports
+        self._filter = record_filter
+        self._check_not_aborted = check_not_aborted
+        self._base_offset = segments[0].base_offset
+        self._last_modified_ms = segments[-1].last_modified_ms
+        ends = [segment.base_offset for segment in segments[1:]] + [segments[-1].read_next_offset()]
+        self._sources = [SegmentSource(segment.file, 0, segment.size, end) for segment, end in zip(segments, ends, strict=True)]
+        self._aborted_transactions = [
+            log.collect_aborted_transactions(segment.base_offset, end) for segment, end in zip(segments, ends, strict=True)
+        ]
+        self._cleaned: LogSegment | None = None
+        self._pending = bytearray()
+
+    @property
+    def cleaned(self) -> LogSegment:
+        assert self._cleaned is not None, "clean() has not run"
+        return self._cleaned
+
+    def clean(self) -> None:
+        """On a worker: write, seal and sync the cleaned segment."""
+        cleaned = self._cleaned = self._create()
+        for source, aborted_transactions in zip(self._sources, self._aborted_transactions, strict=True):
+            self._filter.transaction_metadata.add_aborted_transactions(aborted_transactions)
+            self._clean_into(cleaned, source)
+        for aborted in self._filter.transaction_metadata.take_retained_aborted_transactions():
+            cleaned.txn_index.append(aborted)
+        cleaned.on_become_inactive_segment()
+        cleaned.flush()
+        cleaned.set_last_modified_ms(self._last_modified_ms)
+
+    def _create(self) -> LogSegment:
+        LogSegment.delete_files_if_exist(self._ports.files, self._directory, self._base_offset, CLEANED_FILE_SUFFIX)
+        return LogSegment.open(self._directory, self._base_offset, self._config, self._ports, file_suffix=CLEANED_FILE_SUFFIX)
+
+    def _clean_into(self, cleaned: LogSegment, source: SegmentSource) -> None:
+        last_offset = -1
+        for batch in read_batches(source):
+            self._check_not_aborted()
+            try:
+                kept = self._filter.filter(batch)
+            except ApiException as error:
+                raise CorruptFileError(source.file.path, 0, f"batch at offset {batch.base_offset}: {error.message}") from error
+            if kept is not None:
+                self._pending += kept
+                last_offset = batch.last_offset
+            if len(self._pending) >= WRITE_CHUNK_BYTES:
+                self._write_pending(cleaned, last_offset)
+        self._write_pending(cleaned, last_offset)
+
+    def _write_pending(self, cleaned: LogSegment, last_offset: int) -> None:
+        if self._pending:
+            cleaned.append(last_offset, bytes(self._pending))
+            self._pending.clear()
+
+    def discard(self) -> None:
+        """Remove what was written; the folder may have been renamed or removed meanwhile."""
+        if self._cleaned is not None:
+            self._cleaned.delete_if_exists()

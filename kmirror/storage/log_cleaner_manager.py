@@ -1,0 +1,257 @@
+"""Which log is cleaned next, up to where, and who may not be cleaned just now (Kafka's `LogCleanerManager`).
+
+A compacted log is a clean head, which a pass has been over, and a dirty tail; the first dirty offset of each log is in
+`cleaner-offset-checkpoint`. What may be cleaned ends at the least of: the last stable offset (so also the high
+watermark), the base of the active segment, and the first dirty segment with a timestamp younger than
+min.compaction.lag.ms. The log with the highest share of dirty bytes goes first, if that share is above
+min.cleanable.dirty.ratio, or if its oldest dirty record has waited for longer than max.compaction.lag.ms.
+
+A partition is idle, being cleaned by a `CleaningRun`, or paused (a count: truncation, retention and deletion pause it).
+In Kafka, whoever pauses a partition waits until its cleaner thread has stopped. Here everything but the reading and
+writing of files runs on one loop, so nobody waits: the run is told that it is aborted, throws away what it wrote and
+never touches the log again; until it has noticed, no other run starts on that partition.
+
+`__mirror_state` is never cleaned (decision C1): its keys hold only the mirror's name, so compaction would lose state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.storage.log_segment import LogSegment
+from kmirror.storage.offset_checkpoint_file import CLEANER_OFFSET_CHECKPOINT_FILE_NAME, OffsetCheckpointFile
+from kmirror.storage.unified_log import UnifiedLog
+
+NEVER_CLEANED_TOPICS: Final = frozenset({MIRROR_STATE_TOPIC_NAME})
+
+
+class CleaningRun:
+    """The mark of one pass over one partition; `is_aborted` is the only thing a worker reads of what the loop changes."""
+
+    __slots__ = ("is_aborted",)
+
+    def __init__(self) -> None:
+        self.is_aborted = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsToClean:
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    force_update_checkpoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogToClean:
+    """A candidate and what speaks for it (Kafka's `LogToClean`)."""
+
+    topic_partition: TopicPartition
+    log: UnifiedLog
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    needs_compaction_now: bool
+
+    @property
+    def total_bytes(self) -> int:
+        return self.clean_bytes + self.cleanable_bytes
+
+    @property
+    def cleanable_ratio(self) -> float:
+        return self.cleanable_bytes / self.total_bytes
+
+
+class LogCleanerManager:
+    """States and checkpoints of the cleaner; changed only on the loop."""
+
+    def __init__(self, files: FileSystem, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]) -> None:
+        """`logs` is the live map of the LogManager's current logs."""
+        self._logs = logs
+        self._checkpoints = {log_dir: OffsetCheckpointFile(files, f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT_FILE_NAME}") for log_dir in log_dirs}
+        self._runs: dict[TopicPartition, CleaningRun] = {}
+        self._pauses: dict[TopicPartition, int] = {}
+        self._uncleanable: dict[TopicPartition, str] = {}
+        self.dirtiest_log_cleanable_ratio = 0.0
+
+    # candidates
+
+    def grab_filthiest_compacted_log(self, now_ms: int) -> tuple[LogToClean, CleaningRun] | None:
+        """The log most worth cleaning, now marked as being cleaned; `done_cleaning` must follow."""
+        last_cleaned = self.all_cleaner_checkpoints()
+        candidates = [self._log_to_clean(log, last_cleaned.get(partition), now_ms) for partition, log in self._cleanable_logs()]
+        dirty = [candidate for candidate in candidates if candidate.total_bytes > 0]
+        self.dirtiest_log_cleanable_ratio = max((candidate.cleanable_ratio for candidate in dirty), default=0.0)
+        eligible = [candidate for candidate in dirty if _is_eligible(candidate)]
+        if not eligible:
+            return None
+        filthiest = max(eligible, key=lambda candidate: candidate.cleanable_ratio)
+        run = CleaningRun()
+        self._runs[filthiest.topic_partition] = run
+        return filthiest, run
+
+    def deletable_logs(self) -> list[UnifiedLog]:
+        """The compacted logs on which retention and the log start offset may act now."""
+        return [log for _, log in self._cleanable_logs()]
+
+    def _cleanable_logs(self) -> list[tuple[TopicPartition, UnifiedLog]]:
+        return [
+            (partition, log)
+            for partition, log in list(self._logs.items())
+            if log.config.compact
+            and partition.topic not in NEVER_CLEANED_TOPICS
+            and partition not in self._runs
+            and partition not in self._pauses
+            and partition not in self._uncleanable
+        ]
+
+    def _log_to_clean(self, log: UnifiedLog, last_clean_offset: int | None, now_ms: int) -> LogToClean:
+        offsets = cleanable_offsets(log, last_clean_offset, now_ms)
+        first_dirty_offset = offsets.first_dirty_offset
+        if offsets.force_update_checkpoint:
+            self.update_checkpoint(log.parent_dir, log.topic_partition, first_dirty_offset)
+        first_uncleanable_offset, cleanable_bytes = calculate_cleanable_bytes(log, first_dirty_offset, offsets.first_uncleanable_offset)
+        return LogToClean(
+            log.topic_partition,
+            log,
+            first_dirty_offset,
+            first_uncleanable_offset,
+            clean_bytes=sum(segment.size for segment in log.log_segments if segment.base_offset < first_dirty_offset),
+            cleanable_bytes=cleanable_bytes,
+            needs_compaction_now=max_compaction_delay_ms(log, first_dirty_offset, now_ms) > 0,
+        )
+
+    # states
+
+    def abort_cleaning(self, topic_partition: TopicPartition) -> None:
+        """Stop a running pass; the partition may be cleaned again afterwards."""
+        self.abort_and_pause_cleaning(topic_partition)
+        self.resume_cleaning([topic_partition])
+
+    def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
+        """Stop a running pass and let none begin until `resume_cleaning`, as often as this was called."""
+        run = self._runs.get(topic_partition)
+        if run is not None:
+            run.is_aborted = True
+        self._pauses[topic_partition] = self._pauses.get(topic_partition, 0) + 1
+
+    def resume_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            count = self._pauses.get(topic_partition, 0)
+            assert count > 0, f"cleaning of {topic_partition} cannot be resumed, it is not paused"
+            if count == 1:
+                del self._pauses[topic_partition]
+            else:
+                self._pauses[topic_partition] = count - 1
+
+    def is_paused(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self._pauses
+
+    def done_cleaning(self, log: UnifiedLog, run: CleaningRun, end_offset: int) -> None:
+        """The pass is over; unless it was aborted, everything below `end_offset` is clean now."""
+        assert self._runs.get(log.topic_partition) is run, f"no such run on {log.topic_partition}"
+        del self._runs[log.topic_partition]
+        if not run.is_aborted:
+            self.update_checkpoint(log.parent_dir, log.topic_partition, end_offset)
+
+    def mark_partition_uncleanable(self, topic_partition: TopicPartition, reason: str) -> None:
+        """Leave the partition alone from now on: a pass over it failed in a way that the next one would too."""
+        self._uncleanable[topic_partition] = reason
+
+    def uncleanable_partitions(self) -> dict[TopicPartition, str]:
+        """Partitions that are left alone, and why; those that are gone are forgotten."""
+        self._uncleanable = {partition: reason for partition, reason in self._uncleanable.items() if partition in self._logs}
+        return dict(self._uncleanable)
+
+    # checkpoints
+
+    def all_cleaner_checkpoints(self) -> dict[TopicPartition, int]:
+        return {partition: offset for checkpoint in self._checkpoints.values() for partition, offset in checkpoint.read().items()}
+
+    def update_checkpoint(self, log_dir: str, topic_partition: TopicPartition, first_dirty_offset: int) -> None:
+        self._rewrite(log_dir, lambda offsets: offsets.update({topic_partition: first_dirty_offset}))
+
+    def remove_from_checkpoints(self, log_dir: str, topic_partitions: Iterable[TopicPartition] = ()) -> None:
+        """Drop these partitions, and all that the LogManager no longer has."""
+        gone = list(topic_partitions)
+        self._rewrite(log_dir, lambda offsets: [offsets.pop(partition, None) for partition in gone])
+
+    def _rewrite(self, log_dir: str, change: Callable[[dict[TopicPartition, int]], object]) -> None:
+        checkpoint = self._checkpoints.get(log_dir)
+        if checkpoint is not None:
+            offsets = {partition: offset for partition, offset in checkpoint.read().items() if partition in self._logs}
+            change(offsets)
+            checkpoint.write(offsets)
+
+    def maybe_truncate_checkpoint(self, log_dir: str, topic_partition: TopicPartition, offset: int) -> None:
+        """After a truncation: the section from `offset` on is dirty again."""
+        checkpoint = self._checkpoints.get(log_dir)
+        log = self._logs.get(topic_partition)
+        if checkpoint is None or log is None or not log.config.compact:
+            return
+        offsets = checkpoint.read()
+        if offsets.get(topic_partition, 0) > offset:
+            offsets[topic_partition] = offset
+            checkpoint.write(offsets)
+
+    def handle_log_dir_failure(self, log_dir: str) -> None:
+        self._checkpoints.pop(log_dir, None)
+
+
+def _is_eligible(candidate: LogToClean) -> bool:
+    if candidate.needs_compaction_now and candidate.cleanable_bytes > 0:
+        return True
+    return candidate.cleanable_ratio > candidate.log.config.min_cleanable_ratio
+
+
+def cleanable_offsets(log: UnifiedLog, last_clean_offset: int | None, now_ms: int) -> OffsetsToClean:
+    """Where the dirty section begins and what bounds it; a checkpoint outside of the log counts for nothing."""
+    first_dirty_offset = log.log_start_offset if last_clean_offset is None else last_clean_offset
+    is_invalid = not log.log_start_offset <= first_dirty_offset <= log.log_end_offset
+    if is_invalid:
+        first_dirty_offset = log.log_start_offset
+    bounds = [log.last_stable_offset, log.active_segment.base_offset]
+    min_lag_ms = max(log.config.compaction_lag_ms, 0)
+    if min_lag_ms > 0:
+        young = (segment for segment in dirty_sealed_segments(log, first_dirty_offset) if segment.largest_timestamp > now_ms - min_lag_ms)
+        bounds.extend(segment.base_offset for segment in list(young)[:1])
+    return OffsetsToClean(first_dirty_offset, max(first_dirty_offset, min(bounds)), force_update_checkpoint=is_invalid)
+
+
+def dirty_sealed_segments(log: UnifiedLog, first_dirty_offset: int) -> list[LogSegment]:
+    """The segments from the one that holds `first_dirty_offset` on, without the active one."""
+    active_base_offset = log.active_segment.base_offset
+    if first_dirty_offset > active_base_offset:
+        return []
+    sealed = [segment for segment in log.log_segments if segment.base_offset < active_base_offset]
+    first = max((index for index, segment in enumerate(sealed) if segment.base_offset <= first_dirty_offset), default=0)
+    return sealed[first:] if first_dirty_offset < active_base_offset else []
+
+
+def calculate_cleanable_bytes(log: UnifiedLog, first_dirty_offset: int, uncleanable_offset: int) -> tuple[int, int]:
+    """The base of the first segment that cannot be cleaned, and the bytes between the dirty offset's segment and it."""
+    uncleanable = dirty_sealed_segments(log, uncleanable_offset)
+    first_uncleanable_offset = uncleanable[0].base_offset if uncleanable else log.active_segment.base_offset
+    start_offset = min(first_dirty_offset, first_uncleanable_offset)
+    return first_uncleanable_offset, sum(segment.size for segment in segments_between(log, start_offset, first_uncleanable_offset))
+
+
+def segments_between(log: UnifiedLog, start_offset: int, end_offset: int) -> list[LogSegment]:
+    """The segments that hold [start_offset, end_offset), from the one `start_offset` lies in (Kafka's `logSegments(from, to)`)."""
+    if start_offset >= end_offset:
+        return []
+    segments = [segment for segment in log.log_segments if segment.base_offset < end_offset]
+    first = max((index for index, segment in enumerate(segments) if segment.base_offset <= start_offset), default=0)
+    return segments[first:]
+
+
+def max_compaction_delay_ms(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> int:
+    """How much longer than max.compaction.lag.ms the oldest dirty record has waited; 0 if it has not."""
+    timestamps = [segment.first_batch_timestamp() for segment in dirty_sealed_segments(log, first_dirty_offset)]
+    earliest = min((timestamp for timestamp in timestamps if timestamp > 0), default=None)
+    clean_until_ms = now_ms - max(log.config.max_compaction_lag_ms, 0)
+    return clean_until_ms - earliest if earliest is not None and earliest < clean_until_ms else 0
