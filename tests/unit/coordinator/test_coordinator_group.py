@@ -1,0 +1,276 @@
+"""The classic rebalance protocol and offsets, over a log in memory: no sockets, no waiting for clocks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.coordinator.group.group_coordinator import GroupCoordinator
+from kmirror.coordinator.group.group_metadata_manager import GroupConfig
+from kmirror.record.record_batch import RecordBatch
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.wire.messages.heartbeat import HeartbeatRequest
+from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kmirror.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+TP = TopicPartition(GROUP_METADATA_TOPIC_NAME, 0)
+
+
+class MemoryLog:
+    """A `PartitionLog` of one partition whose high watermark is its end, unless appends are made to fail."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.end = 0
+        self.error: Errors | None = None
+        self.listeners: list[Callable[[int], None]] = []
+
+    def log_start_offset(self, topic_partition: TopicPartition) -> int:
+        return 0
+
+    def log_end_offset(self, topic_partition: TopicPartition) -> int:
+        return self.end
+
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
+        return self.end
+
+    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
+        return b"".join(batch for batch in self.batches if RecordBatch(batch).last_offset >= offset)
+
+    def append(self, topic_partition: TopicPartition, batch: Any, *, leader_epoch: int) -> int:
+        if self.error is not None:
+            raise ApiException(self.error)
+        raw = bytearray(batch)
+        raw[0:8] = self.end.to_bytes(8, "big")
+        self.batches.append(bytes(raw))
+        self.end += RecordBatch(raw).record_count
+        for listener in list(self.listeners):
+            listener(self.end)
+        return self.end
+
+    async def flush_if_single_replica(self, topic_partition: TopicPartition) -> None:
+        return None
+
+    def max_batch_size(self, topic_partition: TopicPartition) -> int:
+        return 1 << 20
+
+    def add_listener(self, topic_partition: TopicPartition, listener: Callable[[int], None]) -> Callable[[], None]:
+        self.listeners.append(listener)
+        return lambda: self.listeners.remove(listener)
+
+
+class Harness:
+    """One coordinator that leads the only partition."""
+
+    def __init__(self, log: MemoryLog | None = None, **config: int) -> None:
+        self.log = log or MemoryLog()
+        self.runtime = AsyncioRuntime()
+        settings = {"initial_rebalance_delay_ms": 0, "min_session_timeout_ms": 10} | config
+        self.coordinator = GroupCoordinator(self.runtime, GroupConfig(**settings), self.log, 1)
+        self.coordinator._partition_count = 1
+
+    async def load(self) -> None:
+        self.coordinator._shards.schedule_load(TP, 0)
+        while not self.coordinator._shards.active_partitions():
+            await asyncio.sleep(0)
+
+    async def join(self, member_id: str = "", *, instance: str | None = None, version: int = 9, session_ms: int = 10_000) -> JoinGroupResponse:
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=session_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff")],
+        )
+        return await self.coordinator.join_group(request, version, "client", "/127.0.0.1")
+
+    async def join_known(self, **options: Any) -> JoinGroupResponse:
+        first = await self.join(**options)
+        assert first.error_code == Errors.MEMBER_ID_REQUIRED
+        return await self.join(first.member_id, **options)
+
+    async def sync(self, joined: JoinGroupResponse, assignments: dict[str, bytes] | None = None) -> Any:
+        given = [SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in (assignments or {}).items()]
+        return await self.coordinator.sync_group(
+            SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, assignments=given)
+        )
+
+    async def heartbeat(self, joined: JoinGroupResponse) -> int:
+        request = HeartbeatRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
+        return (await self.coordinator.heartbeat(request)).error_code
+
+    async def commit(self, offset: int, *, generation: int = -1, member_id: str = "") -> int:
+        request = OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name="t",
+                    topic_id=Uuid.METADATA_TOPIC_ID,
+                    partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m")],
+                )
+            ],
+        )
+        return (await self.coordinator.commit_offsets(request)).topics[0].partitions[0].error_code
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_one_member_joins_syncs_heartbeats_and_leaves() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        joined = await harness.join_known()
+        assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, joined.member_id)
+        assert [member.member_id for member in joined.members] == [joined.member_id]
+        synced = await harness.sync(joined, {joined.member_id: b"mine"})
+        assert (synced.error_code, synced.assignment) == (0, b"mine")
+        assert await harness.heartbeat(joined) == 0
+        left = await harness.coordinator.leave_group(LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=joined.member_id)]))
+        assert left.members[0].error_code == 0
+        described = await harness.coordinator.describe_group("g", 6)
+        assert described.group_state == "Empty"
+        with pytest.raises(ApiException) as raised:
+            await harness.heartbeat(joined)
+        assert raised.value.error is Errors.UNKNOWN_MEMBER_ID
+
+    run(scenario)
+
+
+def test_a_second_member_makes_the_first_rejoin_and_both_get_the_leaders_assignment() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        first = await harness.join_known()
+        await harness.sync(first, {first.member_id: b"all"})
+        pending = await harness.join()
+        second_join = asyncio.create_task(harness.join(pending.member_id))
+        while await harness.heartbeat(first) != Errors.REBALANCE_IN_PROGRESS:
+            await asyncio.sleep(0)
+        rejoined = await harness.join(first.member_id)
+        second = await second_join
+        assert rejoined.generation_id == second.generation_id == 2
+        assert {member.member_id for member in rejoined.members} == {first.member_id, second.member_id} and second.members == []
+        waiting = asyncio.create_task(harness.sync(second))
+        await asyncio.sleep(0)
+        assert (await harness.sync(rejoined, {rejoined.member_id: b"a", second.member_id: b"b"})).assignment == b"a"
+        assert (await waiting).assignment == b"b"
+
+    run(scenario)
+
+
+def test_a_silent_member_is_expired_and_the_group_goes_on_without_it() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        joined = await harness.join_known(session_ms=30)
+        await harness.sync(joined, {joined.member_id: b"x"})
+        for _ in range(200):
+            await asyncio.sleep(0.01)
+            if (await harness.coordinator.describe_group("g", 6)).group_state == "Empty":
+                break
+        assert (await harness.coordinator.describe_group("g", 6)).group_state == "Empty"
+
+    run(scenario)
+
+
+def test_a_static_member_that_restarts_keeps_its_assignment_and_fences_its_old_self() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        joined = await harness.join(instance="i")
+        await harness.sync(joined, {joined.member_id: b"kept"})
+        again = await harness.join(instance="i")
+        assert again.generation_id == joined.generation_id and again.skip_assignment
+        assert (await harness.sync(again)).assignment == b"kept"
+        fenced = await harness.coordinator.sync_group(
+            SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, group_instance_id="i")
+        )
+        assert fenced.error_code == Errors.FENCED_INSTANCE_ID
+
+    run(scenario)
+
+
+def test_groups_and_offsets_come_back_from_the_log() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        joined = await harness.join_known()
+        await harness.sync(joined, {joined.member_id: b"mine"})
+        assert await harness.commit(42, generation=1, member_id=joined.member_id) == 0
+        restarted = Harness(harness.log)
+        await restarted.load()
+        assert await restarted.heartbeat(joined) == 0
+        assert (await restarted.sync(joined)).assignment == b"mine"
+        found = (await restarted.coordinator.fetch_offsets("g", None))["t"][0]
+        assert found is not None and (found.offset, found.metadata) == (42, "m")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("generation", "member", "error"), [(7, None, Errors.ILLEGAL_GENERATION), (-1, "", Errors.UNKNOWN_MEMBER_ID), (1, "x", Errors.UNKNOWN_MEMBER_ID)]
+)
+def test_commits_of_strangers_are_refused_while_the_group_has_members(generation: int, member: str | None, error: Errors) -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        joined = await harness.join_known()
+        await harness.sync(joined, {joined.member_id: b""})
+        with pytest.raises(ApiException) as raised:
+            await harness.commit(1, generation=generation, member_id=joined.member_id if member is None else member)
+        assert raised.value.error is error
+
+    run(scenario)
+
+
+def test_a_failed_append_of_the_assignment_fails_the_sync_and_rebalances() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        joined = await harness.join_known()
+        harness.log.error = Errors.NOT_ENOUGH_REPLICAS
+        assert (await harness.sync(joined, {joined.member_id: b"x"})).error_code == Errors.COORDINATOR_NOT_AVAILABLE
+        assert (await harness.coordinator.describe_group("g", 6)).group_state == "PreparingRebalance"
+
+    run(scenario)
+
+
+def test_deleting_a_group_needs_it_empty_and_forgets_its_offsets() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        joined = await harness.join_known()
+        await harness.sync(joined, {joined.member_id: b""})
+        await harness.commit(5, generation=1, member_id=joined.member_id)
+        assert (await harness.coordinator.delete_group("g")).error_code == Errors.NON_EMPTY_GROUP
+        await harness.coordinator.leave_group(LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=joined.member_id)]))
+        assert (await harness.coordinator.delete_group("g")).error_code == 0
+        assert await harness.coordinator.fetch_offsets("g", None) == {}
+        assert (await harness.coordinator.delete_group("g")).error_code == Errors.GROUP_ID_NOT_FOUND
+
+    run(scenario)
+
+
+def test_a_simple_consumer_commits_without_a_group() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        assert await harness.commit(9) == 0
+        listed = await harness.coordinator.list_groups([], [])
+        assert [(group.group_id, group.protocol_type, group.group_state) for group in listed] == [("g", "", "Empty")]
+
+    run(scenario)
