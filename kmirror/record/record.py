@@ -87,7 +87,13 @@ def _read_headers(buffer: memoryview, position: int, limit: int) -> tuple[list[H
         raise invalid_record(f"Found invalid number of record headers {count}")
     if count > limit - cursor:
         raise invalid_record(f"Found invalid number of record headers. {count} is larger than the remaining size of the buffer")
+    return read_headers(buffer, cursor, limit, count) if count else ([], cursor)
+
+
+def read_headers(buffer: memoryview, position: int, limit: int, count: int) -> tuple[list[Header], int]:
+    """(`count` headers from `position` on, the position behind them); none may reach beyond `limit`. INVALID_RECORD if one does."""
     headers: list[Header] = []
+    cursor = position
     for _ in range(count):
         length, cursor = read_varint(buffer, cursor)
         if length < 0:

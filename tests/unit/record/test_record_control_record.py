@@ -71,7 +71,7 @@ def test_mirror_pid_reset_is_the_kips_98_bytes() -> None:
     [
         (STATE_0, 0, TIMESTAMP, "000200096d792d6d6972726f72", "0000096d792d746f706963000000000000"),
         (STATE_1, 1, 1771239071219, "000200096d792d6d6972726f72", "0000096d792d746f706963000000000100"),
-        (EPOCHS, 2, TIMESTAMP, "000100096d792d6d6972726f72", "000002096d792d746f706963030000000000000001000000000100000003000000" + "00"),
+        (EPOCHS, 2, TIMESTAMP, "000100096d792d6d6972726f72", "000002096d792d746f706963030000000000000001000000000100000003000000"),
     ],
 )
 def test_mirror_state_batches_have_the_crcs_that_the_kip_prints(expected: str, offset: int, timestamp: int, key: str, value: str) -> None:
