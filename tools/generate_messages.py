@@ -24,7 +24,21 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCHEMAS = ROOT / "protocol"
 TARGET = ROOT / "kmirror" / "wire" / "messages"
-RESERVED_LOCALS = {"buffer", "position", "version", "cls", "out", "count", "tag", "tag_count", "size", "element", "self", "append", "tagged"}
+RESERVED_LOCALS = {
+    "buffer",
+    "position",
+    "version",
+    "cls",
+    "out",
+    "count",
+    "tag",
+    "tag_count",
+    "size",
+    "element",
+    "self",
+    "append",
+    "tagged",
+}
 
 # type -> (struct code, name in constants, Python type, default)
 FIXED_TYPES = {
@@ -233,8 +247,14 @@ def _load_struct(
         if versions:
             loaded.append(
                 Field(
-                    snake_case(field["name"]), field["type"], versions, Range.parse(field.get("nullableVersions", "none")) & versions,
-                    field.get("default"), field.get("tag"), field.get("ignorable", False), field.get("flexibleVersions") == "none",
+                    snake_case(field["name"]),
+                    field["type"],
+                    versions,
+                    Range.parse(field.get("nullableVersions", "none")) & versions,
+                    field.get("default"),
+                    field.get("tag"),
+                    field.get("ignorable", False),
+                    field.get("flexibleVersions") == "none",
                 )  # fmt: skip
             )
     structs.pop(name, None)
@@ -316,11 +336,18 @@ class ModuleWriter:
         lines = [f'"""{names}. Generated from {files} in protocol/{folder} by tools/generate_messages.py; do not edit."""', ""]
         lines += ["from __future__ import annotations", ""]
         typing = ["ClassVar"] if "ClassVar[" in body else []
-        lines += [f"import struct\nfrom typing import {', '.join([*typing, 'Self'])}" if self.struct_constants else f"from typing import {', '.join([*typing, 'Self'])}", ""]
+        lines += [
+            f"import struct\nfrom typing import {', '.join([*typing, 'Self'])}"
+            if self.struct_constants
+            else f"from typing import {', '.join([*typing, 'Self'])}",
+            "",
+        ]
         lines += [f"from msgspec import {'Struct, field' if 'field(' in body else 'Struct'}", ""]
         if "Uuid" in body:
             lines.append("from kmirror.common.uuid import Uuid")
-        names_used = sorted(set(re.findall(r"\b[A-Za-z_]\w*", body)) & PRIMITIVE_NAMES, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+        names_used = sorted(
+            set(re.findall(r"\b[A-Za-z_]\w*", body)) & PRIMITIVE_NAMES, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+        )
         lines += ["from kmirror.wire.primitives import (", *(f"    {name}," for name in names_used), ")", ""]
         for constant, expression in sorted(self.struct_constants.items()):
             lines.append(f"{constant} = {expression}")
@@ -332,7 +359,9 @@ class ModuleWriter:
         name = f"_{direction}_" + "_".join(f"{FIXED_TYPES[type_][1]}" for type_ in types)
         method = "unpack_from" if direction == "read" else "pack"
         if len(name) > 60:
-            name = f"_{direction}_" + re.sub(r"\W", "", "".join(FIXED_TYPES[type_][0] for type_ in types).replace("?", "o").replace("16s", "u"))
+            name = f"_{direction}_" + re.sub(
+                r"\W", "", "".join(FIXED_TYPES[type_][0] for type_ in types).replace("?", "o").replace("16s", "u")
+            )
         self.struct_constants[name] = f'struct.Struct(">{"".join(FIXED_TYPES[type_][0] for type_ in types)}").{method}'
         return name
 
@@ -473,7 +502,9 @@ class ModuleWriter:
             if field.is_struct:
                 lines.add(f"{local} = []")
                 with lines.block("for _ in range(count):"):
-                    lines.add(f"element, position = {field.base_type}.read(buffer, position, version)".replace("element", f"{local}_element"))
+                    lines.add(
+                        f"element, position = {field.base_type}.read(buffer, position, version)".replace("element", f"{local}_element")
+                    )
                     lines.add(f"{local}.append({local}_element)")
             elif field.base_type == "string":
                 compact = choose([(message.flexible, "read_compact_strings"), (within, "read_strings")], within)
@@ -506,7 +537,11 @@ class ModuleWriter:
             for index, field in enumerate(tagged):
                 with lines.block(f"{'el' if index else ''}if tag == {field.tag}:"):
                     if condition := field.versions.condition(flexible):
-                        with lines.block(f"if not ({condition}):" if " <= version <= " in condition else f"if {field.versions.negated_condition(flexible)}:"):
+                        with lines.block(
+                            f"if not ({condition}):"
+                            if " <= version <= " in condition
+                            else f"if {field.versions.negated_condition(flexible)}:"
+                        ):
                             lines.add(f'raise ProtocolReadError(f"tag {field.tag} is not valid for {message.name} version {{version}}")')
                     self._read_value(message, field, field.versions)
             with lines.block("else:"):
@@ -589,13 +624,24 @@ class ModuleWriter:
                 )  # fmt: skip
         with lines.block("else:" if field.nullable else ""):
             compact_forms = [(message.flexible, "compact_"), (within, "")]
-            length = [(versions & within, f"{out}.write_{prefix}array_length(len({value}))") for versions, prefix in compact_forms if versions & within]
+            length = [
+                (versions & within, f"{out}.write_{prefix}array_length(len({value}))")
+                for versions, prefix in compact_forms
+                if versions & within
+            ]
             self._ladder_of_lines(length, within)
             if field.is_struct:
                 with lines.block(f"for {field.local}_element in {value}:"):
                     lines.add(f"{field.local}_element.write({out}, version)")
             elif field.base_type == "string":
-                self._ladder_of_lines([(versions & within, f"{out}.write_{prefix}strings({value})") for versions, prefix in compact_forms if versions & within], within)
+                self._ladder_of_lines(
+                    [
+                        (versions & within, f"{out}.write_{prefix}strings({value})")
+                        for versions, prefix in compact_forms
+                        if versions & within
+                    ],
+                    within,
+                )
             else:
                 lines.add(f"{out}.write_{ARRAY_HELPERS[field.base_type]}({value})")
 
@@ -637,7 +683,12 @@ class ModuleWriter:
 PRIMITIVE_NAMES = (
     {"READ_ERRORS", "ProtocolReadError", "Records", "TaggedFields", "Writer", "malformed", "not_null", "unsupported_field"}
     | {"read_unsigned_varint", "read_unknown_tagged_field", "read_tagged_fields"}
-    | {f"read_{compact}{nullable}{kind}" for compact in ("", "compact_") for nullable in ("", "nullable_") for kind in ("string", "bytes", "records", "array_length")}
+    | {
+        f"read_{compact}{nullable}{kind}"
+        for compact in ("", "compact_")
+        for nullable in ("", "nullable_")
+        for kind in ("string", "bytes", "records", "array_length")
+    }
     | {f"read_{kind}" for kind in (*ARRAY_HELPERS.values(), "compact_strings")}
 )
 WIDTHS = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16}
@@ -662,7 +713,9 @@ def fixed_runs(fields: list[Field]) -> Iterator[list[Field] | Field]:
 
 def ladder(run: list[Field], within: Range, *, skip_empty: bool = False) -> Iterator[tuple[str, list[Field], list[Field]]]:
     """(if-line, fields present, fields absent) for each group of versions, newest first."""
-    edges = sorted({within.lowest, *(edge for field in run for edge in (field.versions.lowest, field.versions.highest + 1) if edge in within)})
+    edges = sorted(
+        {within.lowest, *(edge for field in run for edge in (field.versions.lowest, field.versions.highest + 1) if edge in within)}
+    )
     rungs = []
     for lowest in reversed(edges):
         present = [field for field in run if lowest in field.versions]
@@ -695,12 +748,18 @@ def modules() -> dict[str, list[Message]]:
 def index_source(found: dict[str, list[Message]]) -> str:
     """`index.py`: what the registry needs to know without importing any message."""
     lines = ['"""What the schemas say about each API and stored record. Generated by tools/generate_messages.py; do not edit."""', ""]
-    lines += ["from __future__ import annotations", "", "# API key -> (name, module, lowest version, highest version, flexible from, listeners, latest version unstable)"]
+    lines += [
+        "from __future__ import annotations",
+        "",
+        "# API key -> (name, module, lowest version, highest version, flexible from, listeners, latest version unstable)",
+    ]
     lines.append("APIS: dict[int, tuple[str, str, int, int, int | None, tuple[str, ...], bool]] = {")
     requests = [(message, module) for module, messages in found.items() for message in messages if message.kind == "request"]
     for message, module in sorted(requests, key=lambda pair: pair[0].api_key or 0):
         flexible = message.flexible.lowest if message.flexible else None
-        listeners = "(" + ", ".join(json.dumps(listener) for listener in message.listeners) + ("," if len(message.listeners) == 1 else "") + ")"
+        listeners = (
+            "(" + ", ".join(json.dumps(listener) for listener in message.listeners) + ("," if len(message.listeners) == 1 else "") + ")"
+        )
         row = f'("{message.name.removesuffix("Request")}", "{module}", {message.valid.lowest}, {message.valid.highest}, {flexible}, {listeners}, {message.latest_unstable})'
         lines.append(f"    {message.api_key}: {row},")
     lines += ["}", "", "# Type of a record in __cluster_metadata -> (class, module)", "METADATA_RECORDS: dict[int, tuple[str, str]] = {"]
@@ -715,7 +774,9 @@ def generate() -> dict[pathlib.Path, str]:
     found = modules()
     generated = {TARGET / f"{name}.py": ModuleWriter(messages).source() for name, messages in found.items()}
     generated[TARGET / "index.py"] = index_source(found)
-    generated[TARGET / "__init__.py"] = '"""Generated message classes: one module an API or stored record (see tools/generate_messages.py)."""\n'
+    generated[TARGET / "__init__.py"] = (
+        '"""Generated message classes: one module an API or stored record (see tools/generate_messages.py)."""\n'
+    )
     return generated
 
 
