@@ -60,9 +60,8 @@ class SocketConnection:
         self._writing_paused = False
         self._closing = False
         self._lost = False
+        self.resume_reading()
         protocol.connection_made(self)
-        if not self._closing:
-            self.resume_reading()
 
     @property
     def peer_address(self) -> tuple[str, int]:

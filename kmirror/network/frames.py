@@ -1,0 +1,100 @@
+"""Frames of a byte stream: a 4-byte big-endian size, then that many bytes. Same in both directions.
+
+Bytes arrive in one of two places. Between frames they go to a scratch buffer, which all connections of one owner may
+share, because nothing of it outlives `buffer_updated`: complete small frames are copied out (a handler keeps views on
+its frame for as long as it likes), and the beginning of a frame that is not complete moves to a buffer of exactly that
+frame's size. From then on the socket receives into that buffer, so a large frame is copied once, by the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kmirror.common.errors import KmirrorError
+
+SIZE_BYTES: Final = 4
+SCRATCH_BYTES: Final = 1 << 16
+
+
+class InvalidReceiveError(KmirrorError):
+    """A frame size that is not believed; the stream cannot be read any further (Kafka's InvalidReceiveException)."""
+
+
+def new_scratch() -> memoryview:
+    """A buffer that the frame readers of one loop's thread can share."""
+    return memoryview(bytearray(SCRATCH_BYTES))
+
+
+class FrameReader:
+    """Cuts one stream into frames and gives each to `on_frame`, without its size. `stop` ends it from inside `on_frame`."""
+
+    __slots__ = ("_filled", "_frame", "_max_size", "_on_frame", "_scratch", "_size_prefix", "_stopped")
+
+    def __init__(self, on_frame: Callable[[memoryview], None], *, max_size: int, scratch: memoryview) -> None:
+        self._on_frame = on_frame
+        self._max_size = max_size
+        self._scratch = scratch
+        self._size_prefix = b""
+        self._frame: memoryview | None = None
+        self._filled = 0
+        self._stopped = False
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether a frame has begun that is not complete."""
+        return self._frame is not None or bool(self._size_prefix)
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def get_buffer(self, _size_hint: int) -> memoryview:
+        """Where to receive; `buffer_updated` must follow before any other reader of the same scratch is used."""
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        prefix = self._size_prefix
+        if not prefix:
+            return self._scratch
+        self._scratch[: len(prefix)] = prefix
+        return self._scratch[len(prefix) :]
+
+    def buffer_updated(self, size: int) -> None:
+        frame = self._frame
+        if frame is None:
+            received = len(self._size_prefix) + size
+            self._size_prefix = b""
+            self._cut(received)
+            return
+        self._filled += size
+        if self._filled == len(frame):
+            self._frame = None
+            self._on_frame(frame)
+
+    def _cut(self, end: int) -> None:
+        """Deliver the frames in scratch[:end] and keep what is left over."""
+        scratch = self._scratch
+        start = 0
+        while end - start >= SIZE_BYTES and not self._stopped:
+            size = self._believed_size(scratch[start : start + SIZE_BYTES])
+            start += SIZE_BYTES
+            if end - start < size:
+                self._begin_frame(size, scratch[start:end])
+                return
+            frame = memoryview(bytes(scratch[start : start + size]))
+            start += size
+            self._on_frame(frame)
+        self._size_prefix = bytes(scratch[start:end])
+
+    def _begin_frame(self, size: int, received: memoryview) -> None:
+        frame = memoryview(bytearray(size))
+        frame[: len(received)] = received
+        self._frame = frame
+        self._filled = len(received)
+
+    def _believed_size(self, prefix: memoryview) -> int:
+        size = int.from_bytes(prefix, "big", signed=True)
+        if size > self._max_size:
+            raise InvalidReceiveError(f"Invalid receive (size = {size} larger than {self._max_size})")
+        if size <= 0:
+            raise InvalidReceiveError(f"Invalid receive (size = {size})")
+        return size

@@ -1,0 +1,349 @@
+"""One listener of a node: accepts connections, cuts frames, hands requests to a handler, sends what it returns.
+
+Order. A connection has one request with the handler at a time, and its responses leave in the order of the requests
+(Kafka's muting). When a second request arrives meanwhile, or begins to, the connection is not read any further; it is
+resumed when the response was taken by the socket, up to the write water mark. So a client can pipeline, and cannot make
+us hold more than one large frame and one scratch buffer of requests; and one that does not pipeline costs no pausing.
+
+What closes one connection, and only that one:
+  - a frame size that is not positive or larger than `socket.request.max.bytes`       (InvalidReceiveException)
+  - a request header that cannot be read, an unknown API key or version                (InvalidRequestException); an
+    ApiVersions request of a version we do not have reaches the handler, which answers it in version 0
+  - the handler returning CLOSE, or failing                                            (reported)
+  - `max.connections.per.ip` reached when it is made; `connections.max.idle.ms` without a request
+With `max.connections` reached, further connections are accepted but not read until another one ends: to a client this
+is what Kafka's blocked acceptor looks like.
+
+A request whose connection is lost is carried out to its end; only its response is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import Buffer, FileSlice
+from kmirror.network.frames import FrameReader, InvalidReceiveError, new_scratch
+from kmirror.network.request_context import CLOSE, CloseType, RequestContext
+from kmirror.runtime.api import Connection, ListeningSocket, Runtime, TaskScope, TimerHandle
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.framing import read_request_header
+
+Parts = Sequence[Buffer | FileSlice]
+Handler = Callable[[RequestContext], Awaitable[Parts | None | CloseType]]
+IDLE_CHECKS_PER_PERIOD = 10
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketServerLimits:
+    """Kafka's settings of the same names (dots for underscores)."""
+
+    socket_request_max_bytes: int = 104_857_600
+    max_connections: int = 2_147_483_647
+    max_connections_per_ip: int = 2_147_483_647
+    max_connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    connections_max_idle_ms: int = 600_000
+
+
+class SocketServer:
+    """`handler(context)` returns the parts of the response with its size in front, None (nothing to send), or CLOSE."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        listener_name: str,
+        host: str,
+        port: int,
+        handler: Handler,
+        *,
+        limits: SocketServerLimits | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._listener_name = listener_name
+        self._host = host
+        self._port = port
+        self._handler = handler
+        self._limits = limits or SocketServerLimits()
+        self._scope = TaskScope(runtime, f"socket-server-{listener_name}")
+        self._scratch = new_scratch()
+        self._listening: ListeningSocket | None = None
+        self._idle_timer: TimerHandle | None = None
+        self._connections: dict[str, _ServerConnection] = {}
+        self._waiting: deque[_ServerConnection] = deque()
+        self._served_count = 0
+        self._next_index = 0
+
+    @property
+    def listener_name(self) -> str:
+        return self._listener_name
+
+    @property
+    def host(self) -> str:
+        return self._host
+
+    @property
+    def port(self) -> int:
+        """The bound port once started (the kernel's choice when 0 was asked for)."""
+        return self._listening.port if self._listening else self._port
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def start(self) -> None:
+        self._listening = await self._runtime.listen(self._host, self._port, self._make_protocol)
+        self._schedule_idle_check()
+        _log.info("Awaiting socket connections on %s:%d (%s).", self._host or "0.0.0.0", self.port, self._listener_name)
+
+    def stop_accepting(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+
+    async def stop(self, *, grace_ms: int = 0) -> None:
+        """Accept no more, give requests in progress up to `grace_ms` to be answered, then close every connection."""
+        self.stop_accepting()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for connection in list(self._connections.values()):
+            connection.drain()
+        deadline_ms = self._runtime.clock.monotonic_ms() + grace_ms
+        while self._connections and self._runtime.clock.monotonic_ms() < deadline_ms:
+            await self._runtime.sleep_ms(min(10, grace_ms))
+        for connection in list(self._connections.values()):
+            connection.abort()
+        await self._scope.cancel()
+
+    # What connections need of us
+
+    def _make_protocol(self) -> _ServerConnection:
+        self._next_index += 1
+        return _ServerConnection(self, self._next_index)
+
+    def admit(self, connection: _ServerConnection) -> None:
+        """A connection is made: refuse it, serve it, or let it wait for its turn."""
+        address = connection.client_address
+        limit = self._limits.max_connections_per_ip_overrides.get(address, self._limits.max_connections_per_ip)
+        count = sum(other.client_address == address for other in self._connections.values()) if limit < 1_000_000 else 0
+        if count >= limit:
+            _log.info("Rejected connection from %s, address already has the configured maximum of %d connections.", address, limit)
+            connection.abort()
+            return
+        self._connections[connection.connection_id] = connection
+        if self._served_count >= self._limits.max_connections:
+            connection.wait()
+            self._waiting.append(connection)
+            return
+        self._serve(connection)
+
+    def _serve(self, connection: _ServerConnection) -> None:
+        self._served_count += 1
+        self._scope.spawn(connection.serve(), name=connection.connection_id)
+
+    def release(self, connection: _ServerConnection) -> None:
+        """A connection is lost."""
+        if self._connections.pop(connection.connection_id, None) is None:
+            return
+        if not connection.is_served:
+            self._waiting.remove(connection)
+            return
+        self._served_count -= 1
+        if self._waiting and not self._scope.closed:
+            self._serve(self._waiting.popleft())
+
+    def new_reader(self, on_frame: Callable[[memoryview], None]) -> FrameReader:
+        return FrameReader(on_frame, max_size=self._limits.socket_request_max_bytes, scratch=self._scratch)
+
+    async def handle(self, frame: memoryview, connection: _ServerConnection) -> Parts | None | CloseType:
+        try:
+            header, position = read_request_header(frame, 0)
+            _ensure_known(header.api_key, header.api_version)
+        except KmirrorError as error:
+            log_closing(connection.connection_id, "InvalidRequestException", error)
+            return CLOSE
+        return await self._handler(
+            RequestContext(header, frame, position, self._listener_name, connection.client_address, connection.connection_id)
+        )
+
+    def now_ms(self) -> int:
+        return self._runtime.clock.monotonic_ms()
+
+    def create_future(self) -> asyncio.Future[None]:
+        return self._runtime.create_future()
+
+    # Idle connections
+
+    def _schedule_idle_check(self) -> None:
+        idle_ms = self._limits.connections_max_idle_ms
+        if idle_ms > 0:
+            self._idle_timer = self._runtime.call_later_ms(max(1, idle_ms // IDLE_CHECKS_PER_PERIOD), self._close_idle)
+
+    def _close_idle(self) -> None:
+        oldest_ms = self.now_ms() - self._limits.connections_max_idle_ms
+        for connection in list(self._connections.values()):
+            if not connection.is_busy and connection.last_active_ms <= oldest_ms:
+                _log.debug("About to close the idle connection %s", connection.connection_id)
+                connection.abort()
+        self._schedule_idle_check()
+
+
+class _ServerConnection:
+    """A `ConnectionProtocol`: frames queue up here, one task (`serve`) takes them one by one."""
+
+    def __init__(self, server: SocketServer, index: int) -> None:
+        self._server = server
+        self._index = index
+        self._reader = server.new_reader(self._on_frame)
+        self._frames: deque[memoryview] = deque()
+        self._wake: asyncio.Future[None] | None = None
+        self._connection: Connection | None = None
+        self._busy = False
+        self._draining = False
+        self._lost = False
+        self._write_paused = False
+        self._reading_paused = False
+        self.is_served = False
+        self.client_address = ""
+        self.connection_id = ""
+        self.last_active_ms = server.now_ms()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._busy or bool(self._frames)
+
+    # ConnectionProtocol
+
+    def connection_made(self, connection: Connection) -> None:
+        self._connection = connection
+        local_host, local_port = connection.local_address
+        self.client_address, peer_port = connection.peer_address
+        self.connection_id = f"{local_host}:{local_port}-{self.client_address}:{peer_port}-0-{self._index}"
+        self._server.admit(self)
+
+    def get_buffer(self, size_hint: int) -> memoryview:
+        return self._reader.get_buffer(size_hint)
+
+    def buffer_updated(self, size: int) -> None:
+        try:
+            self._reader.buffer_updated(size)
+        except InvalidReceiveError as error:
+            log_closing(self.connection_id, "InvalidReceiveException", error)
+            self.abort()
+            return
+        if self._busy + len(self._frames) + self._reader.in_frame > 1:
+            self._pause_reading()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._wake_up()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if error is not None:
+            _log.debug("Connection %s was lost: %s", self.connection_id, error)
+        self._lost = True
+        self._frames.clear()
+        self._wake_up()
+        self._server.release(self)
+
+    # Serving
+
+    def wait(self) -> None:
+        self._pause_reading()
+
+    async def serve(self) -> None:
+        self.is_served = True
+        served_to_the_end = False
+        try:
+            self._resume_reading()
+            while await self._next_is_ready():
+                await self._serve_one(self._frames.popleft())
+            served_to_the_end = True
+        finally:
+            if not served_to_the_end:
+                self.abort()
+        self.close()
+
+    async def _serve_one(self, frame: memoryview) -> None:
+        self._busy = True
+        answer = await self._server.handle(frame, self)
+        self._busy = False
+        self.last_active_ms = self._server.now_ms()
+        if answer is CLOSE:
+            self.abort()
+        elif answer is not None and self._connection is not None:
+            self._connection.write(answer)
+
+    async def _next_is_ready(self) -> bool:
+        """Wait for a frame and for room to answer it; False when there will be none."""
+        while not self._lost:
+            if self._frames and not self._write_paused:
+                return True
+            if self._draining and not self._frames:
+                return False
+            if not self._write_paused:
+                self._resume_reading()
+            self._wake = self._server.create_future()
+            await self._wake
+        return False
+
+    def _on_frame(self, frame: memoryview) -> None:
+        self.last_active_ms = self._server.now_ms()
+        self._frames.append(frame)
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self._connection is not None:
+            self._reading_paused = True
+            self._connection.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._reading_paused and self._connection is not None and not self._draining:
+            self._reading_paused = False
+            self._connection.resume_reading()
+
+    # Closing
+
+    def drain(self) -> None:
+        """Read no more; close when the request in progress is answered."""
+        self._draining = True
+        self._frames.clear()
+        self._pause_reading()
+        self._wake_up()
+        if not self.is_served:
+            self.abort()
+
+    def close(self) -> None:
+        self._reader.stop()
+        if self._connection is not None:
+            self._connection.close()
+
+    def abort(self) -> None:
+        self._reader.stop()
+        self._frames.clear()
+        if self._connection is not None:
+            self._connection.abort()
+
+
+def log_closing(connection_id: str, kafka_exception: str, error: Exception) -> None:
+    _log.warning("Closing socket for %s because of error: %s: %s", connection_id, kafka_exception, error)
+
+
+def _ensure_known(api_key: int, api_version: int) -> None:
+    if api_key == ApiKeys.API_VERSIONS:
+        return
+    spec = API_TABLE[ApiKeys(api_key)] if api_key in ApiKeys._value2member_map_ else None
+    if spec is None:
+        raise KmirrorError(f"Unknown API key {api_key}")
+    if not spec.lowest <= api_version <= spec.highest:
+        raise KmirrorError(f"Received request for api with key {api_key} ({ApiKeys(api_key).name}) and unsupported version {api_version}")
