@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kmirror.common.ports import Buffer
-from kmirror.record.control_record import ControlRecordType, read_mirror_pid_reset
+from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.wire.messages.mirror_pid_reset_record import MirrorPidResetRecord
 
 NO_EPOCH = -1
 
@@ -41,11 +42,7 @@ class BatchHeader(NamedTuple):
 
 def header_of(batch: RecordBatch) -> BatchHeader:
     """The header of a batch; only control batches are looked into."""
-    reset_source = None
-    if batch.is_control and not batch.is_transactional:
-        for record in batch.records():
-            if record.key is not None and ControlRecordType.parse(record.key) is ControlRecordType.MIRROR_PID_RESET:
-                reset_source = read_mirror_pid_reset(record.value).source_cluster_id
+    reset_source = source_of_reset(batch) if batch.is_control and not batch.is_transactional else None
     return BatchHeader(
         batch.base_offset,
         batch.last_offset,
@@ -57,6 +54,14 @@ def header_of(batch: RecordBatch) -> BatchHeader:
         batch.record_count,
         batch.size_in_bytes,
     )
+
+
+def source_of_reset(batch: RecordBatch) -> str | None:
+    """The SourceClusterId of a MIRROR_PID_RESET batch; None for any other control batch."""
+    for record in batch.records():
+        if record.value is not None and ControlRecordType.parse(record.key) is ControlRecordType.MIRROR_PID_RESET:
+            return MirrorPidResetRecord.read(memoryview(record.value), 0, 0)[0].source_cluster_id
+    return None
 
 
 def headers(buffer: Buffer) -> Iterator[BatchHeader]:

@@ -39,6 +39,8 @@ class StoredState(NamedTuple):
 
     state: MirrorPartitionState = MirrorPartitionState.UNKNOWN
     last_mirror_epoch: int = NO_LAST_MIRROR_EPOCH
+    has_mirrored: bool = False
+    """Whether a MIRRORING record followed the last PREPARING one; not on the wire."""
 
 
 class StateWrite(NamedTuple):
@@ -52,10 +54,11 @@ class StateWrite(NamedTuple):
 
 
 class _MirrorState:
-    __slots__ = ("epochs", "states")
+    __slots__ = ("epochs", "has_mirrored", "states")
 
     def __init__(self) -> None:
         self.states: dict[PartitionKey, MirrorPartitionState] = {}
+        self.has_mirrored: dict[PartitionKey, bool] = {}
         self.epochs: dict[PartitionKey, int] = {}
 
 
@@ -71,7 +74,11 @@ class MirrorCoordinatorShard:
         if mirror is None:
             return {key: StoredState() for key in keys}
         return {
-            key: StoredState(mirror.states.get(key, MirrorPartitionState.UNKNOWN), mirror.epochs.get(key, NO_LAST_MIRROR_EPOCH))
+            key: StoredState(
+                mirror.states.get(key, MirrorPartitionState.UNKNOWN),
+                mirror.epochs.get(key, NO_LAST_MIRROR_EPOCH),
+                mirror.has_mirrored.get(key, False),
+            )
             for key in keys
         }
 
@@ -124,9 +131,13 @@ class MirrorCoordinatorShard:
             self._replay_epochs(decoded)
         elif isinstance(decoded, PartitionStateRecord):
             mirror = self._mirrors.setdefault(decoded.mirror_name, _MirrorState())
-            mirror.states[decoded.topic, decoded.partition] = decoded.state
+            key = (decoded.topic, decoded.partition)
+            mirror.states[key] = decoded.state
+            if decoded.state in (MirrorPartitionState.PREPARING, MirrorPartitionState.MIRRORING):
+                mirror.has_mirrored[key] = decoded.state is MirrorPartitionState.MIRRORING
         elif decoded.mirror_name in self._mirrors:
             self._mirrors[decoded.mirror_name].states.clear()
+            self._mirrors[decoded.mirror_name].has_mirrored.clear()
             self._drop_if_empty(decoded.mirror_name)
 
     def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:

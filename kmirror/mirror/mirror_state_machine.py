@@ -29,6 +29,8 @@ from collections.abc import Iterator
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
+from kmirror.metadata.mirror_names import MirrorAssociation
+
 
 class MirrorPartitionState(IntEnum):
     """The state bytes of records and RPCs (revision kip-2026-04). UNKNOWN is never stored; on the wire it means "no state"."""
@@ -293,19 +295,10 @@ class WantedState(Enum):
         return event
 
 
-class MirrorNameValue(NamedTuple):
-    """A topic's `mirror.name` taken apart: the mirror and what is wanted."""
-
-    mirror_name: str
-    wanted: WantedState
-
-
-def parse_mirror_name(value: str | None) -> MirrorNameValue | None:
-    """`X`, `X.paused`, `X.removed` or `X.paused.removed`; None when the topic has none."""
-    if not value:
-        return None
-    if value.endswith(".removed"):
-        return MirrorNameValue(value.removesuffix(".removed").removesuffix(".paused"), WantedState.STOP)
-    if value.endswith(".paused"):
-        return MirrorNameValue(value.removesuffix(".paused"), WantedState.PAUSE)
-    return MirrorNameValue(value, WantedState.RUN)
+def wanted_state(association: MirrorAssociation | None) -> WantedState:
+    """What the parsed `mirror.name` asks for; None when the topic has none."""
+    if association is None:
+        return WantedState.NOT_MIRRORED
+    if association.removed:
+        return WantedState.STOP
+    return WantedState.PAUSE if association.paused else WantedState.RUN

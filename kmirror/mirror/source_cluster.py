@@ -130,8 +130,9 @@ class SourceCluster:
         """Ask one broker; SourceError when it does not answer, UnsupportedVersionError when it cannot."""
         return await self._send(node.host, node.port, request)
 
-    async def describe_mirror(self, node: SourceNode, mirror_name: str) -> SourceMirror:
-        """DescribeMirrors of one named mirror at one broker: only partitions that it leads (RS5)."""
+    async def describe_mirror(self, node: SourceNode, mirror_name: str) -> SourceMirror | None:
+        """DescribeMirrors of one named mirror at one broker: only partitions that it leads (RS5). None: the answer leaves it out,
+        as the reference implementation does with mirrors that it does not know or may not show."""
         response = await self.send(node, describe_mirrors.DescribeMirrorsRequest(mirror_names=[mirror_name]))
         if response.error_code:
             raise _source_error(node, "DescribeMirrors", response.error_code, response.error_message)
@@ -143,7 +144,7 @@ class SourceCluster:
                     for row in topic.partitions
                 }
                 return SourceMirror(Errors.for_code(mirror.error_code), partitions)
-        raise SourceError(f"broker {node.id} left mirror {mirror_name} out of its answer to DescribeMirrors")
+        return None
 
     async def list_mirrors(self, node: SourceNode) -> dict[str, str]:
         """The mirrors of the source: name -> its source's cluster id ("" when not known yet)."""
@@ -154,7 +155,7 @@ class SourceCluster:
 
     async def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """The dynamic overrides of topics (never broker defaults, C17)."""
-        resources = [describe_configs.DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name) for name in sorted(topics)]
+        resources = [describe_configs.DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configuration_keys=None) for name in sorted(topics)]
         if not resources:
             return {}
         response = await self._ask_any(describe_configs.DescribeConfigsRequest(resources=resources))

@@ -1,0 +1,163 @@
+"""Asking the source for a partition's last mirror epoch (LME): D5 step 1.
+
+The question decides whether a log is cut to a point, or to nothing, so only a definite answer counts (C6, C7). -1 needs that
+every source broker answers that it has no such mirror (or has no API 99), or that the mirror there belongs to another source
+than us, or that the partition's leader, the same before and after, describes the mirror without a row for it. A row in
+state STOPPED gives the LME. Everything else, silence and errors first of all, is "not yet": ask again later.
+
+Before that: the source's topic must have our topic id (or none), else the partition fails and nothing is cut; and the
+source must not mirror the same topic from us under any name (C34): both would wait, and neither log is cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceMetadata, SourceMirror, SourceNode
+from kmirror.network.client import UnsupportedVersionError
+
+NO_LAST_MIRROR_EPOCH = -1
+STOPPED = MirrorPartitionState.STOPPED.name
+
+
+class NotYetError(KmirrorError):
+    """PREPARING cannot go on now; the text says why, and it is tried again after mirror.truncation.backoff.ms."""
+
+
+class RejectedError(KmirrorError):
+    """PREPARING must not go on: the partition fails (D5 step 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer:
+    """What one source broker said. `mirrors` None: it has no ListMirrors; `mirror` None: no DescribeMirrors, or left out."""
+
+    node_id: int
+    mirrors: dict[str, str] | None = None
+    mirror: SourceMirror | None = None
+    looping: tuple[str, ...] = ()
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAnswers:
+    """All that is needed to decide: Metadata before and after, and one answer per broker."""
+
+    before: SourceMetadata
+    after: SourceMetadata
+    brokers: list[BrokerAnswer] = field(default_factory=list)
+
+
+async def ask_source(
+    source: SourceCluster, *, mirror_name: str, topic_partition: TopicPartition, own_cluster_id: str
+) -> SourceAnswers:
+    """Ask every broker of the source. SourceError when not even Metadata comes back."""
+    before = await source.refresh([topic_partition.topic])
+    answers = [await _ask_broker(source, node, mirror_name, topic_partition, own_cluster_id) for node in source.nodes()]
+    after = await source.refresh([topic_partition.topic])
+    return SourceAnswers(before, after, answers)
+
+
+async def _ask_broker(
+    source: SourceCluster, node: SourceNode, mirror_name: str, topic_partition: TopicPartition, own_cluster_id: str
+) -> BrokerAnswer:
+    try:
+        mirrors = await source.list_mirrors(node)
+        looping = []
+        for name, source_cluster_id in sorted(mirrors.items()):
+            if source_cluster_id in ("", own_cluster_id):
+                described = await source.describe_mirror(node, name)
+                row = described.partitions.get(topic_partition) if described is not None else None
+                if described is not None and described.error not in (Errors.NONE, Errors.UNKNOWN_MIRROR):
+                    return BrokerAnswer(node.id, mirrors, failure=f"mirror {name}: {described.error.name}")
+                if row is not None and row.state != STOPPED:
+                    looping.append(name)
+        return BrokerAnswer(node.id, mirrors, await source.describe_mirror(node, mirror_name), tuple(looping))
+    except UnsupportedVersionError:
+        return BrokerAnswer(node.id)
+    except SourceError as error:
+        if error.error is Errors.UNSUPPORTED_VERSION:
+            return BrokerAnswer(node.id)
+        return BrokerAnswer(node.id, failure=str(error))
+
+
+def decide_last_mirror_epoch(
+    answers: SourceAnswers,
+    *,
+    mirror_name: str,
+    topic_partition: TopicPartition,
+    topic_id: Uuid,
+    own_cluster_id: str,
+    safeguards: MirrorSafeguards,
+) -> int:
+    """The LME; NotYetError or RejectedError where the answers do not give one. Pure."""
+    _check_topic(answers, topic_partition, topic_id)
+    looping = sorted({name for broker in answers.brokers for name in broker.looping})
+    if looping and safeguards.loop_refused:
+        raise NotYetError(f"mirror loop: the source mirrors {topic_partition} from this cluster (mirror {', '.join(looping)})")
+    failures = [f"broker {broker.node_id}: {broker.failure}" for broker in answers.brokers if broker.failure is not None]
+    if failures:
+        return _not_definite("; ".join(failures), safeguards)
+    if not answers.brokers:
+        raise NotYetError("the source has no broker")
+    if all(_has_no_mirror(broker, mirror_name) for broker in answers.brokers):
+        return NO_LAST_MIRROR_EPOCH
+    source_ids = {broker.mirrors[mirror_name] for broker in answers.brokers if broker.mirrors is not None and mirror_name in broker.mirrors}
+    if source_ids and "" not in source_ids and own_cluster_id not in source_ids:
+        return NO_LAST_MIRROR_EPOCH
+    return _from_leader(answers, mirror_name, topic_partition, safeguards)
+
+
+def _check_topic(answers: SourceAnswers, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+    topic = answers.before.topics.get(topic_partition.topic)
+    if topic is None or topic.error is not Errors.NONE:
+        raise NotYetError(f"source topic {topic_partition.topic}: {topic.error.name if topic is not None else 'no answer'}")
+    if topic.topic_id and topic.topic_id != topic_id:
+        raise RejectedError(f"source topic {topic_partition.topic} has the id {topic.topic_id}, the local one {topic_id}")
+    if topic_partition.partition not in topic.partitions:
+        raise NotYetError(f"the source has no partition {topic_partition}")
+
+
+def _has_no_mirror(broker: BrokerAnswer, mirror_name: str) -> bool:
+    if broker.mirrors is None:
+        return True
+    if broker.mirror is None:
+        return mirror_name not in broker.mirrors
+    return broker.mirror.error is Errors.UNKNOWN_MIRROR
+
+
+def _from_leader(answers: SourceAnswers, mirror_name: str, topic_partition: TopicPartition, safeguards: MirrorSafeguards) -> int:
+    before = answers.before.topics[topic_partition.topic].partitions[topic_partition.partition]
+    topic_after = answers.after.topics.get(topic_partition.topic)
+    after = topic_after.partitions.get(topic_partition.partition) if topic_after is not None else None
+    if before.leader < 0 or after != before:
+        return _not_definite(f"the source's leader of {topic_partition} is changing", safeguards)
+    answer = next((broker for broker in answers.brokers if broker.node_id == before.leader), None)
+    if answer is None:
+        return _not_definite(f"the source's leader of {topic_partition} (broker {before.leader}) did not answer", safeguards)
+    if answer.mirror is None:
+        described = SourceMirror(Errors.NONE)
+    else:
+        described = answer.mirror
+    if described.error is Errors.UNKNOWN_MIRROR:
+        return _not_definite(f"the source's brokers do not agree on whether mirror {mirror_name} exists", safeguards)
+    if described.error is not Errors.NONE:
+        return _not_definite(f"mirror {mirror_name} at the source's broker {answer.node_id}: {described.error.name}", safeguards)
+    row = described.partitions.get(topic_partition)
+    if row is None:
+        return NO_LAST_MIRROR_EPOCH
+    if row.state != STOPPED:
+        raise NotYetError(f"{topic_partition} is {row.state} in mirror {mirror_name} of the source; it must be STOPPED there first")
+    return row.last_mirror_epoch
+
+
+def _not_definite(reason: str, safeguards: MirrorSafeguards) -> int:
+    """C6, C7: an answer that is missing or failed is no answer; without the safeguard it counts as -1, as in the reference implementation."""
+    if safeguards.definite_answers_only:
+        raise NotYetError(reason)
+    return NO_LAST_MIRROR_EPOCH

@@ -1,0 +1,466 @@
+"""One mirrored partition that this broker leads: the driver of its state machine.
+
+The driver is a loop of steps. A step looks at the levels (state, `mirror.name`, what the source was last seen to have), asks
+`mirror_state_machine.lookup` which row applies, has the row's next state committed at the coordinator, and does the row's
+work. When there is nothing to do it sleeps until it is woken: by a metadata update, a refresh, its fetcher, or a retry.
+Nothing is remembered of events, so a crash, a leader change or a lost wake-up costs time only.
+
+    load state -> (D3-27..30 on gaining leadership) -> levels -> PREPARING: `preparing.align` (D5)
+                                                               -> STOPPING: `stopping.stop` (D4)
+                                                               -> MIRRORING: keep a fetcher
+
+Work that waits for others (D5 asks the source, which may be dead) is interrupted when the partition shall stop, because a
+failover must not wait for the source. Every failure has a reason that DescribeMirrors' log lines and metrics show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.mirror_names import association_of
+from kmirror.metadata.registrations import RECOVERING, PartitionRegistration
+from kmirror.mirror import preparing, stopping
+from kmirror.mirror.last_mirror_epoch import NotYetError, RejectedError
+from kmirror.mirror.mirror import Mirror
+from kmirror.mirror.mirror_coordinator import MirrorPartitionId, MirrorStateClient
+from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
+from kmirror.mirror.mirror_state_machine import (
+    MirrorAction,
+    MirrorEvent,
+    MirrorGuard,
+    MirrorPartitionState,
+    Row,
+    WantedState,
+    lookup,
+    wanted_state,
+)
+from kmirror.mirror.ports import ControllerChannel, MirrorConfig
+from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.replica.partition import Partition, ReadOnlyReason
+from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
+from kmirror.storage.unified_log import UnifiedLog
+
+FIRST_LOAD_BACKOFF_MS = 100
+MAX_LOAD_BACKOFF_MS = 5_000
+UNCLEAN_ELECTION_CONFIG = "mirror.support.unclean.leader.election"
+
+_log = logging.getLogger(__name__)
+_S = MirrorPartitionState
+_E = MirrorEvent
+
+
+@dataclass(slots=True)
+class MirrorServices:
+    """What every partition of this broker's mirrors shares."""
+
+    runtime: Runtime
+    config: MirrorConfig
+    safeguards: MirrorSafeguards
+    cluster_id: str
+    states: MirrorStateClient
+    controller: ControllerChannel
+    fetchers: MirrorFetcherManager
+    image: Callable[[], MetadataImage]
+    mirror: Callable[[str], Mirror]
+
+
+class WakeUp(Protocol):
+    def __call__(self) -> None: ...
+
+
+@dataclass(slots=True)
+class MirrorPartitionStatus:
+    """What the driver knows and others show."""
+
+    state: MirrorPartitionState = _S.UNKNOWN
+    loaded: bool = False
+    last_mirror_epoch: int = -1
+    reason: str | None = None
+    source_offset: int = -1
+    highest_source_epoch: int = -1
+    has_mirrored: bool = False
+    """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A restart
+    learns it from a local coordinator; a remote one does not tell, and False is the safe side (a lower last mirror epoch)."""
+    missing_since_ms: int | None = None
+
+
+class MirrorPartition:
+    """The driver. `start` once; `wake` at every change; `close` when the leadership is gone."""
+
+    def __init__(self, services: MirrorServices, partition_id: MirrorPartitionId, partition: Partition, leader_epoch: int) -> None:
+        self.id = partition_id
+        self.partition = partition
+        self.status = MirrorPartitionStatus()
+        self._services = services
+        self._led_from_epoch = leader_epoch
+        self._gained = True
+        self._load_backoff_ms = FIRST_LOAD_BACKOFF_MS
+        self._waiter: asyncio.Future[None] | None = None
+        self._woken = False
+        self._closed = False
+        self._attempt: asyncio.Task[None] | None = None
+        self._source_deleted = False
+        self._bump_pending = False
+        self._bumping = False
+        self._rejected: str | None = None
+        self._storage_error: str | None = None
+        self._unclean = False
+        self._scope = TaskScope(services.runtime, f"mirror-{partition_id.topic_partition}")
+
+    # --- owner's side -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._apply_read_only()
+        self._scope.spawn(self._run(), name="driver")
+
+    def wake(self) -> None:
+        """Something may have changed: look at the levels again."""
+        self._woken = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        if self._attempt is not None and self.wanted is WantedState.STOP and self.status.state is _S.PREPARING:
+            self._attempt.cancel()
+
+    def on_source_deleted(self) -> None:
+        """The source topic is unknown in two consecutive refreshes (D3-22)."""
+        self._source_deleted = True
+        self.wake()
+
+    def on_source_present(self) -> None:
+        self._source_deleted = False
+
+    def on_rejected(self, reason: str) -> None:
+        """The source's data or answer is unusable for good (D3-16)."""
+        self._rejected = reason
+        self.wake()
+
+    def on_storage_error(self, reason: str) -> None:
+        self._storage_error = reason
+        self.wake()
+
+    def on_metadata_update(self, registration: PartitionRegistration) -> None:
+        """This broker still leads. A leader epoch that no bump of ours explains means that the leadership was lost and gained
+        in between: load the state again. An unclean election repeats D5 (D3-31)."""
+        if registration.leader_epoch != self._led_from_epoch:
+            self._led_from_epoch = registration.leader_epoch
+            if not self._bumping:
+                self._gained = True
+                self.status.loaded = False
+                self._apply_read_only()
+            if registration.leader_recovery_state == RECOVERING:
+                self._unclean = True
+        self.wake()
+
+    def note_cut(self) -> None:
+        """The leader's log was cut: a bump is owed before anything is appended (D5 step 4)."""
+        self._bump_pending = True
+
+    async def close(self) -> None:
+        """D3-26: leadership lost. No record; the fetcher goes, pending work is cancelled."""
+        self._closed = True
+        await self._services.fetchers.remove_partition(self.id.topic_partition)
+        if self._attempt is not None:
+            self._attempt.cancel()
+        await self._scope.cancel()
+
+    # --- levels -------------------------------------------------------------------------------------------------------
+
+    @property
+    def wanted(self) -> WantedState:
+        configs = self._services.image().configs.topic(self.id.topic)
+        association = association_of(configs)
+        if association is not None and association.mirror_name != self.id.mirror_name:
+            return WantedState.NOT_MIRRORED
+        return wanted_state(association)
+
+    @property
+    def unclean_supported(self) -> bool:
+        """mirror.support.unclean.leader.election of the topic."""
+        return self._services.image().configs.topic(self.id.topic).get(UNCLEAN_ELECTION_CONFIG, "false").lower() == "true"
+
+    @property
+    def registration(self) -> PartitionRegistration | None:
+        return self._services.image().topics.partition(self.id.topic, self.id.partition)
+
+    @property
+    def mirror(self) -> Mirror:
+        return self._services.mirror(self.id.mirror_name)
+
+    @property
+    def services(self) -> MirrorServices:
+        return self._services
+
+    @property
+    def bump_pending(self) -> bool:
+        return self._bump_pending
+
+    @property
+    def log(self) -> UnifiedLog:
+        return self.partition.leader_log
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while not self._closed:
+            self._woken = False
+            try:
+                retry_ms = await self._step()
+            except (NotYetError, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
+                retry_ms = self._failed(str(error) or type(error).__name__)
+            except ApiException as error:
+                retry_ms = self._failed(str(error))
+            except KmirrorError as error:
+                retry_ms = self._failed(str(error))
+            except OSError as error:
+                self._storage_error = str(error)
+                retry_ms = 0
+            if not self._woken and not self._closed and retry_ms != 0:
+                await self._wait(retry_ms)
+
+    def _failed(self, reason: str) -> int:
+        if self.status.reason != reason:
+            _log.warning("mirror %s, %s, %s: %s", self.id.mirror_name, self.id.topic_partition, self.status.state.name, reason)
+        self.status.reason = reason
+        return self._services.config.mirror_truncation_backoff_ms
+
+    async def _wait(self, delay_ms: int | None) -> None:
+        waiter: asyncio.Future[None] = self._services.runtime.create_future()
+        self._waiter = waiter
+        timer: TimerHandle | None = None
+        if delay_ms is not None:
+            timer = self._services.runtime.call_later_ms(delay_ms, lambda: None if waiter.done() else waiter.set_result(None))
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    async def _step(self) -> int | None:
+        """One step. 0: step again at once; n: again after n ms or when woken; None: when woken."""
+        if not self.status.loaded:
+            return await self._load()
+        if self._storage_error is not None and self.status.state is not _S.FAILED:
+            reason, self._storage_error = self._storage_error, None
+            return await self._take(_E.STORAGE_FAILED, reason=reason)
+        if self._rejected is not None:
+            reason, self._rejected = self._rejected, None
+            return await self._take(_E.SOURCE_REJECTED, reason=reason)
+        if self._gained:
+            return await self._gain()
+        if self._unclean:
+            return await self._unclean_election()
+        wanted = self.wanted
+        if wanted is WantedState.NOT_MIRRORED:
+            return None
+        if wanted is not WantedState.STOP and self._source_deleted and self.status.state not in (_S.UNKNOWN, _S.STOPPING, _S.STOPPED):
+            return await self._stop_for_deleted_source()
+        return await self._level(wanted)
+
+    async def _level(self, wanted: WantedState) -> int | None:
+        guard = await self._guard(wanted)
+        row = lookup(self.status.state, wanted.event, guard)
+        if row.next_state is not None:
+            return await self._enter(row)
+        if MirrorAction.RETRY in row.actions:
+            self.status.reason = row.guard.value
+            return None
+        return await self._work()
+
+    async def _guard(self, wanted: WantedState) -> MirrorGuard:
+        if self.status.state is _S.UNKNOWN and wanted is WantedState.STOP:
+            done = await stopping.is_stopped_already(self)
+            return MirrorGuard.RESET_IS_LAST if done else MirrorGuard.RESET_MISSING
+        if self.status.state is _S.STOPPED and wanted is WantedState.RUN:
+            same = await self.mirror.source_has_topic(self.id.topic, self.id.topic_id)
+            return MirrorGuard.SOURCE_TOPIC_SAME if same else MirrorGuard.SOURCE_TOPIC_OTHER
+        return MirrorGuard.ALWAYS
+
+    async def _work(self) -> int | None:
+        """The work of the state we are in; its completion is an event of its own."""
+        state = self.status.state
+        if state is _S.PREPARING:
+            await self._interruptible(self._prepare())
+            return 0
+        if state is _S.MIRRORING:
+            return await self._keep_fetching()
+        if state is _S.PAUSING:
+            await self._services.fetchers.remove_partition(self.id.topic_partition)
+            return await self._take(_E.FETCHER_REMOVED)
+        if state is _S.STOPPING:
+            await stopping.stop(self)
+            return await self._take(_E.STOP_COMPLETED)
+        return None
+
+    async def _prepare(self) -> None:
+        try:
+            await preparing.align(self)
+        except RejectedError as error:
+            await self._take(_E.SOURCE_REJECTED, reason=str(error))
+            return
+        except preparing.ReplicasMissingError as error:
+            guard = MirrorGuard.DEADLINE_PASSED if error.deadline_passed else MirrorGuard.DEADLINE_AHEAD
+            row = lookup(_S.PREPARING, _E.REPLICAS_MISSING, guard)
+            if row.next_state is None:
+                raise
+            await self._enter(row, reason=str(error))
+            return
+        await self._take(_E.TRUNCATED)
+
+    async def _interruptible(self, work: Awaitable[None]) -> None:
+        async def run() -> None:
+            await work
+
+        attempt = self._services.runtime.spawn(run(), name=f"mirror-attempt-{self.id.topic_partition}")
+        self._attempt = attempt
+        try:
+            await attempt
+        except asyncio.CancelledError:
+            if self._closed or not attempt.cancelled():
+                attempt.cancel()
+                raise
+        finally:
+            self._attempt = None
+
+    async def _keep_fetching(self) -> int | None:
+        if self.mirror.is_suspended:
+            await self._services.fetchers.remove_partition(self.id.topic_partition)
+            self.status.reason = self.mirror.suspended_reason
+            return None
+        if self._services.fetchers.owns(self.id.topic_partition):
+            return None
+        if self._bump_pending:
+            await self.bump(self.partition.leader_epoch)
+            await preparing.wait_for_replicas(self)
+        try:
+            await self._services.fetchers.add_partition(self)
+        except KmirrorError as error:
+            self.status.reason = str(error)
+            return self._services.config.mirror_fetch_backoff_ms
+        self.status.reason = None
+        return None
+
+    # --- transitions --------------------------------------------------------------------------------------------------
+
+    async def _load(self) -> int | None:
+        try:
+            stored = await self._services.states.read_one(self.id)
+        except (ApiException, DisconnectError, RequestTimeoutError, OSError) as error:
+            self.status.reason = f"the coordinator did not answer: {error}"
+            delay_ms = self._load_backoff_ms
+            self._load_backoff_ms = min(2 * delay_ms, MAX_LOAD_BACKOFF_MS)
+            return delay_ms
+        self._load_backoff_ms = FIRST_LOAD_BACKOFF_MS
+        self.status.state = stored.state
+        self.status.last_mirror_epoch = stored.last_mirror_epoch
+        self.status.has_mirrored = stored.has_mirrored or stored.state in (_S.MIRRORING, _S.PAUSING, _S.PAUSED)
+        self.status.loaded = True
+        self.status.reason = None
+        if not self._gained:
+            self._apply_read_only()
+        return 0
+
+    async def _gain(self) -> int | None:
+        """D3-27 to D3-30: what a new leader does with the state that it found."""
+        guard = MirrorGuard.ALWAYS
+        if self.status.state is _S.STOPPED:
+            lost = self.wanted is not WantedState.RUN and await stopping.is_reset_lost(self)
+            guard = MirrorGuard.RESET_LOST if lost else MirrorGuard.RESET_THERE
+        row = lookup(self.status.state, _E.LEADERSHIP_GAINED, guard)
+        if MirrorAction.REWRITE in row.actions and self._services.safeguards.state_rewritten_on_election:
+            await self._write(StateWrite(self.id.topic, self.id.partition, self.status.state, rewrite=True))
+        if MirrorAction.FENCE_WRITES in row.actions:
+            await stopping.stop(self)
+        if row.next_state is not None:
+            await self._enter(row)
+        self._gained = False
+        self._apply_read_only()
+        return 0
+
+    async def _unclean_election(self) -> int:
+        guard = MirrorGuard.UNCLEAN_SUPPORTED if self.unclean_supported else MirrorGuard.UNCLEAN_UNSUPPORTED
+        row = lookup(self.status.state, _E.UNCLEAN_ELECTION, guard)
+        if MirrorAction.LOG in row.actions:
+            _log.warning("%s: elected uncleanly while mirroring; %s", self.id.topic_partition, guard.value)
+        if row.next_state is not None:
+            await self._services.fetchers.remove_partition(self.id.topic_partition)
+            await self._enter(row)
+        self._unclean = False
+        return 0
+
+    async def _stop_for_deleted_source(self) -> int:
+        """D3-22: the name first, so that nothing starts PREPARING again without an operator (B5)."""
+        if self.wanted is WantedState.RUN:
+            await self.mirror.pause_name(self.id.topic)
+        return await self._take(_E.SOURCE_TOPIC_DELETED)
+
+    async def _take(self, event: MirrorEvent, *, reason: str | None = None) -> int:
+        row = lookup(self.status.state, event)
+        if row.is_illegal:
+            _log.error("%s: %s in state %s must not happen; nothing is done", self.id.topic_partition, event.name, self.status.state.name)
+        if row.next_state is not None:
+            await self._enter(row, reason=reason)
+        return 0
+
+    async def _enter(self, row: Row, *, reason: str | None = None) -> int:
+        """Persist the row's next state, then adopt it and do what must be done at once."""
+        assert row.next_state is not None, row
+        previous = self.status.state
+        if MirrorAction.BUMP_IF_NEEDED in row.actions:
+            await stopping.bump_if_needed(self)
+        await self._write(StateWrite(self.id.topic, self.id.partition, row.next_state))
+        self.status.state = row.next_state
+        self.status.reason = reason
+        if row.next_state in (_S.PREPARING, _S.MIRRORING):
+            self.status.has_mirrored = row.next_state is _S.MIRRORING
+            self.status.missing_since_ms = None
+        level = logging.ERROR if row.next_state is _S.FAILED else logging.INFO
+        suffix = f" ({reason})" if reason else ""
+        _log.log(level, "mirror %s, %s: %s -> %s by %s%s", *self._names(), previous.name, row.next_state.name, row.number, suffix)
+        if MirrorAction.REMOVE_FETCHER in row.actions or row.next_state in (_S.STOPPING, _S.FAILED):
+            await self._services.fetchers.remove_partition(self.id.topic_partition)
+        if not self._gained:
+            self._apply_read_only()
+        return 0
+
+    def _names(self) -> tuple[str, str]:
+        return self.id.mirror_name, str(self.id.topic_partition)
+
+    async def _write(self, write: StateWrite) -> None:
+        """Commit at the coordinator. INVALID_REQUEST means that it knows another state: load that, and look again."""
+        try:
+            await self._services.states.write_one(self.id, write)
+        except ApiException as error:
+            if error.error is Errors.INVALID_REQUEST:
+                self.status.loaded = False
+            raise
+
+    async def store_last_mirror_epoch(self, epoch: int) -> None:
+        """D4 step 5."""
+        await self._write(StateWrite(self.id.topic, self.id.partition, last_mirror_epoch=epoch))
+
+    async def bump(self, min_leader_epoch: int) -> None:
+        """Have the controller raise the leader epoch above `min_leader_epoch`, and wait until this broker leads in it."""
+        self._bumping = True
+        try:
+            await stopping.bump_leader_epoch(self, min_leader_epoch)
+        finally:
+            self._bumping = False
+        self._bump_pending = False
+
+    def _apply_read_only(self) -> None:
+        """D1: writable in STOPPED alone; retriable until the state is known (C38)."""
+        if not self._services.safeguards.read_only_enforced:
+            self.partition.set_read_only(None)
+        elif not self.status.loaded or self.status.state is _S.UNKNOWN or (self._gained and self.status.state is _S.STOPPED):
+            self.partition.set_read_only(ReadOnlyReason.MIRROR_STATE_UNKNOWN)
+        else:
+            self.partition.set_read_only(ReadOnlyReason.MIRROR_TOPIC if self.status.state.read_only else None)

@@ -1,0 +1,136 @@
+"""PREPARING: align the local log with the source before the first fetch (D5, the KIP's LME truncation).
+
+    1 ask the source for the last mirror epoch (`last_mirror_epoch`)
+    2 the offset to cut at (`log_alignment.alignment_point`)
+    3 before the cut, wait until the replicas that count have everything, so that none is stuck inside a cut batch
+    4 cut; if anything was cut, bump the leader epoch and wait for it, before anything is appended (F1: otherwise a slow
+      follower keeps its own batches beside the source's in one epoch); then wait until every such replica is cut too
+    5 MIRRORING (the caller's transition); the first fetch verifies the last batch against the source (C36b)
+
+Every wait is bounded by mirror.truncation.backoff.ms; then the whole attempt is made again, from the question on. Nothing
+is lost by that: a cut that was made is found made, and a bump that is owed is remembered by the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kmirror.common.errors import KmirrorError
+from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, NotYetError, ask_source, decide_last_mirror_epoch
+from kmirror.mirror.local_log import cut, cut_fully, first_offset_above
+from kmirror.mirror.log_alignment import AlignmentPoint, alignment_point
+from kmirror.mirror.replicas import behind, not_cut, outside_isr
+
+if TYPE_CHECKING:
+    from kmirror.mirror.mirror_partition import MirrorPartition
+
+POLL_INTERVAL_MS = 20
+
+
+class ReplicasMissingError(KmirrorError):
+    """Unclean-election support is on, and some replica is outside the ISR (D3-9, D3-10)."""
+
+    def __init__(self, text: str, *, deadline_passed: bool) -> None:
+        self.deadline_passed = deadline_passed
+        super().__init__(text)
+
+
+async def align(driver: MirrorPartition) -> None:
+    """One attempt at D5. NotYetError: try again later. RejectedError: the partition fails."""
+    services = driver.services
+    mirror = driver.mirror
+    mirror.check_not_suspended()
+    answers = await ask_source(
+        mirror.source, mirror_name=driver.id.mirror_name, topic_partition=driver.id.topic_partition, own_cluster_id=services.cluster_id
+    )
+    await mirror.learn_cluster_id(answers.before.cluster_id)
+    mirror.check_not_suspended()
+    last_mirror_epoch = decide_last_mirror_epoch(
+        answers,
+        mirror_name=driver.id.mirror_name,
+        topic_partition=driver.id.topic_partition,
+        topic_id=driver.id.topic_id,
+        own_cluster_id=services.cluster_id,
+        safeguards=services.safeguards,
+    )
+    _check_replicas(driver)
+    if services.safeguards.lme_truncation:
+        await _cut(driver, await _alignment_point(driver, last_mirror_epoch))
+    if driver.bump_pending and services.safeguards.bump_after_cut:
+        await driver.bump(driver.partition.leader_epoch)
+    await wait_for_replicas(driver)
+
+
+async def wait_for_replicas(driver: MirrorPartition) -> None:
+    """Until every replica that counts has a log end not beyond the leader's, and the ISR is large enough."""
+    partition = driver.partition
+
+    def ready() -> str | None:
+        _check_replicas(driver)
+        late = not_cut(partition, partition.leader_log.log_end_offset, all_replicas=driver.unclean_supported)
+        if late:
+            return f"replicas {late} have not truncated to {partition.leader_log.log_end_offset} yet"
+        if len(partition.in_sync_replicas) < partition.effective_min_isr:
+            return f"the ISR {sorted(partition.in_sync_replicas)} is below min.insync.replicas {partition.effective_min_isr}"
+        return None
+
+    await wait_until(driver, ready)
+
+
+async def wait_until(driver: MirrorPartition, problem: Callable[[], str | None]) -> None:
+    """Until `problem()` is None; NotYetError with its text after mirror.truncation.backoff.ms."""
+    services = driver.services
+    deadline_ms = services.runtime.clock.monotonic_ms() + services.config.mirror_truncation_backoff_ms
+    while (text := problem()) is not None:
+        if services.runtime.clock.monotonic_ms() >= deadline_ms:
+            raise NotYetError(text)
+        await services.runtime.sleep_ms(POLL_INTERVAL_MS)
+
+
+async def _alignment_point(driver: MirrorPartition, last_mirror_epoch: int) -> AlignmentPoint:
+    log = driver.log
+    above = None
+    if last_mirror_epoch != NO_LAST_MIRROR_EPOCH:
+        above = await driver.services.runtime.run_blocking(lambda: first_offset_above(log, last_mirror_epoch))
+    return alignment_point(
+        last_mirror_epoch,
+        above,
+        has_batches=log.last_batch() is not None,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+    )
+
+
+async def _cut(driver: MirrorPartition, point: AlignmentPoint) -> None:
+    partition = driver.partition
+    log = driver.log
+    if log.log_end_offset > point.offset and log.last_batch() is not None:
+        all_replicas = driver.unclean_supported
+
+        def caught_up() -> str | None:
+            late = behind(partition, partition.leader_log.log_end_offset, all_replicas=all_replicas)
+            return f"replicas {late} have not caught up to {partition.leader_log.log_end_offset} yet" if late else None
+
+        await wait_until(driver, caught_up)
+    if point.truncate_fully:
+        is_fresh = log.last_batch() is None and log.log_end_offset == point.offset
+        removed = 0 if is_fresh else cut_fully(partition, 0)
+    else:
+        removed = cut(partition, point.offset)
+    if removed > 0:
+        driver.note_cut()
+
+
+def _check_replicas(driver: MirrorPartition) -> None:
+    """With unclean-election support all replicas must be in sync; after 2 x replica.lag.time.max.ms they never will (B29)."""
+    missing = outside_isr(driver.partition) if driver.unclean_supported else []
+    now_ms = driver.services.runtime.clock.monotonic_ms()
+    if not missing:
+        driver.status.missing_since_ms = None
+        return
+    if driver.status.missing_since_ms is None:
+        driver.status.missing_since_ms = now_ms
+    waited_ms = now_ms - driver.status.missing_since_ms
+    passed = waited_ms > 2 * driver.services.config.replica_lag_time_max_ms
+    raise ReplicasMissingError(f"replicas {missing} are not in the ISR for {waited_ms} ms", deadline_passed=passed)

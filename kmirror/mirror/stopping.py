@@ -1,0 +1,161 @@
+"""STOPPING: make a mirrored partition writable (D4). The source is not contacted in any step.
+
+    0 done already? the log's last batch is our reset, its conditions hold: only wait for the replicas
+    1 remove the fetcher and wait until it no longer owns the partition
+    2 bump the leader epoch above every epoch in the log, the stored last mirror epoch and every source epoch seen; await it
+    3 truncate to the LSO fixpoint; followers follow
+    4 last mirror epoch := largest epoch of the batches left (see `log_alignment`)
+    5 persist it at the coordinator
+    6 append MIRROR_PID_RESET in the new leader epoch: producers, ongoing and unreplicated transactions end on every replica
+    7 STOPPED (the caller's transition)
+
+The order is what makes it safe. The bump comes first, because truncation would lose its minimum in a crash (F15). The reset
+comes after the awaited bump: in the old epoch it would share it with the source's next batch (reference deviation 1). The
+epoch is persisted before the reset, because the reset is what step 0 recognises a finished run by. Each step is idempotent,
+so a run that was cut off anywhere is simply made again. Waits are for the current ISR; min.insync.replicas is not needed,
+for a failover must work on what is left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.mirror.local_log import cut, summarize_log
+from kmirror.mirror.log_alignment import LogSummary, last_mirror_epoch_to_store, lso_fixpoint, minimum_epoch_to_bump_above
+from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH
+from kmirror.mirror.preparing import wait_until
+from kmirror.mirror.replicas import behind, not_cut
+from kmirror.record.control_record import build_mirror_pid_reset
+from kmirror.storage.log_append_info import AppendOrigin
+from kmirror.wire.messages import bump_leader_epochs
+
+if TYPE_CHECKING:
+    from kmirror.mirror.mirror_partition import MirrorPartition
+
+NO_EPOCH = -1
+
+
+async def stop(driver: MirrorPartition) -> None:
+    """One attempt at D4 up to step 6. ApiException or NotYetError: try again later."""
+    await driver.services.fetchers.remove_partition(driver.id.topic_partition)
+    if await is_stopped_already(driver):
+        await _wait_replicated(driver)
+        return
+    summary = await _summarize(driver)
+    await _bump_above_everything(driver, summary)
+    await _truncate(driver, summary)
+    await _persist_last_mirror_epoch(driver)
+    await _append_reset(driver)
+
+
+async def is_stopped_already(driver: MirrorPartition) -> bool:
+    """D4 step 0."""
+    summary = await _summarize(driver)
+    return summary.ends_in_own_reset(stored_epoch=driver.status.last_mirror_epoch, leader_epoch=driver.partition.leader_epoch)
+
+
+async def is_reset_lost(driver: MirrorPartition) -> bool:
+    """D3-29b: a last mirror epoch is stored, and no batch has a higher epoch, not even the reset."""
+    stored = driver.status.last_mirror_epoch
+    return stored != NO_EPOCH and (await _summarize(driver)).largest_epoch <= stored
+
+
+async def bump_if_needed(driver: MirrorPartition) -> None:
+    """D3-20b: new records must get an epoch above every batch's."""
+    largest = (await _summarize(driver)).largest_epoch
+    if driver.partition.leader_epoch <= largest:
+        await driver.bump(largest)
+
+
+async def bump_leader_epoch(driver: MirrorPartition, min_leader_epoch: int) -> None:
+    """BumpLeaderEpochs at the controller, then wait until this broker leads in an epoch above `min_leader_epoch`."""
+    await _request_bump(driver, min_leader_epoch)
+    partition = driver.partition
+
+    def problem() -> str | None:
+        if partition.is_leader and partition.leader_epoch > min_leader_epoch:
+            return None
+        return f"the leader epoch is still {partition.leader_epoch}, not above {min_leader_epoch}"
+
+    await wait_until(driver, problem)
+
+
+async def _request_bump(driver: MirrorPartition, min_leader_epoch: int) -> None:
+    state = bump_leader_epochs.LeaderEpochState(partition_index=driver.id.partition, min_leader_epoch=min_leader_epoch)
+    topics = [bump_leader_epochs.TopicState(topic_id=driver.id.topic_id, partitions=[state])]
+    response = await driver.services.controller.send(bump_leader_epochs.BumpLeaderEpochsRequest(topics=topics))
+    codes = [response.error_code, *(row.error_code for topic in response.topics for row in topic.partitions)]
+    for code in codes:
+        if code:
+            raise ApiException(Errors.for_code(code), f"BumpLeaderEpochs of {driver.id.topic_partition} above {min_leader_epoch}")
+
+
+async def _summarize(driver: MirrorPartition) -> LogSummary:
+    log = driver.log
+    source_cluster_id = driver.mirror.source_cluster_id
+    return await driver.services.runtime.run_blocking(lambda: summarize_log(log, source_cluster_id))
+
+
+async def _bump_above_everything(driver: MirrorPartition, summary: LogSummary) -> None:
+    minimum = minimum_epoch_to_bump_above(
+        summary, stored_epoch=driver.status.last_mirror_epoch, highest_source_epoch=driver.status.highest_source_epoch
+    )
+    if driver.bump_pending:
+        minimum = max(minimum, driver.partition.leader_epoch)
+    if driver.partition.leader_epoch > minimum:
+        return
+    if driver.services.safeguards.pid_reset_after_bump:
+        await driver.bump(minimum)
+    else:
+        driver.services.runtime.spawn(_request_bump(driver, minimum), name=f"unawaited-bump-{driver.id.topic_partition}")
+
+
+async def _truncate(driver: MirrorPartition, summary: LogSummary) -> None:
+    safeguards = driver.services.safeguards
+    partition = driver.partition
+    if safeguards.lso_truncation:
+        log = driver.log
+        if safeguards.lso_fixpoint:
+            cut(partition, lso_fixpoint(summary.scan.transactions(), log.log_end_offset))
+        elif log.first_unstable_offset is not None:
+            cut(partition, log.first_unstable_offset)
+
+    def problem() -> str | None:
+        late = not_cut(partition, partition.leader_log.log_end_offset)
+        return f"replicas {late} have not truncated to {partition.leader_log.log_end_offset} yet" if late else None
+
+    await wait_until(driver, problem)
+
+
+async def _persist_last_mirror_epoch(driver: MirrorPartition) -> None:
+    summary = await _summarize(driver)
+    status = driver.status
+    epoch = last_mirror_epoch_to_store(summary, stored_epoch=status.last_mirror_epoch, was_mirroring=status.has_mirrored)
+    if epoch == status.last_mirror_epoch:
+        return
+    await driver.store_last_mirror_epoch(CLEAR_LAST_MIRROR_EPOCH if epoch == NO_EPOCH else epoch)
+    status.last_mirror_epoch = epoch
+
+
+async def _append_reset(driver: MirrorPartition) -> None:
+    now_ms = driver.services.runtime.clock.time_ms()
+    batch = build_mirror_pid_reset(driver.mirror.source_cluster_id, timestamp=now_ms)
+    driver.services.append_control_batch(driver.partition, batch)
+    await _wait_replicated(driver)
+    log = driver.log
+    await driver.services.runtime.run_blocking(lambda: log.flush(force_flush_active_segment=True))
+
+
+async def _wait_replicated(driver: MirrorPartition) -> None:
+    partition = driver.partition
+    end_offset = driver.log.log_end_offset
+
+    def problem() -> str | None:
+        late = behind(partition, end_offset)
+        return f"replicas {late} have not fetched up to {end_offset} yet" if late else None
+
+    await wait_until(driver, problem)
+
+
+APPEND_ORIGIN = AppendOrigin.COORDINATOR
