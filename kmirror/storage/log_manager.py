@@ -1,17 +1,54 @@
-"""All logs of a broker, in one or more log directories (Kafka's `LogManager`)."""
+"""All logs of a broker, in one or more log directories (Kafka's `LogManager`).
+
+Owner of every `UnifiedLog`: it loads them at start (recovering those of a directory without clean-shutdown marker),
+makes and deletes them, runs retention, flushes, writes the recovery-point and log-start checkpoints, and closes
+everything in an order that makes the marker mean what it says: logs flushed and closed, checkpoints, marker.
+
+Everything is synchronous and belongs to one loop, the scheduled tasks too. What may take long is handed out in steps
+(`load_steps`, `shutdown_steps`), each of which may run on a worker while the loop waits for it.
+
+A partition that may not be loaded is never set aside silently. A folder with data but without `partition.metadata` is
+*refused*: it stays as it is, an error is logged, and `get_or_create_log` answers KAFKA_STORAGE_ERROR with the reason. (Kafka
+renames it to `-stray` and begins an empty log; `stray_on_missing_partition_metadata` does the same.)
+Folders named `-stray` are left alone, unopened; `-future` ones are loaded and kept, but nothing serves them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from kmirror.common.errors import ApiException, CorruptFileError, Errors, KmirrorError
 from kmirror.common.ports import Clock, FileSystem, Random
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.storage.clean_shutdown_file import CleanShutdownFile
 from kmirror.storage.log_cleaner import CleanerConfig, LogCleaner
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.ports import LogScheduler
+from kmirror.storage.log_dirs import LogDir, LogDirs
+from kmirror.storage.log_file_names import (
+    DELETE_DIR_SUFFIX,
+    FUTURE_DIR_SUFFIX,
+    STRAY_DIR_SUFFIX,
+    is_log_file,
+    log_delete_dir_name,
+    log_dir_name,
+    log_stray_dir_name,
+    parse_topic_partition_name,
+)
+from kmirror.storage.log_manager_tasks import LogManagerTasks
+from kmirror.storage.meta_properties import DIRECTORY_ID_LOST, DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED
+from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
+from kmirror.storage.partition_metadata_file import PARTITION_METADATA_FILE_NAME
+from kmirror.storage.ports import LogDirFailures, LogPorts, LogScheduler
+from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
+
+_LOGGER: Final = logging.getLogger(__name__)
+_REMOTE_LOG_INDEX_CACHE: Final = "remote-log-index-cache"
+_NO_DIRECTORY: Final = (DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED, DIRECTORY_ID_LOST)
 
 BlockingStep = Callable[[], None]
 
@@ -24,21 +61,18 @@ class LogManagerConfig:
     cleaner: CleanerConfig = CleanerConfig()
     initial_task_delay_ms: int = 30_000
     retention_check_interval_ms: int = 300_000
-    flush_check_interval_ms: int = 9_223_372_036_854_775_807
+    flush_check_interval_ms: int = (1 << 63) - 1
     flush_recovery_offset_checkpoint_interval_ms: int = 60_000
     flush_start_offset_checkpoint_interval_ms: int = 60_000
     max_transaction_timeout_ms: int = 900_000
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
+    transaction_verification_enabled: bool = True
     stray_on_missing_partition_metadata: bool = False
 
 
 class LogManager:
-    """Owner of every `UnifiedLog` of this broker: loading, creation, deletion, retention, checkpoints, shutdown.
-
-    Synchronous. The periodic tasks run through the `LogScheduler`; `load_steps`, `shutdown_steps` and the cleaner's
-    steps may take long and are meant for `Runtime.run_blocking`.
-    """
+    """Kafka's `LogManager`; errors are ApiException with Kafka's code, or KmirrorError at start."""
 
     def __init__(
         self,
@@ -52,39 +86,235 @@ class LogManager:
         topic_config: Callable[[str], Mapping[str, str]],
         on_log_dir_failure: Callable[[str, OSError], None] | None = None,
     ) -> None:
-        """Creates missing log dirs, locks them and reads their directory ids; `topic_config` gives a topic's own (overriding) configs."""
-        ...
+        """Creates missing log dirs, locks them and reads their directory ids.
 
-    cleaner: LogCleaner | None
+        `topic_config` gives a topic's own (overriding) configs. `on_log_dir_failure` is told after a dir was taken offline.
+        """
+        self.config = config
+        self.default_log_config = default_log_config
+        self.refused: dict[TopicPartition, str] = {}
+        self._topic_config = topic_config
+        self._on_log_dir_failure = on_log_dir_failure
+        self._ports = LogPorts(files, clock, random, scheduler, LogDirFailures(self._report_log_dir_failure))
+        self._dirs = LogDirs(files, config.log_dirs)
+        self._current_logs: dict[TopicPartition, UnifiedLog] = {}
+        self._future_logs: dict[TopicPartition, UnifiedLog] = {}
+        self.cleaner: LogCleaner | None = None
+        if config.cleaner.enable:
+            self.cleaner = LogCleaner(config.cleaner, self._ports, log_dirs=list(self._dirs.live), logs=self._current_logs)
+        self.tasks = LogManagerTasks(self, self._ports)
+
+    # directories
+
     @property
-    def live_log_dirs(self) -> list[str]: ...
-    def has_offline_log_dirs(self) -> bool: ...
-    def is_log_dir_online(self, log_dir: str) -> bool: ...
-    def directory_id(self, log_dir: str) -> Uuid | None: ...
-    def directory_path(self, directory_id: Uuid) -> str | None: ...
+    def live_log_dirs(self) -> list[str]:
+        return list(self._dirs.live)
+
+    @property
+    def offline_log_dirs(self) -> list[str]:
+        return self._dirs.offline_paths
+
+    def has_offline_log_dirs(self) -> bool:
+        return bool(self._dirs.offline_paths)
+
+    def is_log_dir_online(self, log_dir: str) -> bool:
+        if log_dir not in self._dirs.paths:
+            raise ApiException(Errors.LOG_DIR_NOT_FOUND, f"Log dir {log_dir} is not found in the config.")
+        return log_dir in self._dirs.live
+
+    def directory_id(self, log_dir: str) -> Uuid | None:
+        found = self._dirs.live.get(log_dir)
+        return found.directory_id if found else None
+
+    def directory_path(self, directory_id: Uuid) -> str | None:
+        return next((path for path, log_dir in self._dirs.live.items() if log_dir.directory_id == directory_id), None)
+
     def directory_ids(self) -> list[Uuid]:
         """Of the live log dirs, in their order; for BrokerRegistration and BrokerHeartbeat."""
-        ...
+        return [log_dir.directory_id for log_dir in self._dirs.live.values() if log_dir.directory_id is not None]
 
     def read_broker_epoch_from_clean_shutdown_files(self) -> int | None:
         """The epoch for PreviousBrokerEpoch; call before `startup`, which removes the markers. None unless all log dirs have the same one."""
-        ...
+        if self.has_offline_log_dirs():
+            return None
+        epochs = [CleanShutdownFile(self._ports.files, path).read() for path in self._dirs.live]
+        return epochs[0] if all(epoch == epochs[0] for epoch in epochs) else None
+
+    def handle_log_dir_failure(self, log_dir: str, error: OSError) -> None:
+        """Stop serving what lies in `log_dir`; its logs are closed without another write."""
+        if self._dirs.take_offline(log_dir, error) is None:
+            return
+        _LOGGER.error("stopping to serve logs in dir %s: %s", log_dir, error)
+        if self.cleaner is not None:
+            self.cleaner.manager.handle_log_dir_failure(log_dir)
+        for logs in (self._current_logs, self._future_logs):
+            for topic_partition, log in list(logs.items()):
+                if log.parent_dir == log_dir:
+                    del logs[topic_partition]
+                    log.close_handlers()
+        if self._on_log_dir_failure is not None:
+            self._on_log_dir_failure(log_dir, error)
+
+    def _report_log_dir_failure(self, log_dir: str, message: str, error: OSError) -> None:
+        """Called from deep inside of a log, perhaps on a worker: the consequences come later, on the loop."""
+        _LOGGER.error("%s", message)
+        self._ports.scheduler.schedule_once("log-dir-failure", lambda: self.handle_log_dir_failure(log_dir, error), 0)
+
+    # start
 
     def startup(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> None:
         """Load (and where needed recover) every log of the live dirs, then schedule the periodic tasks."""
-        ...
+        for step in self.load_steps(is_stray):
+            step()
+        self.start_tasks()
 
-    def load_steps(self, is_stray: Callable[[UnifiedLog], bool]) -> Iterator[BlockingStep]:
-        """`startup` without the tasks, one log a step, for `run_blocking`."""
-        ...
+    def start_tasks(self) -> None:
+        self.tasks.start()
 
-    def start_tasks(self) -> None: ...
+    def load_steps(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> Iterator[BlockingStep]:
+        """`startup` without the tasks: each step opens one log and may run on a worker; take the next one when it is done."""
+        for log_dir in list(self._dirs.live.values()):
+            yield from self._load_dir(log_dir, is_stray)
+
+    def _load_dir(self, log_dir: LogDir, is_stray: Callable[[UnifiedLog], bool]) -> Iterator[BlockingStep]:
+        try:
+            marker = CleanShutdownFile(self._ports.files, log_dir.path)
+            log_dir.had_clean_shutdown = marker.exists()
+            marker.delete()
+            recovery_points = _read_or_empty(log_dir.recovery_points)
+            log_start_offsets = _read_or_empty(log_dir.log_start_offsets)
+            folders = self._folders_to_load(log_dir.path)
+        except OSError as error:
+            self.handle_log_dir_failure(log_dir.path, error)
+            return
+        _LOGGER.info("%s %d logs from %s", "loading" if log_dir.had_clean_shutdown else "recovering", len(folders), log_dir.path)
+        for folder in folders:
+            opening = _Opening(self, log_dir, f"{log_dir.path}/{folder}", recovery_points, log_start_offsets)
+            if self._is_refused(opening):
+                continue
+            yield opening.run
+            if opening.error is not None:
+                self.handle_log_dir_failure(log_dir.path, opening.error)
+                return
+            self._add_loaded(opening.log, is_stray)
+        log_dir.is_loaded = True
+
+    def _folders_to_load(self, path: str) -> list[str]:
+        files = self._ports.files
+        folders = [name for name in files.list_dir(path) if files.is_dir(f"{path}/{name}") and name != _REMOTE_LOG_INDEX_CACHE]
+        return [
+            name
+            for name in folders
+            if not name.endswith(STRAY_DIR_SUFFIX) and parse_topic_partition_name(name).topic != CLUSTER_METADATA_TOPIC_NAME
+        ]
+
+    def _is_refused(self, opening: _Opening) -> bool:
+        """Whether the folder holds data of nobody knows which topic."""
+        if self.config.stray_on_missing_partition_metadata or opening.directory.endswith(DELETE_DIR_SUFFIX):
+            return False
+        files = self._ports.files
+        metadata_path = f"{opening.directory}/{PARTITION_METADATA_FILE_NAME}"
+        if files.exists(metadata_path):
+            return False
+        names = [name for name in files.list_dir(opening.directory) if is_log_file(name)]
+        if not any(files.size(f"{opening.directory}/{name}") for name in names):
+            return False
+        reason = (
+            f"{metadata_path} is missing: the topic id of the log in {opening.directory} is not known. Restore the file "
+            f"(version: 0, topic_id: <id>), or move the folder away"
+        )
+        _LOGGER.error("refusing to load %s: %s", opening.topic_partition, reason)
+        self.refused[opening.topic_partition] = reason
+        return True
+
+    def _add_loaded(self, log: UnifiedLog, is_stray: Callable[[UnifiedLog], bool]) -> None:
+        if log.name.endswith(DELETE_DIR_SUFFIX):
+            self.tasks.add_log_to_be_deleted(log)
+            return
+        logs = self._future_logs if log.name.endswith(FUTURE_DIR_SUFFIX) else self._current_logs
+        if logs is self._current_logs and (log.topic_id is None and log.size > 0 or is_stray(log)):
+            self._rename_stray(log)
+            return
+        previous = logs.get(log.topic_partition)
+        if previous is not None:
+            raise KmirrorError(
+                f"Duplicate log directories for {log.topic_partition} are found in both {log.directory} and {previous.directory}: "
+                f"remove the one in the log directory that is known to have failed recently"
+            )
+        logs[log.topic_partition] = log
+
+    def _rename_stray(self, log: UnifiedLog) -> None:
+        log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random), should_reinitialize=False)
+        log.close_handlers()
+        _LOGGER.warning("log for partition %s is marked as stray and renamed to %s", log.topic_partition, log.directory)
+
+    def open_log(
+        self, directory: str, config: LogConfig, *, log_start_offset: int = 0, recovery_point: int = 0, clean: bool = True, topic_id: Uuid | None = None
+    ) -> UnifiedLog:
+        """A log in `directory`, with this manager's settings."""
+        return UnifiedLog.open(
+            directory,
+            config,
+            self._ports,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            last_shutdown_clean=clean,
+            topic_id=topic_id,
+            producer_state_config=ProducerStateManagerConfig(
+                self.config.producer_id_expiration_ms, self.config.transaction_verification_enabled
+            ),
+            max_transaction_timeout_ms=self.config.max_transaction_timeout_ms,
+        )
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The configs of a topic's logs: its own over the broker's defaults."""
+        overrides = self._topic_config(topic)
+        return LogConfig.from_props(overrides, defaults=self.default_log_config) if overrides else self.default_log_config
+
+    # shutdown
 
     def shutdown(self, broker_epoch: int = -1) -> None:
         """Flush and close every log, write checkpoints, write the clean-shutdown marker of each dir, unlock."""
-        ...
+        for step in self.shutdown_steps(broker_epoch):
+            step()
 
-    def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None: ...
+    def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[BlockingStep]:
+        """`shutdown` in steps that may run on a worker, one log each; no job of the cleaner may be running."""
+        self.tasks.stop()
+        for log_dir in list(self._dirs.live.values()):
+            closing = [_Closing(log) for log in self._logs_of(log_dir.path)]
+            for close in closing:
+                yield close.run
+            if all(close.succeeded for close in closing):
+                self.tasks.checkpoint_recovery_offsets_in(log_dir.path)
+                self.tasks.checkpoint_log_start_offsets_in(log_dir.path)
+                if log_dir.path in self._dirs.live and (log_dir.had_clean_shutdown or log_dir.is_loaded):
+                    CleanShutdownFile(self._ports.files, log_dir.path).write(broker_epoch)
+        self._dirs.unlock()
+
+    # logs
+
+    def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        return self._current_logs.get(topic_partition)
+
+    def all_logs(self) -> list[UnifiedLog]:
+        return [*self._current_logs.values(), *self._future_logs.values()]
+
+    def current_logs(self) -> list[UnifiedLog]:
+        return list(self._current_logs.values())
+
+    def logs_by_topic(self, topic: str) -> list[UnifiedLog]:
+        return [log for log in self.all_logs() if log.topic_partition.topic == topic]
+
+    def logs_in_dir(self, log_dir: str) -> dict[TopicPartition, UnifiedLog]:
+        return {log.topic_partition: log for log in self._logs_of(log_dir)}
+
+    def _logs_of(self, log_dir: str) -> list[UnifiedLog]:
+        return [log for log in self.all_logs() if log.parent_dir == log_dir]
+
+    def log_dir(self, path: str) -> LogDir | None:
+        return self._dirs.live.get(path)
+
     def get_or_create_log(
         self,
         topic_partition: TopicPartition,
@@ -93,14 +323,97 @@ class LogManager:
         is_new: bool = False,
         target_directory_id: Uuid | None = None,
     ) -> UnifiedLog:
-        """KAFKA_STORAGE_ERROR where it may lie in an offline dir, INCONSISTENT_TOPIC_ID where the folder belongs to another topic id."""
-        ...
+        """KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused, INCONSISTENT_TOPIC_ID where the folder is another topic's."""
+        log = self._current_logs.get(topic_partition)
+        if log is None:
+            log = self._create_log(topic_partition, topic_id, is_new=is_new, target_directory_id=target_directory_id)
+        if log.topic_id is None and topic_id is not None:
+            log.assign_topic_id(topic_id)
+        if topic_id is not None and log.topic_id != topic_id:
+            raise ApiException(
+                Errors.INCONSISTENT_TOPIC_ID,
+                f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition},but log already contained topic ID {log.topic_id}",
+            )
+        return log
 
-    def all_logs(self) -> list[UnifiedLog]: ...
-    def logs_by_topic(self, topic: str) -> list[UnifiedLog]: ...
-    def logs_in_dir(self, log_dir: str) -> dict[TopicPartition, UnifiedLog]: ...
-    def truncate_to(self, offsets: Mapping[TopicPartition, int]) -> None: ...
-    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, new_offset: int, *, log_start_offset: int | None = None) -> None: ...
+    def _create_log(self, topic_partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool, target_directory_id: Uuid | None) -> UnifiedLog:
+        if topic_partition in self.refused:
+            raise ApiException(Errors.KAFKA_STORAGE_ERROR, self.refused[topic_partition])
+        if not is_new and self.has_offline_log_dirs():
+            offline = ",".join(self.offline_log_dirs)
+            raise ApiException(
+                Errors.KAFKA_STORAGE_ERROR, f"Can not create log for {topic_partition} because log directories {offline} are offline"
+            )
+        config = self.log_config(topic_partition.topic)
+        for path in self._candidate_dirs(target_directory_id):
+            try:
+                log = self.open_log(f"{path}/{log_dir_name(topic_partition)}", config, topic_id=topic_id)
+            except OSError as error:
+                self._ports.log_dir_failures.maybe_add_offline_log_dir(path, f"Error while creating log for {topic_partition} in dir {path}", error)
+                continue
+            self._current_logs[topic_partition] = log
+            _LOGGER.info("created log for partition %s in %s", topic_partition, log.directory)
+            return log
+        raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"No log directories available for {topic_partition}. Tried {', '.join(self._dirs.paths)}")
+
+    def _candidate_dirs(self, target_directory_id: Uuid | None) -> list[str]:
+        """The directory that the controller chose, else the ones with the fewest logs first."""
+        if target_directory_id is not None and target_directory_id not in _NO_DIRECTORY:
+            path = self.directory_path(target_directory_id)
+            if path is not None:
+                return [path]
+        return sorted(self._dirs.live, key=lambda path: len(self._logs_of(path)))
+
+    # truncation
+
+    def truncate_to(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Cut logs to these offsets, keeping the cleaner away meanwhile, and rewrite the recovery points of their dirs."""
+        affected: list[str] = []
+        for topic_partition, offset in offsets.items():
+            log = self._current_logs.get(topic_partition)
+            if log is None:
+                continue
+            reaches_sealed_segments = offset < log.active_segment.base_offset
+            if reaches_sealed_segments:
+                self.abort_and_pause_cleaning(topic_partition)
+            try:
+                if log.truncate_to(offset):
+                    affected.append(log.parent_dir)
+                if reaches_sealed_segments:
+                    self._maybe_truncate_cleaner_checkpoint(log)
+            finally:
+                if reaches_sealed_segments:
+                    self.resume_cleaning(topic_partition)
+        for path in dict.fromkeys(affected):
+            self.tasks.checkpoint_recovery_offsets_in(path)
+
+    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, new_offset: int, *, log_start_offset: int | None = None) -> None:
+        """Empty a log, to go on at `new_offset`."""
+        log = self._current_logs.get(topic_partition)
+        if log is None:
+            return
+        self.abort_and_pause_cleaning(topic_partition)
+        try:
+            log.truncate_fully_and_start_at(new_offset, log_start_offset=log_start_offset)
+            self._maybe_truncate_cleaner_checkpoint(log)
+        finally:
+            self.resume_cleaning(topic_partition)
+        self.tasks.checkpoint_recovery_offsets_in(log.parent_dir)
+
+    def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
+        if self.cleaner is not None:
+            self.cleaner.abort_and_pause_cleaning(topic_partition)
+
+    def resume_cleaning(self, topic_partition: TopicPartition) -> None:
+        if self.cleaner is not None:
+            self.cleaner.resume_cleaning([topic_partition])
+
+    def _maybe_truncate_cleaner_checkpoint(self, log: UnifiedLog) -> None:
+        if self.cleaner is not None:
+            self.cleaner.manager.maybe_truncate_checkpoint(log.parent_dir, log.topic_partition, log.active_segment.base_offset)
+
+    # deletion
+
     def async_delete(
         self,
         topic_partitions: Iterable[TopicPartition],
@@ -109,18 +422,144 @@ class LogManager:
         on_error: Callable[[TopicPartition, Exception], None] | None = None,
     ) -> None:
         """Rename to `-delete` (removed after file.delete.delay.ms) or `-stray` (kept), and rewrite the checkpoints once per dir."""
-        ...
+        affected: list[str] = []
+        for topic_partition in topic_partitions:
+            log = self._current_logs.pop(topic_partition, None)
+            if log is None:
+                continue
+            affected.append(log.parent_dir)
+            if self.cleaner is not None:
+                self.cleaner.abort_cleaning(topic_partition)
+            try:
+                self._set_aside(log, is_stray=is_stray)
+            except (OSError, ApiException) as error:
+                if on_error is None:
+                    raise
+                on_error(topic_partition, error)
+        for path in dict.fromkeys(affected):
+            if self.cleaner is not None:
+                self.cleaner.manager.remove_from_checkpoints(path)
+            self.tasks.checkpoint_recovery_offsets_in(path)
+            self.tasks.checkpoint_log_start_offsets_in(path)
 
-    def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None: ...
-    def reconfigure_default_log_config(self, default_log_config: LogConfig) -> None: ...
-    def checkpoint_log_recovery_offsets(self) -> None: ...
-    def checkpoint_log_start_offsets(self) -> None: ...
-    def read_high_watermarks(self, log_dir: str) -> dict[TopicPartition, int]: ...
-    def checkpoint_high_watermarks(self, log_dir: str, high_watermarks: Mapping[TopicPartition, int]) -> None: ...
-    def handle_log_dir_failure(self, log_dir: str, error: OSError) -> None: ...
+    def _set_aside(self, log: UnifiedLog, *, is_stray: bool) -> None:
+        if is_stray:
+            self._rename_stray(log)
+            return
+        log.rename_dir(log_delete_dir_name(log.topic_partition, self._ports.random), should_reinitialize=False)
+        self.tasks.add_log_to_be_deleted(log)
+        _LOGGER.info("log for partition %s is renamed to %s and is scheduled for deletion", log.topic_partition, log.directory)
+
+    # configs
+
+    def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """A topic's own configs changed: all its logs get them."""
+        config = LogConfig.from_props(overrides, defaults=self.default_log_config)
+        for log in self.logs_by_topic(topic):
+            self._update_config(log, config)
+
+    def reconfigure_default_log_config(self, default_log_config: LogConfig) -> None:
+        """The broker's defaults changed: every log gets its topic's configs over the new ones."""
+        self.default_log_config = default_log_config
+        for log in self.all_logs():
+            self._update_config(log, self.log_config(log.topic_partition.topic))
+
+    def _update_config(self, log: UnifiedLog, config: LogConfig) -> None:
+        old_config = log.update_config(config)
+        if old_config.compact and not config.compact and self.cleaner is not None:
+            self.cleaner.abort_cleaning(log.topic_partition)
+
+    # checkpoints and tasks by name
+
+    def checkpoint_log_recovery_offsets(self) -> None:
+        self.tasks.checkpoint_log_recovery_offsets()
+
+    def checkpoint_log_start_offsets(self) -> None:
+        self.tasks.checkpoint_log_start_offsets()
+
+    def read_high_watermarks(self, log_dir: str) -> dict[TopicPartition, int]:
+        """replication-offset-checkpoint of a live dir; a broken file is logged and counts as empty (the log start is used then)."""
+        found = self._dirs.live.get(log_dir)
+        return _read_or_empty(found.high_watermarks) if found else {}
+
+    def checkpoint_high_watermarks(self, log_dir: str, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write replication-offset-checkpoint; may run on a worker."""
+        found = self._dirs.live.get(log_dir)
+        if found is not None:
+            try:
+                found.high_watermarks.write(high_watermarks)
+            except OSError as error:
+                self._ports.log_dir_failures.maybe_add_offline_log_dir(log_dir, f"Error while writing {found.high_watermarks.path}", error)
+
     def cleanup_logs(self) -> int:
         """Retention on the logs that are not compacted; the number of segments deleted."""
-        ...
+        return self.tasks.cleanup_logs()
 
-    def delete_logs(self) -> None: ...
-    def flush_dirty_logs(self) -> None: ...
+    def flush_dirty_logs(self) -> None:
+        self.tasks.flush_dirty_logs()
+
+    def delete_logs(self) -> int:
+        """Remove the folders of logs that were deleted at least file.delete.delay.ms ago; ms until the next one is due."""
+        return self.tasks.delete_logs()
+
+
+class _Opening:
+    """One folder's loading, a step of `load_steps`; OSError is kept for the loop, other errors stop the start."""
+
+    def __init__(
+        self,
+        manager: LogManager,
+        log_dir: LogDir,
+        directory: str,
+        recovery_points: Mapping[TopicPartition, int],
+        log_start_offsets: Mapping[TopicPartition, int],
+    ) -> None:
+        self.directory = directory
+        self.topic_partition = parse_topic_partition_name(directory)
+        self.error: OSError | None = None
+        self._log: UnifiedLog | None = None
+        self._manager = manager
+        self._clean = log_dir.had_clean_shutdown
+        self._recovery_point = recovery_points.get(self.topic_partition, 0)
+        self._log_start_offset = log_start_offsets.get(self.topic_partition, 0)
+
+    @property
+    def log(self) -> UnifiedLog:
+        assert self._log is not None, f"{self.directory} was not opened"
+        return self._log
+
+    def run(self) -> None:
+        try:
+            self._log = self._manager.open_log(
+                self.directory,
+                self._manager.log_config(self.topic_partition.topic),
+                log_start_offset=self._log_start_offset,
+                recovery_point=self._recovery_point,
+                clean=self._clean,
+            )
+        except OSError as error:
+            self.error = error
+
+
+class _Closing:
+    """One log's flush and close, a step of `shutdown_steps`."""
+
+    def __init__(self, log: UnifiedLog) -> None:
+        self.succeeded = False
+        self._log = log
+
+    def run(self) -> None:
+        try:
+            self._log.flush(force_flush_active_segment=True)
+            self._log.close()
+            self.succeeded = True
+        except (OSError, ApiException) as error:
+            _LOGGER.warning("cannot close %s, its directory is not marked as cleanly shut down: %s", self._log.directory, error)
+
+
+def _read_or_empty(checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
+    try:
+        return checkpoint.read()
+    except CorruptFileError as error:
+        _LOGGER.warning("%s; going on as if the file were empty", error)
+        return {}

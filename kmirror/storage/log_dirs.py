@@ -1,0 +1,97 @@
+"""The directories that a broker keeps its logs in: made, locked, identified, and taken out of service when the disk fails.
+
+`.lock` is held exclusively for as long as the broker lives. The id in `meta.properties` (`directory.id`) is what the
+controller knows a directory by. A directory that cannot be used goes offline for good; the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import File, FileSystem
+from kmirror.common.uuid import Uuid
+from kmirror.storage.checkpoint_file import parent_dir
+from kmirror.storage.meta_properties import read_meta_properties
+from kmirror.storage.offset_checkpoint_file import (
+    HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
+    LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
+    RECOVERY_POINT_CHECKPOINT_FILE_NAME,
+    OffsetCheckpointFile,
+)
+
+_LOGGER: Final = logging.getLogger(__name__)
+LOCK_FILE_NAME: Final = ".lock"
+
+
+class LogDir:
+    """One usable log directory: its lock, id and offset checkpoints."""
+
+    def __init__(self, files: FileSystem, path: str) -> None:
+        self.path = path
+        self.lock: File = _lock(files, path)
+        meta_properties = read_meta_properties(files, path)
+        self.directory_id: Uuid | None = meta_properties.directory_id if meta_properties else None
+        self.recovery_points = OffsetCheckpointFile(files, f"{path}/{RECOVERY_POINT_CHECKPOINT_FILE_NAME}")
+        self.log_start_offsets = OffsetCheckpointFile(files, f"{path}/{LOG_START_OFFSET_CHECKPOINT_FILE_NAME}")
+        self.high_watermarks = OffsetCheckpointFile(files, f"{path}/{HIGH_WATERMARK_CHECKPOINT_FILE_NAME}")
+        self.had_clean_shutdown = False
+        self.is_loaded = False
+
+
+class LogDirs:
+    """All configured log directories; `live` ones by path, in the order in which they are configured."""
+
+    def __init__(self, files: FileSystem, paths: Sequence[str]) -> None:
+        """KmirrorError if one is listed twice, is in use by another broker, or none can be used."""
+        self.paths = tuple(paths)
+        self.live: dict[str, LogDir] = {}
+        self.failures: dict[str, OSError] = {}
+        if len(set(self.paths)) < len(self.paths):
+            raise KmirrorError(f"Duplicate log directory found: {', '.join(self.paths)}")
+        for path in self.paths:
+            try:
+                _create(files, path)
+                self.live[path] = LogDir(files, path)
+            except OSError as error:
+                _LOGGER.error("log directory %s cannot be used: %s", path, error)
+                self.failures[path] = error
+        if not self.live:
+            reasons = "; ".join(f"{path}: {error}" for path, error in self.failures.items())
+            raise KmirrorError(f"none of the log directories can be created or used: {reasons}")
+
+    @property
+    def offline_paths(self) -> list[str]:
+        return [path for path in self.paths if path not in self.live]
+
+    def take_offline(self, path: str, error: OSError) -> LogDir | None:
+        """The directory, out of service now and unlocked; None if it was before."""
+        log_dir = self.live.pop(path, None)
+        if log_dir is not None:
+            self.failures[path] = error
+            log_dir.lock.close()
+        return log_dir
+
+    def unlock(self) -> None:
+        for log_dir in self.live.values():
+            log_dir.lock.close()
+
+
+def _create(files: FileSystem, path: str) -> None:
+    if not files.exists(path):
+        _LOGGER.info("log directory %s not found, creating it", path)
+        files.make_dirs(path)
+        files.fsync_path(parent_dir(path))
+    if not files.is_dir(path):
+        raise NotADirectoryError(f"{path} is not a directory")
+
+
+def _lock(files: FileSystem, path: str) -> File:
+    try:
+        return files.lock(f"{path}/{LOCK_FILE_NAME}")
+    except BlockingIOError as error:
+        raise KmirrorError(
+            f"Failed to acquire lock on file {LOCK_FILE_NAME} in {path}. A Kafka instance in another process or thread is using this directory."
+        ) from error
