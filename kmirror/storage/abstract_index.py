@@ -1,0 +1,189 @@
+"""What the offset index and the time index share: sorted fixed-size entries in a preallocated file.
+
+The file of a segment that is being written is `max_index_size` bytes, rounded down to whole entries, and zero behind the
+entries; it is trimmed to its entries when the segment is rolled or closed. So the length of a file that was not closed
+says nothing about its entries (opened again, it seems full of zeros) and such segments are recovered first.
+
+Entries live in memory (`_entries`) and are written to the file in runs: when enough are waiting, before an fsync, when
+the file is trimmed, when its handles are closed. An entry that a killed process had not written is rebuilt by recovery,
+which every unclean start does above the recovery point; and the recovery point only follows a flush.
+An index is read from disk when it is first used, as in Kafka's `LazyIndex`; one that was never used is never touched,
+which is why opening and closing a log leaves odd-sized or damaged indexes of old segments as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kmirror.common.ports import File, FileSystem
+
+PENDING_BYTES_LIMIT: Final = 4096
+
+
+class AbstractIndex:
+    """Sorted entries of `entry_size` bytes; sub-classes say what is in them."""
+
+    entry_size: int
+
+    def __init__(self, files: FileSystem, path: str, *, base_offset: int, max_index_size: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.max_index_size = max_index_size
+        self._files = files
+        self._entries = bytearray()
+        self._written_bytes = 0
+        self._length = 0
+        self._max_entries = 0
+        self._loaded = False
+        self._file: File | None = None
+
+    # state
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        self._load()
+        return len(self._entries) // self.entry_size
+
+    @property
+    def max_entries(self) -> int:
+        self._load()
+        return self._max_entries
+
+    @property
+    def length(self) -> int:
+        """Bytes of the file, preallocated ones included."""
+        self._load()
+        return self._length
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self._max_entries
+
+    def exists(self) -> bool:
+        return self._files.exists(self.path)
+
+    # life
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        if self._files.exists(self.path):
+            data = self._files.read_bytes(self.path)
+            self._length = len(data)
+            self._max_entries = self._length // self.entry_size
+            self._entries = bytearray(data[: self._max_entries * self.entry_size])
+        else:
+            self._length = self._round_down(self.max_index_size)
+            self._max_entries = self._length // self.entry_size
+            self._open().truncate(self._length)
+        self._written_bytes = len(self._entries)
+        self._on_entries_changed()
+
+    def _round_down(self, size: int) -> int:
+        return size - size % self.entry_size
+
+    def _open(self) -> File:
+        if self._file is None:
+            self._file = self._files.open(self.path, create=True)
+        return self._file
+
+    def _append_entry(self, entry: bytes) -> None:
+        self._entries += entry
+        if len(self._entries) - self._written_bytes >= PENDING_BYTES_LIMIT:
+            self.write_pending()
+
+    def write_pending(self) -> None:
+        """Write the entries that are only in memory."""
+        if self._written_bytes < len(self._entries):
+            self._open().pwrite(memoryview(self._entries)[self._written_bytes :], self._written_bytes)
+            self._written_bytes = len(self._entries)
+            self._length = max(self._length, self._written_bytes)
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        assert entries <= self.entries, (entries, self.entries, self.path)
+        del self._entries[entries * self.entry_size :]
+        self._written_bytes = min(self._written_bytes, len(self._entries))
+        self._on_entries_changed()
+
+    def _on_entries_changed(self) -> None:
+        """Recompute what is remembered about the last entry."""
+
+    def truncate(self) -> None:
+        """Drop all entries; the file keeps its length."""
+        self._load()
+        self._truncate_to_entries(0)
+
+    def resize(self, new_size: int) -> bool:
+        """Cut or extend the file to `new_size` rounded down to whole entries; False if it has that length already."""
+        self._load()
+        new_length = self._round_down(new_size)
+        self.write_pending()
+        if new_length == self._length:
+            return False
+        self._open().truncate(new_length)
+        self._length = new_length
+        self._max_entries = new_length // self.entry_size
+        if len(self._entries) > new_length:
+            self._truncate_to_entries(self._max_entries)
+        return True
+
+    def reset(self) -> None:
+        """No entries, full preallocated size: before a segment is recovered."""
+        self.truncate()
+        self.resize(self.max_index_size)
+
+    def trim_to_valid_size(self) -> None:
+        """Cut the file behind its last entry."""
+        self.resize(len(self._entries) if self._loaded else self.entries * self.entry_size)
+        self._close_file()
+
+    def flush(self) -> None:
+        if self._loaded:
+            self.write_pending()
+            self._open().fsync()
+
+    def close(self) -> None:
+        """Trim and close; nothing for an index that was never used."""
+        if self._loaded:
+            self.trim_to_valid_size()
+
+    def close_handler(self) -> None:
+        """Close the file without trimming it (its directory is offline or about to be removed)."""
+        try:
+            self.write_pending()
+        finally:
+            self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def rename_to(self, path: str) -> None:
+        """Move the file, if it is there; the index follows its name in any case."""
+        if path != self.path:
+            if self._file is not None:
+                self.write_pending()
+                self._close_file()
+            if self._files.exists(self.path):
+                self._files.rename(self.path, path)
+            self.path = path
+
+    def update_parent_dir(self, directory: str) -> None:
+        self.close_handler()
+        self.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
+
+    def delete_if_exists(self) -> bool:
+        self._close_file()
+        if not self._files.exists(self.path):
+            return False
+        self._files.remove(self.path)
+        return True
+
+    def can_append_offset(self, offset: int) -> bool:
+        """Whether `offset` fits into the 31 bits that an entry has for it."""
+        return 0 <= offset - self.base_offset <= 0x7FFFFFFF

@@ -1,0 +1,132 @@
+"""A topic's configs as one log uses them (Kafka's `LogConfig`).
+
+`from_props` takes Kafka's names and text values (`retention.ms`: "1000"), the topic's own over the broker's defaults; it
+assumes that they were validated (`metadata.configs` does that for users) and ignores names that logs have no use for.
+`internal.segment.bytes` is Kafka's back door to segments below 1 MiB, and wins over `segment.bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kmirror.common.errors import ConfigError
+
+LONG_MAX: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Kafka 4.3's defaults. Sizes in bytes, times in ms."""
+
+    segment_size: int = 1_073_741_824
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    max_index_size: int = 10_485_760
+    flush_interval: int = LONG_MAX
+    """flush.messages"""
+    flush_ms: int = LONG_MAX
+    retention_size: int = -1
+    retention_ms: int = 604_800_000
+    max_message_size: int = 1_048_588
+    index_interval: int = 4096
+    file_delete_delay_ms: int = 60_000
+    delete_retention_ms: int = 86_400_000
+    compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    min_cleanable_ratio: float = 0.5
+    compact: bool = False
+    delete: bool = True
+    unclean_leader_election_enable: bool = False
+    min_in_sync_replicas: int = 1
+    compression_type: str = "producer"
+    """producer, uncompressed, gzip, snappy, lz4 or zstd"""
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    preallocate: bool = False
+    message_timestamp_type: str = "CreateTime"
+    """CreateTime or LogAppendTime"""
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
+    overridden_configs: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def max_segment_ms(self) -> int:
+        """A compacted topic rolls in time for max.compaction.lag.ms."""
+        if self.compact and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+    @property
+    def init_file_size(self) -> int:
+        return self.segment_size if self.preallocate else 0
+
+    @property
+    def log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @classmethod
+    def from_props(cls, props: Mapping[str, str | None], *, defaults: LogConfig | None = None) -> LogConfig:
+        """`props` over `defaults`; a value that cannot be parsed is a ConfigError. A None value is as if absent."""
+        values: dict[str, Any] = {}
+        for name, text in props.items():
+            if text is None:
+                continue
+            if name == "cleanup.policy":
+                policies = [policy.strip().lower() for policy in text.split(",")]
+                values["compact"] = "compact" in policies
+                values["delete"] = "delete" in policies
+            elif name in _FIELDS:
+                values[_FIELDS[name][0]] = _parse(name, text)
+        if props.get("internal.segment.bytes") is not None:
+            values["segment_size"] = _parse("internal.segment.bytes", str(props["internal.segment.bytes"]))
+        base = defaults if defaults is not None else cls()
+        overridden = frozenset(name for name, text in props.items() if text is not None)
+        return replace(base, **values, overridden_configs=overridden)
+
+
+Parser = Callable[[str], int | float | bool | str]
+
+
+def _bool(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+_FIELDS: Final[dict[str, tuple[str, Parser]]] = {
+    "segment.bytes": ("segment_size", int),
+    "internal.segment.bytes": ("segment_size", int),
+    "segment.ms": ("segment_ms", int),
+    "segment.jitter.ms": ("segment_jitter_ms", int),
+    "segment.index.bytes": ("max_index_size", int),
+    "flush.messages": ("flush_interval", int),
+    "flush.ms": ("flush_ms", int),
+    "retention.bytes": ("retention_size", int),
+    "retention.ms": ("retention_ms", int),
+    "max.message.bytes": ("max_message_size", int),
+    "index.interval.bytes": ("index_interval", int),
+    "file.delete.delay.ms": ("file_delete_delay_ms", int),
+    "delete.retention.ms": ("delete_retention_ms", int),
+    "min.compaction.lag.ms": ("compaction_lag_ms", int),
+    "max.compaction.lag.ms": ("max_compaction_lag_ms", int),
+    "min.cleanable.dirty.ratio": ("min_cleanable_ratio", float),
+    "unclean.leader.election.enable": ("unclean_leader_election_enable", _bool),
+    "min.insync.replicas": ("min_in_sync_replicas", int),
+    "compression.type": ("compression_type", str),
+    "compression.gzip.level": ("compression_gzip_level", int),
+    "compression.lz4.level": ("compression_lz4_level", int),
+    "compression.zstd.level": ("compression_zstd_level", int),
+    "preallocate": ("preallocate", _bool),
+    "message.timestamp.type": ("message_timestamp_type", str),
+    "message.timestamp.before.max.ms": ("message_timestamp_before_max_ms", int),
+    "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", int),
+}
+
+
+def _parse(name: str, text: str) -> int | float | bool | str:
+    parse = _FIELDS[name][1]
+    try:
+        return parse(text.strip())
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"Invalid value {text} for configuration {name}") from error

@@ -1,0 +1,501 @@
+"""One segment: a `.log` with its three indexes (Kafka's `LogSegment`).
+
+The rule by which indexes grow is part of the format, as two brokers that get the same batches write the same indexes.
+`bytes_since_last_index_entry` is 0 when the segment is created, opened or truncated. For each batch appended: update the
+running largest timestamp; if the counter is *above* index.interval.bytes, add (last offset of the batch -> its start) to
+the offset index and (largest timestamp, last offset of the batch that has it) to the time index, and clear the counter;
+then add the batch's size to the counter. So the first batch never gets an entry.
+
+When a segment stops being active, or is closed after its largest timestamp was looked at, that timestamp becomes the final
+entry of the time index, and the indexes are cut to their entries.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import Buffer, Clock, File, FileSystem, Random
+from kmirror.record.append_origin import AppendOrigin
+from kmirror.record.record_batch import RecordBatch
+from kmirror.storage import log_file_names
+from kmirror.storage.batch_header import BatchHeader
+from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo
+from kmirror.storage.file_records import FileRecords
+from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
+from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET, LogOffsetMetadata, TimestampAndOffset
+from kmirror.storage.offset_index import OffsetIndex
+from kmirror.storage.producer_state_entry import CompletedTxn
+from kmirror.storage.producer_state_manager import ProducerStateManager
+from kmirror.storage.producer_state_update import ProducerStateUpdate
+from kmirror.storage.segment_scan import CorruptBatchError, ensure_valid, read_header, scan_batches, scan_headers
+from kmirror.storage.time_index import TimeIndex, TimestampOffset
+from kmirror.storage.transaction_index import TransactionIndex, TxnIndexSearchResult
+
+log = logging.getLogger(__name__)
+LONG_MAX = (1 << 63) - 1
+
+
+class LogOffsetPosition(NamedTuple):
+    """A batch found by offset: its base offset, start position and size."""
+
+    offset: int
+    position: int
+    size: int
+
+
+class RollParams(NamedTuple):
+    """What an append brings along for the decision to roll."""
+
+    max_segment_ms: int
+    max_segment_bytes: int
+    max_timestamp_in_messages: int
+    max_offset_in_messages: int
+    messages_size: int
+    now_ms: int
+
+
+class LogSegment:
+    """Owner of one segment's files. Offsets are absolute; positions are bytes in the `.log`."""
+
+    def __init__(
+        self, directory: str, base_offset: int, config: LogConfig, *, files: FileSystem, clock: Clock, roll_jitter_ms: int = 0, suffix: str = ""
+    ) -> None:
+        self.base_offset = base_offset
+        self.path = log_file_names.log_file(directory, base_offset, suffix)
+        index_path = log_file_names.offset_index_file(directory, base_offset, suffix)
+        time_index_path = log_file_names.time_index_file(directory, base_offset, suffix)
+        txn_index_path = log_file_names.transaction_index_file(directory, base_offset, suffix)
+        self.offset_index = OffsetIndex(files, index_path, base_offset=base_offset, max_index_size=config.max_index_size)
+        self.time_index = TimeIndex(files, time_index_path, base_offset=base_offset, max_index_size=config.max_index_size)
+        self.txn_index = TransactionIndex(files, txn_index_path, start_offset=base_offset)
+        self.roll_jitter_ms = roll_jitter_ms
+        self._index_interval_bytes = config.index_interval
+        self._files = files
+        self._clock = clock
+        self._suffix = suffix
+        self._created_ms = clock.time_ms()
+        self._rolling_based_timestamp: int | None = None
+        self._max_timestamp_and_offset: TimestampOffset | None = None
+        self._bytes_since_last_index_entry = 0
+        self._file, self._size = _open_log_file(files, self.path, config)
+
+    @classmethod
+    def open(
+        cls, directory: str, base_offset: int, config: LogConfig, *, files: FileSystem, clock: Clock, random: Random, suffix: str = ""
+    ) -> LogSegment:
+        """Open or create. A `.log` that exists is taken at its size; a new one is empty (preallocated if so configured)."""
+        limit = min(config.segment_jitter_ms, config.segment_ms)
+        jitter = random.randrange(limit) if limit > 0 else 0
+        return cls(directory, base_offset, config, files=files, clock=clock, roll_jitter_ms=jitter, suffix=suffix)
+
+    # state
+    @property
+    def file(self) -> File:
+        return self._file
+
+    @property
+    def size(self) -> int:
+        """Bytes of batches."""
+        return self._size
+
+    @property
+    def last_modified_ms(self) -> int:
+        return self._files.mtime_ms(self.path)
+
+    def set_last_modified_ms(self, mtime_ms: int) -> None:
+        for path in (self.path, self.offset_index.path, self.time_index.path):
+            if self._files.exists(path):
+                self._files.set_mtime_ms(path, mtime_ms)
+
+    @property
+    def max_timestamp_and_offset(self) -> TimestampOffset:
+        """The largest batch timestamp so far and the last offset of that batch; from the time index when first asked."""
+        if self._max_timestamp_and_offset is None:
+            self._max_timestamp_and_offset = self.time_index.last_entry
+        return self._max_timestamp_and_offset
+
+    @property
+    def max_timestamp_so_far(self) -> int:
+        return self.max_timestamp_and_offset.timestamp
+
+    @property
+    def largest_record_timestamp(self) -> int | None:
+        timestamp = self.max_timestamp_so_far
+        return timestamp if timestamp >= 0 else None
+
+    @property
+    def largest_timestamp(self) -> int:
+        """For retention: the largest record timestamp, or the file's time where there is none."""
+        timestamp = self.max_timestamp_so_far
+        return timestamp if timestamp >= 0 else self.last_modified_ms
+
+    @property
+    def first_batch_timestamp(self) -> int:
+        """Max timestamp of the first batch, 2^63 - 1 without one (Kafka's `getFirstBatchTimestamp`)."""
+        self._load_first_batch_timestamp()
+        timestamp = self._rolling_based_timestamp
+        return timestamp if timestamp is not None and timestamp >= 0 else LONG_MAX
+
+    def _load_first_batch_timestamp(self) -> None:
+        if self._rolling_based_timestamp is None and self._size:
+            header = read_header(self._file, 0, self._size)
+            if header is not None:
+                self._rolling_based_timestamp = header.max_timestamp
+
+    # roll
+    def should_roll(self, params: RollParams) -> bool:
+        size = self._size
+        return (
+            size > params.max_segment_bytes - params.messages_size
+            or (
+                size > 0
+                and self.time_waited_for_roll(params.now_ms, params.max_timestamp_in_messages) > params.max_segment_ms - self.roll_jitter_ms
+            )
+            or self.offset_index.is_full
+            or self.time_index.is_full
+            or not 0 <= params.max_offset_in_messages - self.base_offset <= MAX_RELATIVE_OFFSET
+        )
+
+    def time_waited_for_roll(self, now_ms: int, message_timestamp: int) -> int:
+        if self._rolling_based_timestamp is None:
+            self._load_first_batch_timestamp()
+        first = self._rolling_based_timestamp
+        return message_timestamp - first if first is not None and first >= 0 else now_ms - self._created_ms
+
+    def on_become_inactive_segment(self) -> None:
+        """Final time index entry; indexes and a preallocated log cut to what is in them."""
+        largest = self.max_timestamp_and_offset
+        self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
+        self.offset_index.trim_to_valid_size()
+        self.time_index.trim_to_valid_size()
+        if self._file.size() > self._size:
+            self._file.truncate(self._size)
+
+    def resize_indexes(self, size: int) -> None:
+        self.offset_index.resize(size)
+        self.time_index.resize(size)
+
+    # append
+    def append(self, largest_offset: int, headers: Iterable[BatchHeader], records: Buffer) -> None:
+        """Write `records`, whose batches are `headers`, with one write, and index them."""
+        assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, ("offset overflow", largest_offset, self.base_offset, self.path)
+        position = self._size
+        self._size = position + self._file.pwrite(records, position)
+        counter = self._bytes_since_last_index_entry
+        interval = self._index_interval_bytes
+        largest = self.max_timestamp_and_offset
+        if position == 0:
+            self._rolling_based_timestamp = None
+        for header in headers:
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.base_offset + header.last_offset_delta)
+            if position == 0:
+                self._rolling_based_timestamp = header.max_timestamp
+            if counter > interval:
+                self.offset_index.append(header.base_offset + header.last_offset_delta, position)
+                self.time_index.maybe_append(largest.timestamp, largest.offset)
+                counter = 0
+            batch_size = header.length + 12
+            position += batch_size
+            counter += batch_size
+        self._bytes_since_last_index_entry = counter
+        self._max_timestamp_and_offset = largest
+        assert position == self._size, ("batches and bytes differ", position, self._size, self.path)
+
+    def update_txn_index(self, completed: CompletedTxn, last_stable_offset: int) -> None:
+        """Record an aborted transaction; committed ones leave no trace."""
+        if completed.is_aborted:
+            self.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset))
+
+    # read
+    def batch_headers(self, position: int = 0, end: int | None = None) -> Iterator[BatchHeader]:
+        return scan_headers(self._file, position, self._size if end is None else end)
+
+    def batches(self, position: int = 0, end: int | None = None) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Headers and bytes; the CRC is unchecked."""
+        return scan_batches(self._file, position, self._size if end is None else end)
+
+    def header_at_or_after(self, offset: int, starting_position: int = 0) -> BatchHeader | None:
+        """The first batch whose last offset is >= `offset`."""
+        position = max(self.offset_index.lookup(offset).position, starting_position)
+        for header in scan_headers(self._file, position, self._size):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return header
+        return None
+
+    def translate_offset(self, offset: int, starting_position: int = 0) -> LogOffsetPosition | None:
+        """Where the first batch with last offset >= `offset` lies; None if there is none."""
+        header = self.header_at_or_after(offset, starting_position)
+        return None if header is None else LogOffsetPosition(header.base_offset, header.position, header.size_in_bytes)
+
+    def read(
+        self, start_offset: int, max_size: int, max_position: int | None = None, *, min_one_message: bool = False, bounded: bool = False
+    ) -> FetchDataInfo | None:
+        """A slice from the batch that contains `start_offset` on; None if the segment ends before it.
+
+        Up to `max_position`, by default the segment's end; `bounded` without a position gives no bytes, only the place.
+        """
+        found = self.translate_offset(start_offset)
+        if found is None:
+            return None
+        metadata = LogOffsetMetadata(start_offset, self.base_offset, found.position)
+        adjusted_max_size = max(max_size, found.size) if min_one_message else max_size
+        if adjusted_max_size == 0 or (bounded and max_position is None):
+            return FetchDataInfo(metadata, FileRecords(self._file, found.position, 0))
+        end = self._size if max_position is None else max_position
+        fetch_size = max(min(end - found.position, adjusted_max_size), 0)
+        return FetchDataInfo(metadata, FileRecords(self._file, found.position, fetch_size), adjusted_max_size < found.size)
+
+    def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> int | None:
+        return self.offset_index.fetch_upper_bound_offset(position, fetch_size)
+
+    def collect_aborted_txns(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
+        return self.txn_index.collect_aborted_txns(fetch_offset, upper_bound_offset)
+
+    def last_batch(self) -> BatchHeader | None:
+        """Header of the last batch: from the last index entry on."""
+        last: BatchHeader | None = None
+        for header in scan_headers(self._file, self.offset_index.lookup(self.offset_index.last_offset).position, self._size):
+            last = header
+        return last
+
+    def read_next_offset(self) -> int:
+        """The offset behind the last batch; the base offset of an empty segment."""
+        last = self.last_batch()
+        return self.base_offset if last is None else last.next_offset
+
+    def has_overflow(self) -> bool:
+        next_offset = self.read_next_offset()
+        return next_offset > self.base_offset and not self.offset_index.can_append_offset(next_offset - 1)
+
+    def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
+        """The first record with offset >= `starting_offset` that is as new as `timestamp`."""
+        entry = self.time_index.lookup(timestamp)
+        position = self.offset_index.lookup(max(entry.offset, starting_offset)).position
+        for header in scan_headers(self._file, position, self._size):
+            if header.max_timestamp >= timestamp and header.next_offset > starting_offset:
+                for record in self._read_batch(header).records():
+                    if record.timestamp >= timestamp and record.offset >= starting_offset:
+                        return TimestampAndOffset(record.timestamp, record.offset, _epoch(header))
+        return None
+
+    def find_offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record that has the segment's largest timestamp."""
+        largest = self.max_timestamp_and_offset
+        position = self.offset_index.lookup(largest.offset).position
+        for header in scan_headers(self._file, position, self._size):
+            if header.max_timestamp == largest.timestamp:
+                for record in self._read_batch(header).records():
+                    if record.timestamp == largest.timestamp:
+                        return TimestampAndOffset(record.timestamp, record.offset, _epoch(header))
+                return None
+        return None
+
+    def _read_batch(self, header: BatchHeader) -> RecordBatch:
+        return RecordBatch(self._file.pread(header.size_in_bytes, header.position))
+
+    # recovery and truncation
+    def recover(self, producer_state_manager: ProducerStateManager, leader_epoch_cache: LeaderEpochFileCache | None) -> int:
+        """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the first bad batch. Bytes cut."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
+        self._max_timestamp_and_offset = None
+        valid_bytes = 0
+        last_index_entry = 0
+        try:
+            for header, batch in self.batches():
+                ensure_valid(self.path, header, batch)
+                if not self.offset_index.can_append_offset(header.last_offset):
+                    raise LogSegmentOffsetOverflowError(self, header.last_offset, header.position)
+                if header.max_timestamp > self.max_timestamp_so_far:
+                    self._max_timestamp_and_offset = TimestampOffset(header.max_timestamp, header.last_offset)
+                if valid_bytes - last_index_entry > self._index_interval_bytes:
+                    self.offset_index.append(header.last_offset, valid_bytes)
+                    largest = self.max_timestamp_and_offset
+                    self.time_index.maybe_append(largest.timestamp, largest.offset)
+                    last_index_entry = valid_bytes
+                valid_bytes = header.end_position
+                self._recover_state(header, batch, producer_state_manager, leader_epoch_cache)
+        except CorruptBatchError as error:
+            log.warning("Found invalid messages in log segment: %s", error)
+        return self._finish_recovery(valid_bytes)
+
+    def _recover_state(
+        self, header: BatchHeader, batch: memoryview, producer_state_manager: ProducerStateManager, leader_epoch_cache: LeaderEpochFileCache | None
+    ) -> None:
+        epoch = header.partition_leader_epoch
+        if leader_epoch_cache is not None and epoch >= 0:
+            latest = leader_epoch_cache.latest_epoch
+            if latest is None or epoch > latest:
+                leader_epoch_cache.assign(epoch, header.base_offset)
+        if header.has_producer_id or header.is_control:
+            update = ProducerStateUpdate(producer_state_manager, AppendOrigin.REPLICATION)
+            update.add(header, batch, 0)
+            update.apply(self.update_txn_index)
+        producer_state_manager.update_map_end_offset(header.next_offset)
+
+    def _finish_recovery(self, valid_bytes: int) -> int:
+        truncated = self._size - valid_bytes
+        assert truncated >= 0, ("recovered more than there is", valid_bytes, self._size, self.path)
+        self._truncate_file(valid_bytes)
+        self.offset_index.trim_to_valid_size()
+        largest = self.max_timestamp_and_offset
+        self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
+        self.time_index.trim_to_valid_size()
+        return truncated
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut at the start of the batch that contains `offset` (or is the first behind it); bytes cut."""
+        mapping = self.translate_offset(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        self.resize_indexes(self.offset_index.max_index_size)
+        truncated = 0
+        if mapping is not None:
+            truncated = self._size - mapping.position
+            self._truncate_file(mapping.position)
+        if self._size == 0:
+            self._created_ms = self._clock.time_ms()
+            self._rolling_based_timestamp = None
+        self._bytes_since_last_index_entry = 0
+        if self.max_timestamp_so_far >= 0:
+            self._max_timestamp_and_offset = self._read_largest_timestamp()
+        return truncated
+
+    def _truncate_file(self, size: int) -> None:
+        if self._file.size() != size:
+            self._file.truncate(size)
+        self._size = size
+
+    def _read_largest_timestamp(self) -> TimestampOffset:
+        """From the last time index entry, and the batches behind it."""
+        largest = self.time_index.last_entry
+        for header in scan_headers(self._file, self.offset_index.lookup(largest.offset).position, self._size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
+    def sanity_problem(self, *, time_index_file_newly_created: bool) -> str | None:
+        """Why this segment must be recovered when it is opened, or None (Kafka's `sanityCheck`)."""
+        if not self.offset_index.exists():
+            return f"Offset index file {self.offset_index.path} does not exist"
+        if time_index_file_newly_created:
+            self.time_index.resize(0)
+        return self.txn_index.sanity_problem()
+
+    # life
+    def flush(self) -> None:
+        """fsync the log and the indexes."""
+        self._file.fsync()
+        self.offset_index.flush()
+        self.time_index.flush()
+        self.txn_index.flush()
+
+    def close(self) -> None:
+        """Trim and close everything. Damaged indexes of old segments are left as they are."""
+        if self._max_timestamp_and_offset is not None:
+            largest = self._max_timestamp_and_offset
+            try:
+                self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
+            except CorruptFileError as error:
+                log.warning("No final entry in a damaged time index: %s", error)
+        self.offset_index.close()
+        self.time_index.close()
+        if not self._file.closed:
+            if self._file.size() > self._size:
+                self._file.truncate(self._size)
+            self._file.close()
+        self.txn_index.close()
+
+    def close_handlers(self) -> None:
+        """Close the files without writing to them."""
+        for close in (self.offset_index.close_handler, self.time_index.close_handler, self._file.close, self.txn_index.close):
+            try:
+                close()
+            except OSError as error:
+                log.warning("Error while closing %s: %s", self.path, error)
+
+    @property
+    def suffix(self) -> str:
+        return self._suffix
+
+    def has_suffix(self, suffix: str) -> bool:
+        return self._suffix == suffix
+
+    def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
+        """Rename the four files. The `.log` stays open, so that slices handed out before remain readable."""
+        assert self._suffix == old_suffix, ("segment has another suffix", self._suffix, old_suffix, self.path)
+        path = _replace_suffix(self.path, old_suffix, new_suffix)
+        self._files.rename(self.path, path)
+        self.path = path
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.rename_to(_replace_suffix(index.path, old_suffix, new_suffix))
+        self._suffix = new_suffix
+
+    def update_parent_dir(self, directory: str) -> None:
+        """The folder was renamed. `close_index_handlers` must have been called before."""
+        self.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.update_parent_dir(directory)
+
+    def close_index_handlers(self) -> None:
+        self.offset_index.close_handler()
+        self.time_index.close_handler()
+        self.txn_index.close()
+
+    def delete_if_exists(self) -> None:
+        self._file.close()
+        if self._files.exists(self.path):
+            self._files.remove(self.path)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.delete_if_exists()
+
+    def __repr__(self) -> str:
+        return f"LogSegment(base_offset={self.base_offset}, size={self._size}, path={self.path})"
+
+
+class LogSegmentOffsetOverflowError(CorruptFileError):
+    """An offset is too far from the segment's base for the indexes; the segment must be split."""
+
+    def __init__(self, segment: LogSegment, offset: int, position: int) -> None:
+        super().__init__(segment.path, position, f"offset {offset} is out of range for base offset {segment.base_offset}")
+        self.segment = segment
+        self.offset = offset
+
+
+def delete_segment_files(files: FileSystem, directory: str, base_offset: int, suffix: str = "") -> None:
+    """Remove a segment's files where they exist (Kafka's static `LogSegment.deleteIfExists`)."""
+    for name in (
+        log_file_names.offset_index_file,
+        log_file_names.time_index_file,
+        log_file_names.transaction_index_file,
+        log_file_names.log_file,
+    ):
+        path = name(directory, base_offset, suffix)
+        if files.exists(path):
+            files.remove(path)
+
+
+def _open_log_file(files: FileSystem, path: str, config: LogConfig) -> tuple[File, int]:
+    existed = files.exists(path)
+    file = files.open(path, create=True)
+    if existed:
+        return file, file.size()
+    if config.preallocate:
+        file.truncate(config.segment_size)
+    return file, 0
+
+
+def _replace_suffix(path: str, old_suffix: str, new_suffix: str) -> str:
+    assert path.endswith(old_suffix), ("path has another suffix", path, old_suffix)
+    return path[: len(path) - len(old_suffix)] + new_suffix
+
+
+def _epoch(header: BatchHeader) -> int | None:
+    return header.partition_leader_epoch if header.partition_leader_epoch >= 0 else None

@@ -1,0 +1,134 @@
+"""The segments of a log by base offset (Kafka's `LogSegments`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.log_segment import LogSegment
+
+
+class LogSegments:
+    """An ordered map from base offset to segment. The last one is active: it is the one that is written to."""
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self._offsets: list[int] = []
+        self._segments: dict[int, LogSegment] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._offsets
+
+    @property
+    def number_of_segments(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return list(self._offsets)
+
+    @property
+    def values(self) -> list[LogSegment]:
+        return [self._segments[offset] for offset in self._offsets]
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def active_segment(self) -> LogSegment:
+        return self._segments[self._offsets[-1]]
+
+    @property
+    def first_segment(self) -> LogSegment | None:
+        return self._segments[self._offsets[0]] if self._offsets else None
+
+    @property
+    def last_segment(self) -> LogSegment | None:
+        return self._segments[self._offsets[-1]] if self._offsets else None
+
+    @property
+    def first_segment_base_offset(self) -> int | None:
+        return self._offsets[0] if self._offsets else None
+
+    @property
+    def size_in_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments.values())
+
+    def contains(self, base_offset: int) -> bool:
+        return base_offset in self._segments
+
+    def get(self, base_offset: int) -> LogSegment | None:
+        return self._segments.get(base_offset)
+
+    def add(self, segment: LogSegment) -> LogSegment | None:
+        """Put `segment` in, in place of the one with its base offset, which is returned."""
+        previous = self._segments.get(segment.base_offset)
+        if previous is None:
+            insort(self._offsets, segment.base_offset)
+        self._segments[segment.base_offset] = segment
+        return previous
+
+    def remove(self, base_offset: int) -> None:
+        if self._segments.pop(base_offset, None) is not None:
+            del self._offsets[bisect_left(self._offsets, base_offset)]
+
+    def clear(self) -> None:
+        self._offsets.clear()
+        self._segments.clear()
+
+    def floor_segment(self, offset: int) -> LogSegment | None:
+        """The segment with the largest base offset <= `offset`."""
+        return self._at(bisect_right(self._offsets, offset) - 1)
+
+    def lower_segment(self, offset: int) -> LogSegment | None:
+        """The segment with the largest base offset < `offset`."""
+        return self._at(bisect_left(self._offsets, offset) - 1)
+
+    def higher_segment(self, offset: int) -> LogSegment | None:
+        """The segment with the smallest base offset > `offset`."""
+        return self._at(bisect_right(self._offsets, offset))
+
+    def higher_segments(self, base_offset: int) -> list[LogSegment]:
+        return [self._segments[offset] for offset in self._offsets[bisect_right(self._offsets, base_offset) :]]
+
+    def values_between(self, start: int, end: int) -> list[LogSegment]:
+        """The segments that may hold offsets of [start, end), the one that contains `start` first."""
+        if start == end:
+            return []
+        if end < start:
+            raise ValueError(f"Invalid log segment range: requested segments in {self.topic_partition} from offset {start} which is greater than limit offset {end}")
+        first = max(bisect_right(self._offsets, start) - 1, 0)
+        return [self._segments[offset] for offset in self._offsets[first : bisect_left(self._offsets, end)]]
+
+    def non_active_log_segments_from(self, start: int) -> list[LogSegment]:
+        """The segments from the one that contains `start` on, without the active one."""
+        if not self._offsets or start > self._offsets[-1]:
+            return []
+        return self.values_between(start, self._offsets[-1])
+
+    def filter(self, predicate: Callable[[LogSegment], bool]) -> list[LogSegment]:
+        return [segment for segment in self.values if predicate(segment)]
+
+    def close(self) -> None:
+        for segment in self.values:
+            segment.close()
+
+    def close_handlers(self) -> None:
+        for segment in self.values:
+            segment.close_handlers()
+
+    def update_parent_dir(self, directory: str) -> None:
+        for segment in self.values:
+            segment.update_parent_dir(directory)
+
+    def _at(self, slot: int) -> LogSegment | None:
+        return self._segments[self._offsets[slot]] if 0 <= slot < len(self._offsets) else None
+
+
+def size_in_bytes(segments: Iterable[LogSegment]) -> int:
+    return sum(segment.size for segment in segments)

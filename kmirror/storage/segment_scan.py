@@ -1,0 +1,98 @@
+"""Walking the batches of a `.log` file from a position on.
+
+As Kafka's file scanner: a tail too short for a batch (17 bytes or less, or less than its length says) silently is the end
+of the log; a length below 14 is corruption. A batch of message format v0 or v1 is reported as such, it is not skipped and
+never cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kmirror.common.crc32c import crc32c
+from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import File
+from kmirror.storage.batch_header import (
+    CRC_COVERS_FROM,
+    CURRENT_MAGIC,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MIN_BATCH_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    unpack_header,
+)
+
+HEADER_BLOCK_BYTES: Final = 4096
+SCAN_BLOCK_BYTES: Final = 1 << 20
+
+
+class CorruptBatchError(CorruptFileError):
+    """The bytes at this position are no valid batch; recovery cuts the log here."""
+
+
+def read_header(file: File, position: int, end: int) -> BatchHeader | None:
+    """The header at `position` if a whole batch lies in front of `end`."""
+    return next(scan_headers(file, position, end, block_bytes=RECORD_BATCH_OVERHEAD), None)
+
+
+def scan_headers(file: File, position: int, end: int, *, block_bytes: int = HEADER_BLOCK_BYTES) -> Iterator[BatchHeader]:
+    """Headers of the whole batches in [position, end), records unread and unchecked."""
+    block = b""
+    block_position = position
+    while position < end - HEADER_SIZE_UP_TO_MAGIC:
+        start = position - block_position
+        if start < 0 or start + RECORD_BATCH_OVERHEAD > len(block):
+            block = file.pread(min(block_bytes, end - position), position)
+            block_position, start = position, 0
+        header = _header(file.path, block, start, position, end)
+        if header is None:
+            return
+        yield header
+        position = header.end_position
+
+
+def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Headers and bytes of the whole batches in [position, end); the CRC is unchecked."""
+    block = memoryview(b"")
+    block_position = position
+    while position < end - HEADER_SIZE_UP_TO_MAGIC:
+        start = position - block_position
+        if start + RECORD_BATCH_OVERHEAD > len(block):
+            block = memoryview(file.pread(min(SCAN_BLOCK_BYTES, end - position), position))
+            block_position, start = position, 0
+        header = _header(file.path, block, start, position, end)
+        if header is None:
+            return
+        size = header.size_in_bytes
+        if start + size > len(block):
+            block = memoryview(file.pread(min(max(size, SCAN_BLOCK_BYTES), end - position), position))
+            block_position, start = position, 0
+            if len(block) < size:
+                return
+        yield header, block[start : start + size]
+        position += size
+
+
+def ensure_valid(path: str, header: BatchHeader, batch: memoryview) -> None:
+    """CorruptBatchError unless the CRC holds."""
+    computed = crc32c(batch[CRC_COVERS_FROM:])
+    if computed != header.crc:
+        raise CorruptBatchError(path, header.position, f"Record is corrupt (stored crc = {header.crc}, computed crc = {computed})")
+
+
+def _header(path: str, block: bytes | memoryview, start: int, position: int, end: int) -> BatchHeader | None:
+    if len(block) - start < HEADER_SIZE_UP_TO_MAGIC:
+        return None
+    length = int.from_bytes(block[start + 8 : start + 12], "big", signed=True)
+    if length < MIN_BATCH_LENGTH:
+        raise CorruptBatchError(path, position, f"found record size {length} smaller than minimum record overhead ({MIN_BATCH_LENGTH})")
+    if position > end - LOG_OVERHEAD - length:
+        return None
+    magic = block[start + 16]
+    if magic < CURRENT_MAGIC:
+        raise CorruptFileError(path, position, f"message format v{magic}; kmirror reads format v2 only, rewrite the topic with Apache Kafka first")
+    if length + LOG_OVERHEAD < RECORD_BATCH_OVERHEAD or len(block) - start < RECORD_BATCH_OVERHEAD:
+        raise CorruptBatchError(path, position, f"a batch of {length + LOG_OVERHEAD} bytes is smaller than its header of {RECORD_BATCH_OVERHEAD}")
+    return unpack_header(block, start, position)

@@ -1,0 +1,97 @@
+"""`.timeindex`: from which offset on records may be newer than a timestamp.
+
+An entry is 12 bytes: timestamp (i64), offset - base offset (i32), where the timestamp is the largest seen so far in the
+segment and the offset the last offset of the batch that has it. Timestamps strictly increase: an equal one is left out.
+One slot is kept free for the entry that is added when the segment is rolled or closed, hence "full" one entry early.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from typing import Final, NamedTuple
+
+from kmirror.common.errors import CorruptFileError
+from kmirror.storage.abstract_index import AbstractIndex
+
+NO_TIMESTAMP: Final = -1
+_ENTRY: Final = struct.Struct(">qi")
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(AbstractIndex):
+    """The time index of one segment (Kafka's `TimeIndex`)."""
+
+    entry_size = _ENTRY.size
+    _last_entry = TimestampOffset(NO_TIMESTAMP, 0)
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self._max_entries - 1
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """(-1, base offset) without entries."""
+        self._load()
+        return self._last_entry
+
+    def entry(self, slot: int) -> TimestampOffset:
+        if not 0 <= slot < self.entries:
+            raise IndexError(f"entry {slot} of {self.path}, which has {self.entries} entries")
+        return self._entry(slot)
+
+    def lookup(self, target_timestamp: int) -> TimestampOffset:
+        """The entry with the largest timestamp <= target, else (-1, base offset)."""
+        self._load()
+        slot = bisect_right(range(self.entries), target_timestamp, key=self._timestamp) - 1
+        return TimestampOffset(NO_TIMESTAMP, self.base_offset) if slot < 0 else self._entry(slot)
+
+    def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
+        """Add an entry unless `timestamp` is that of the last one; the final entry of a segment skips the full check.
+
+        CorruptFileError if what was read from disk is full or goes beyond this entry already.
+        """
+        self._load()
+        last = self._last_entry
+        if not skip_full_check and self.is_full:
+            raise CorruptFileError(self.path, len(self._entries), f"the time index is full, {timestamp} at offset {offset} has no room")
+        if self._entries and (offset < last.offset or timestamp < last.timestamp):
+            raise CorruptFileError(self.path, len(self._entries) - 12, f"the last entry {last} is beyond the next one, ({timestamp}, {offset})")
+        if timestamp > last.timestamp:
+            self._append_entry(_ENTRY.pack(timestamp, offset - self.base_offset))
+            self._last_entry = TimestampOffset(timestamp, offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all entries with an offset >= `offset`."""
+        self._load()
+        self._truncate_to_entries(bisect_left(range(self.entries), offset - self.base_offset, key=self._relative_offset))
+
+    def sanity_problem(self) -> str | None:
+        """What is wrong with the file, or None (Kafka's `sanityCheck`)."""
+        last = self.last_entry
+        if self.entries and last.timestamp < self._timestamp(0):
+            return f"non-zero size but the last timestamp is {last.timestamp}, less than the first, {self._timestamp(0)}"
+        if self.entries and last.offset < self.base_offset:
+            return f"non-zero size but the last offset is {last.offset}, less than the first offset {self.base_offset}"
+        if self.length % self.entry_size:
+            return f"found {self.length} bytes, which is not a multiple of {self.entry_size}"
+        return None
+
+    def _timestamp(self, slot: int) -> int:
+        value: int = _ENTRY.unpack_from(self._entries, slot * 12)[0]
+        return value
+
+    def _relative_offset(self, slot: int) -> int:
+        value: int = _ENTRY.unpack_from(self._entries, slot * 12)[1]
+        return value
+
+    def _entry(self, slot: int) -> TimestampOffset:
+        timestamp, relative_offset = _ENTRY.unpack_from(self._entries, slot * 12)
+        return TimestampOffset(timestamp, self.base_offset + relative_offset)
+
+    def _on_entries_changed(self) -> None:
+        self._last_entry = self._entry(self.entries - 1) if self._entries else TimestampOffset(NO_TIMESTAMP, self.base_offset)
