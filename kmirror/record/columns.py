@@ -164,18 +164,14 @@ def _decode(body: memoryview, data: Bytes, headers: npt.NDArray[Any], positions:
     """The columns, or the row of the first batch with a record whose fields do not add up to its length."""
     batch_index = np.repeat(np.arange(len(headers), dtype=np.int64), headers["record_count"])
     length, start = _varints(data, positions, 5)
-    length = _zigzag(length)
     record_end = start + length
     timestamp_delta, cursor = _varints(data, start + 1, 10)
-    timestamp_delta = _zigzag(timestamp_delta)
     offset_delta, cursor = _varints(data, cursor, 5)
-    offset_delta = _zigzag(offset_delta)
     key_length, key_position = _varints(data, cursor, 5)
-    key_length = np.maximum(_zigzag(key_length), -1)
+    key_length = np.maximum(key_length, -1)
     value_length, value_position = _varints(data, key_position + np.maximum(key_length, 0), 5)
-    value_length = np.maximum(_zigzag(value_length), -1)
+    value_length = np.maximum(value_length, -1)
     header_count, header_position = _varints(data, value_position + np.maximum(value_length, 0), 5)
-    header_count = _zigzag(header_count)
     wrong = np.where(header_count == 0, header_position != record_end, (header_count < 0) | (header_position > record_end))
     for row in np.flatnonzero(header_count > 0).tolist():
         wrong[row] = wrong[row] or not _headers_fit(body, int(header_position[row]), int(record_end[row]), int(header_count[row]))
@@ -187,7 +183,7 @@ def _decode(body: memoryview, data: Bytes, headers: npt.NDArray[Any], positions:
         body=body,
         batches=headers,
         batch_index=batch_index,
-        offset=headers["base_offset"][batch_index] + offset_delta,
+        offset=(headers["base_offset"][batch_index] + offset_delta).astype(np.int64),
         timestamp=np.where(
             log_append_time, headers["max_timestamp"][batch_index], headers["base_timestamp"][batch_index] + timestamp_delta
         ),
@@ -218,30 +214,23 @@ def _headers_fit(body: memoryview, position: int, end: int, count: int) -> bool:
     return position == end
 
 
-def _varints(data: Bytes, positions: Int64s, max_bytes: int) -> tuple[npt.NDArray[np.uint64], Int64s]:
-    """(raw unsigned values, positions behind them) of the varints at `positions`; a position outside reads the zeros behind the body."""
+def _varints(data: Bytes, positions: Int64s, max_bytes: int) -> tuple[Int64s, Int64s]:
+    """(signed values, positions behind them) of the varints at `positions`; a position outside reads the zeros behind the body."""
     limit = len(data) - 1
     byte = data[np.minimum(positions, limit)]
     value = byte.astype(np.uint64)
     more = np.flatnonzero(byte >= 0x80)
     ends = positions + 1
-    if not more.size:
-        return value, ends
     value[more] &= np.uint64(0x7F)
     for index in range(1, max_bytes):
+        if not more.size:
+            break
         byte = data[np.minimum(ends[more], limit)]
         value[more] |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * index)
         ends[more] += 1
         more = more[byte >= 0x80]
-        if not more.size:
-            break
-    else:
-        ends[more] = np.iinfo(np.int64).max >> 1  # longer than a varint can be: no record ends there
-    return value, ends
-
-
-def _zigzag(raw: npt.NDArray[np.uint64]) -> Int64s:
-    return (raw >> np.uint64(1)).astype(np.int64) ^ -(raw & np.uint64(1)).astype(np.int64)
+    ends[more] = np.iinfo(np.int64).max >> 1  # longer than a varint can be: no record ends there
+    return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), ends
 
 
 def sizes_in_bytes(batches: npt.NDArray[Any]) -> Int64s:

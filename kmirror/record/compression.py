@@ -138,7 +138,7 @@ def _compress_snappy(data: Buffer) -> Buffer:
 
 def _decompress_snappy(data: memoryview, max_size: int) -> Buffer:
     if bytes(data[:8]) != _XERIAL_MAGIC:
-        return _snappy_block(data, max_size)
+        return _snappy_block(data, left=max_size, max_size=max_size)
     parts: list[Buffer] = []
     left = max_size
     position = 0
@@ -152,19 +152,19 @@ def _decompress_snappy(data: memoryview, max_size: int) -> Buffer:
         position += 4
         if size < 0 or position + size > len(data):
             raise _damaged(CompressionType.SNAPPY, f"a block of {size} bytes where {len(data) - position} are left")
-        part = _snappy_block(data[position : position + size], left)
+        part = _snappy_block(data[position : position + size], left=left, max_size=max_size)
         left -= len(part)
         parts.append(part)
         position += size
     return b"".join(parts)
 
 
-def _snappy_block(block: memoryview, max_size: int) -> bytes:
+def _snappy_block(block: memoryview, *, left: int, max_size: int) -> bytes:
     import cramjam
 
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > max_size:
+        if size > left:
             raise _too_big(CompressionType.SNAPPY, max_size)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
