@@ -1,0 +1,181 @@
+"""A broker's membership: register, heartbeat, become unfenced, leave in good order (Kafka's `BrokerLifecycleManager`).
+
+    NOT_RUNNING ── start ──> STARTING ── registered ──> RECOVERY ── caught up, unfenced ──> RUNNING
+                                                            ── begin_controlled_shutdown ──> PENDING_CONTROLLED_SHUTDOWN ── told to go ──> SHUTTING_DOWN
+
+Each incarnation of the process has its own id; the controller answers a registration with a broker epoch, which every
+heartbeat carries. A heartbeat whose epoch is stale means that another incarnation took our place: this one cannot go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
+from kmirror.metadata.registrations import Endpoint
+from kmirror.runtime.api import Runtime
+from kmirror.server.controller_channel import ControllerChannel
+from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+
+REGISTRATION_RETRY_MS = 50
+FIRST_HEARTBEAT_RETRY_MS = 10
+_log = logging.getLogger(__name__)
+
+
+class BrokerState(Enum):
+    """The broker's own view; Kafka's names."""
+
+    NOT_RUNNING = "NOT_RUNNING"
+    STARTING = "STARTING"
+    RECOVERY = "RECOVERY"
+    RUNNING = "RUNNING"
+    PENDING_CONTROLLED_SHUTDOWN = "PENDING_CONTROLLED_SHUTDOWN"
+    SHUTTING_DOWN = "SHUTTING_DOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdentity:
+    """What a broker registers with. `features` maps names to (lowest, highest) supported levels."""
+
+    broker_id: int
+    cluster_id: str
+    rack: str | None
+    listeners: tuple[Endpoint, ...]
+    features: dict[str, tuple[int, int]]
+    log_dirs: tuple[Uuid, ...]
+    previous_broker_epoch: int
+
+
+class BrokerLifecycleManager:
+    """Owner of the broker's state and epoch. `run` is its task; the rest are questions and two requests of the owner."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        channel: ControllerChannel,
+        identity: BrokerIdentity,
+        *,
+        heartbeat_interval_ms: int,
+        metadata_offset: Callable[[], int],
+        offline_log_dirs: Callable[[], Sequence[Uuid]],
+    ) -> None:
+        self._runtime = runtime
+        self._channel = channel
+        self._identity = identity
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._metadata_offset = metadata_offset
+        self._offline_log_dirs = offline_log_dirs
+        self._incarnation_id = Uuid.random(runtime.random)
+        self._wants_fence = True
+        self._wake = asyncio.Event()
+        self.state = BrokerState.NOT_RUNNING
+        self.broker_epoch = -1
+        self.registered: asyncio.Future[None] = runtime.create_future()
+        self.unfenced: asyncio.Future[None] = runtime.create_future()
+        self.may_shut_down: asyncio.Future[None] = runtime.create_future()
+
+    async def run(self) -> None:
+        """Register, then heartbeat until told to shut down."""
+        self.state = BrokerState.STARTING
+        await self._register()
+        self.state = BrokerState.RECOVERY
+        self.registered.set_result(None)
+        while not self.may_shut_down.done():
+            delay_ms = await self._heartbeat()
+            await self._sleep_or_wake(delay_ms)
+
+    def set_ready_to_unfence(self) -> None:
+        """Logs are loaded and the metadata is caught up."""
+        self._wants_fence = False
+        self._wake.set()
+
+    def begin_controlled_shutdown(self) -> None:
+        """Ask to leave; `may_shut_down` is done when the controller has moved our leaderships away."""
+        if self.state in (BrokerState.RUNNING, BrokerState.RECOVERY):
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            self._wake.set()
+        elif not self.may_shut_down.done():
+            self.may_shut_down.set_result(None)
+
+    async def _register(self) -> None:
+        identity = self._identity
+        while True:
+            request = BrokerRegistrationRequest(
+                broker_id=identity.broker_id,
+                cluster_id=identity.cluster_id,
+                incarnation_id=self._incarnation_id,
+                listeners=[
+                    Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=endpoint.security_protocol)
+                    for endpoint in identity.listeners
+                ],
+                features=[
+                    Feature(name=name, min_supported_version=low, max_supported_version=high)
+                    for name, (low, high) in sorted(identity.features.items())
+                ],
+                rack=identity.rack,
+                log_dirs=list(identity.log_dirs),
+                previous_broker_epoch=identity.previous_broker_epoch,
+            )
+            try:
+                response = await self._channel.send(request)
+                if not response.error_code:
+                    self.broker_epoch = response.broker_epoch
+                    return
+                error = Errors(response.error_code)
+                if error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
+                    raise ApiException(error, f"The controller refuses to register broker {identity.broker_id}: {error.name}")
+                _log.info("Unable to register broker %d because the controller returned error %s", identity.broker_id, error.name)
+            except ApiException as failed:
+                if failed.error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
+                    self.registered.set_exception(failed)
+                    raise
+            await self._runtime.sleep_ms(REGISTRATION_RETRY_MS)
+
+    async def _heartbeat(self) -> int:
+        """Send one heartbeat; how long to wait for the next, in ms."""
+        wants_shut_down = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        request = BrokerHeartbeatRequest(
+            broker_id=self._identity.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=self._wants_fence,
+            want_shut_down=wants_shut_down,
+            offline_log_dirs=list(self._offline_log_dirs()),
+        )
+        try:
+            response: BrokerHeartbeatResponse = await self._channel.send(request)
+        except ApiException:
+            return REGISTRATION_RETRY_MS
+        if response.error_code:
+            _log.warning("The heartbeat of broker %d failed: %s", self._identity.broker_id, Errors(response.error_code).name)
+            return REGISTRATION_RETRY_MS
+        return self._take(response, wants_shut_down=wants_shut_down)
+
+    def _take(self, response: BrokerHeartbeatResponse, *, wants_shut_down: bool) -> int:
+        if wants_shut_down and response.should_shut_down:
+            self.state = BrokerState.SHUTTING_DOWN
+            self.may_shut_down.set_result(None)
+            return 0
+        if self.state is BrokerState.RECOVERY and not self._wants_fence:
+            if not response.is_fenced:
+                self.state = BrokerState.RUNNING
+                self.unfenced.set_result(None)
+                return self._heartbeat_interval_ms
+            return FIRST_HEARTBEAT_RETRY_MS
+        return FIRST_HEARTBEAT_RETRY_MS if wants_shut_down else self._heartbeat_interval_ms
+
+    async def _sleep_or_wake(self, delay_ms: int) -> None:
+        if delay_ms <= 0:
+            return
+        timer = self._runtime.call_later_ms(delay_ms, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+            self._wake.clear()

@@ -1,0 +1,150 @@
+"""How a broker learns the cluster's metadata: it fetches `__cluster_metadata` from the active controller.
+
+The observer's half of Kafka's `KafkaRaftClient`, without a copy of the log on the broker's disk: Fetch from the offset that
+the loader wants next; only what lies below the high watermark is loaded. When the log no longer holds that offset the
+controller names a snapshot, which is fetched in pieces (FetchSnapshot) and replaces the image. After a lost connection
+or a controller restart the loop goes on where it was; an image never goes back, because the controller commits what it
+has flushed and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
+from kmirror.common.uuid import Uuid
+from kmirror.metadata.image import MetadataProvenance
+from kmirror.metadata.loader import MetadataLoader
+from kmirror.metadata.snapshot import decode_snapshot
+from kmirror.record.record_batch import iter_batches
+from kmirror.runtime.api import Runtime
+from kmirror.server.controller_channel import ControllerChannel
+from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState, SnapshotId
+from kmirror.wire.messages.fetch_snapshot import (
+    FetchSnapshotRequest,
+    FetchSnapshotRequestPartitionSnapshot,
+    FetchSnapshotRequestSnapshotId,
+    FetchSnapshotRequestTopicSnapshot,
+)
+
+FETCH_MAX_WAIT_MS = 500
+FETCH_MAX_BYTES = 8 * 1024 * 1024
+RETRY_BACKOFF_MS = 50
+CONNECTION_KEY = "metadata"
+_log = logging.getLogger(__name__)
+
+
+class MetadataFetcher:
+    """Feeds `loader`; `run` never ends by itself. `on_progress(next_offset, high_watermark)` is called after each answer."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        channel: ControllerChannel,
+        loader: MetadataLoader,
+        *,
+        node_id: int,
+        cluster_id: str,
+        on_progress: Callable[[int, int], None],
+    ) -> None:
+        self._runtime = runtime
+        self._channel = channel
+        self._loader = loader
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._on_progress = on_progress
+        self._leader_epoch = -1
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._fetch_once()
+            except ApiException as error:
+                _log.debug("metadata fetch: %s", error)
+                await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
+
+    async def _fetch_once(self) -> None:
+        response = await self._channel.send(self._request(), timeout_ms=FETCH_MAX_WAIT_MS + 5_000, connection_key=CONNECTION_KEY)
+        if response.error_code:
+            raise ApiException(Errors(response.error_code))
+        partition: PartitionData = response.responses[0].partitions[0]
+        if partition.current_leader.leader_epoch > self._leader_epoch:
+            self._leader_epoch = partition.current_leader.leader_epoch
+        if partition.error_code in (Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH):
+            return
+        if partition.error_code:
+            raise ApiException(Errors(partition.error_code))
+        if partition.snapshot_id.end_offset >= 0:
+            await self._load_snapshot(partition.snapshot_id)
+            return
+        self._load(partition)
+        self._on_progress(self._loader.next_offset, partition.high_watermark)
+
+    def _request(self) -> FetchRequest:
+        return FetchRequest(
+            cluster_id=self._cluster_id,
+            replica_id=-1,
+            replica_state=ReplicaState(replica_id=-1, replica_epoch=-1),
+            max_wait_ms=FETCH_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_MAX_BYTES,
+            topics=[
+                FetchTopic(
+                    topic=CLUSTER_METADATA_TOPIC_NAME,
+                    topic_id=Uuid.METADATA_TOPIC_ID,
+                    partitions=[
+                        FetchPartition(
+                            partition=0,
+                            current_leader_epoch=self._leader_epoch,
+                            fetch_offset=self._loader.next_offset,
+                            last_fetched_epoch=self._loader.image.provenance.last_contained_epoch,
+                            partition_max_bytes=FETCH_MAX_BYTES,
+                        )
+                    ],
+                )
+            ],
+        )
+
+    def _load(self, partition: PartitionData) -> None:
+        """Load whole batches below the high watermark; the rest is fetched again when it is committed."""
+        records = memoryview(partition.records or b"")  # type: ignore[arg-type]
+        committed = 0
+        for batch in iter_batches(records):
+            if batch.last_offset >= partition.high_watermark:
+                break
+            committed += batch.size_in_bytes
+        self._loader.handle_commit(records[:committed])
+
+    async def _load_snapshot(self, snapshot_id: SnapshotId) -> None:
+        data = bytearray()
+        while True:
+            response = await self._channel.send(
+                self._snapshot_request(snapshot_id, len(data)), timeout_ms=10_000, connection_key=CONNECTION_KEY
+            )
+            if response.error_code:
+                raise ApiException(Errors(response.error_code))
+            piece = response.topics[0].partitions[0]
+            if piece.error_code:
+                raise ApiException(Errors(piece.error_code))
+            data += piece.unaligned_records
+            if len(data) >= piece.size:
+                break
+        snapshot = decode_snapshot(data, f"snapshot {snapshot_id.end_offset}-{snapshot_id.epoch} of {CLUSTER_METADATA_TOPIC_NAME}")
+        provenance = MetadataProvenance(snapshot_id.end_offset - 1, snapshot_id.epoch, snapshot.last_contained_log_timestamp)
+        self._loader.handle_load_snapshot(snapshot.records, provenance)
+
+    def _snapshot_request(self, snapshot_id: SnapshotId, position: int) -> FetchSnapshotRequest:
+        wanted = FetchSnapshotRequestPartitionSnapshot(
+            partition=0,
+            current_leader_epoch=self._leader_epoch,
+            snapshot_id=FetchSnapshotRequestSnapshotId(end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch),
+            position=position,
+        )
+        return FetchSnapshotRequest(
+            cluster_id=self._cluster_id,
+            replica_id=self._node_id,
+            max_bytes=FETCH_MAX_BYTES,
+            topics=[FetchSnapshotRequestTopicSnapshot(name=CLUSTER_METADATA_TOPIC_NAME, partitions=[wanted])],
+        )
