@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kmirror.common.ports import File
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FileRecords:
     """`size` bytes of `file` from byte `position` on (a `common.ports.FileSlice`)."""
 
