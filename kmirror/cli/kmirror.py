@@ -1,0 +1,65 @@
+"""`kmirror`: one node, one folder, one demonstration, one storm.
+
+    kmirror random-uuid                               a new cluster id
+    kmirror format --cluster-id ID --config FILE      make the log dirs of a node
+    kmirror start --config FILE                       run a node until SIGTERM or SIGINT
+    kmirror demo                                      two clusters, a mirror, failover and failback, and the proof
+    kmirror sim --seed N | --seeds A..B               the same in the deterministic simulator
+
+Only the chosen command's module is loaded. Errors are one line on stderr and exit code 1 (2 for wrong arguments).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from kmirror import __version__
+from kmirror.common.errors import KmirrorError
+
+COMMANDS = {
+    "random-uuid": ("kmirror.cli.storage", "print a new random cluster id"),
+    "format": ("kmirror.cli.storage", "make the log directories of a node"),
+    "start": ("kmirror.cli.start", "run one node (broker, controller or both) from a properties file"),
+    "demo": ("kmirror.cli.demo", "mirror, fail over and fail back two clusters, and prove that the logs are equal"),
+    "sim": ("kmirror.cli.sim", "replay a disaster in the deterministic simulator"),
+}
+
+
+def usage() -> str:
+    width = max(len(name) for name in COMMANDS) + 2
+    lines = [f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join(["usage: kmirror [--version] COMMAND [options]", "", "commands:", *lines, "", "kmirror COMMAND --help says more."])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if given else 2
+    if given[0] == "--version":
+        print(f"kmirror {__version__}")
+        return 0
+    command = given[0]
+    if command not in COMMANDS:
+        print(f"kmirror: there is no command {command!r}; the commands are {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(COMMANDS[command][0])
+    parser = argparse.ArgumentParser(prog=f"kmirror {command}", description=COMMANDS[command][1])
+    module.add_arguments(parser, command)
+    options = parser.parse_args(given[1:])
+    try:
+        code: int = module.run(command, options)
+    except KmirrorError as error:
+        print(f"kmirror {command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
