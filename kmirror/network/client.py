@@ -22,12 +22,12 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.network.frames import FrameReader, InvalidReceiveError, new_scratch
 from kmirror.runtime.api import Connection, Runtime, TimerHandle
-from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.api_keys import API_TABLE, ApiKeys, Message
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -51,12 +51,10 @@ class UnsupportedVersionError(KmirrorError):
     """The peer and we have no version of this API in common."""
 
 
-class RequestMessage(Protocol):
+class RequestMessage(Message, Protocol):
     """A generated request class."""
 
-    API_KEY: int
-
-    def write(self, out: Any, version: int) -> None: ...
+    API_KEY: ClassVar[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,11 +173,12 @@ class NetworkClient:
             else:
                 outcome.set_exception(error)
 
+        def time_out() -> None:
+            if not outcome.done():
+                outcome.set_exception(RequestTimeoutError(f"no connection to {node.host}:{node.port} in time"))
+
         attempt.add_done_callback(pass_on)
-        timer = self._runtime.call_later_ms(
-            max(0, deadline_ms - self._runtime.clock.monotonic_ms()),
-            lambda: outcome.done() or outcome.set_exception(RequestTimeoutError(f"no connection to {node.host}:{node.port} in time")),
-        )
+        timer = self._runtime.call_later_ms(max(0, deadline_ms - self._runtime.clock.monotonic_ms()), time_out)
         try:
             connection: _ClientConnection = await outcome
             return connection
@@ -326,7 +325,8 @@ class _ClientConnection:
             await self._room.wait()
         correlation_id = self._write(request, version)
         response: asyncio.Future[memoryview] = self._runtime.create_future()
-        timer = self._runtime.call_later_ms(max(0, deadline_ms - self._runtime.clock.monotonic_ms()), lambda: self._time_out(correlation_id))
+        delay_ms = max(0, deadline_ms - self._runtime.clock.monotonic_ms())
+        timer = self._runtime.call_later_ms(delay_ms, lambda: self._time_out(correlation_id))
         self._in_flight.append(_InFlight(correlation_id, request.API_KEY, response, timer))
         return await response
 
@@ -361,10 +361,9 @@ class _ClientConnection:
     def _time_out(self, correlation_id: int) -> None:
         for request in self._in_flight:
             if request.correlation_id == correlation_id and not request.response.done():
-                name = ApiKeys(request.api_key).name
-                request.response.set_exception(
-                    RequestTimeoutError(f"{self._node.host}:{self._node.port} did not answer {name} (correlation id {correlation_id}) in time")
-                )
+                name, peer = ApiKeys(request.api_key).name, f"{self._node.host}:{self._node.port}"
+                error = RequestTimeoutError(f"{peer} did not answer {name} (correlation id {correlation_id}) in time")
+                request.response.set_exception(error)
         self.lose(DisconnectError(f"disconnected from {self._node.host}:{self._node.port} because a request timed out"))
 
     def lose(self, error: DisconnectError) -> None:
