@@ -170,7 +170,7 @@ class Field:
         if default == "None":
             return f"{value} is not None"
         if self.nullable:
-            return f"({value} is None or {value} != {default})"
+            return f"{value} is None or {value} != {default}"
         if default in ("[]", '""', 'b""', "0", "False", "Uuid.ZERO"):
             return value
         if default == "True":
@@ -420,35 +420,21 @@ class ModuleWriter:
         if present:
             codec = self._codec("read", (field.type for field in present))
             targets = ", ".join(f"{field.local}_bytes" if field.type == "uuid" else field.local for field in present)
-            lines.add(f"{targets}{',' if len(present) == 1 else ''} = {codec}(buffer, position)")
+            lines.add(f"{f'({targets},)' if len(present) == 1 else targets} = {codec}(buffer, position)")
             lines.add(f"position += {sum(WIDTHS[field.type] for field in present)}")
             for field in present:
                 if field.type == "uuid":
                     lines.add(f"{field.local} = Uuid({field.local}_bytes)")
 
     def _read_variable(self, message: Message, field: Field, within: Range) -> None:
-        lines = self.lines
-        if field.tag is not None:
-            return
-        lines_before = len(lines.lines)
-        condition = field.versions.condition(within)
-        nullable_annotation = f"{field.local}: {field.python_type()}"
+        lines, condition = self.lines, field.versions.condition(within)
         if condition or field.is_array or field.is_struct or field.nullable:
-            lines.add(nullable_annotation)
+            lines.add(f"{field.local}: {field.python_type()}")
         with lines.block(if_(condition)):
             self._read_value(message, field, field.versions)
         if condition:
             with lines.block("else:"):
                 lines.add(f"{field.local} = {field.default_expression()}")
-        del lines_before
-
-    def _variants(self, message: Message, field: Field, within: Range, kind: str) -> str:
-        """The function name for `kind` (string, bytes, records, array_length), by flexibility and nullability of the version."""
-        choices = []
-        for versions, compact, nullable in self._forms(message, field, within):
-            name = f"{'compact_' if compact else ''}{'nullable_' if nullable else ''}{kind}"
-            choices.append((versions, name))
-        return choose(choices, within)
 
     def _forms(self, message: Message, field: Field, within: Range) -> Iterator[tuple[Range, bool, bool]]:
         """Ranges of `within`, newest first, in which compactness and nullability are constant."""
@@ -465,17 +451,25 @@ class ModuleWriter:
         if field.is_array:
             self._read_array(message, field, within)
         elif field.is_struct and field.nullable:
-            lines.add("nullness, = " + self._codec("read", ["int8"]) + "(buffer, position)", "position += 1")
-            with lines.block("if nullness < 0:"):
-                lines.add(f"{local} = None")
-            with lines.block("else:"):
-                lines.add(f"{local}, position = {field.base_type}.read(buffer, position, version)")
+            self._read_nullable_struct(field)
         elif field.is_struct:
             lines.add(f"{local}, position = {field.base_type}.read(buffer, position, version)")
         elif field.is_fixed:
             self._read_rung([field])
         else:
             self._by_form(message, field, within, lambda prefix: [f"{local}, position = read_{prefix}{field.type}(buffer, position)"])
+
+    def _read_nullable_struct(self, field: Field) -> None:
+        """Before the struct comes a byte, negative for null; in a tagged field an unsigned varint, 0 for null."""
+        lines, local = self.lines, field.local
+        if field.tag is None:
+            lines.add(f"(nullness,) = {self._codec('read', ['int8'])}(buffer, position)", "position += 1")
+        else:
+            lines.add("nullness, position = read_unsigned_varint(buffer, position)")
+        with lines.block(f"if nullness {'<' if field.tag is None else '<='} 0:"):
+            lines.add(f"{local} = None")
+        with lines.block("else:"):
+            lines.add(f"{local}, position = {field.base_type}.read(buffer, position, version)")
 
     def _by_form(self, message: Message, field: Field, within: Range, body: Any) -> None:
         """An if-ladder over the forms (compact, nullable) that the field has in `within`."""
@@ -558,7 +552,7 @@ class ModuleWriter:
             for run in fixed_runs(struct.fields):
                 if isinstance(run, list):
                     self._write_run(run, struct.versions)
-                elif run.tag is None:
+                else:
                     with lines.block(if_(run.versions.condition(struct.versions))):
                         self._write_value(message, run, run.versions, "out")
             if flexible:
@@ -598,8 +592,9 @@ class ModuleWriter:
         if field.is_array:
             self._write_array(message, field, within, out)
         elif field.is_struct and field.nullable:
+            null = r"\xff" if field.tag is None else r"\0"
             with lines.block(f"if {value} is None:"):
-                lines.add(f'{out}.append(b"\\xff")')
+                lines.add(f'{out}.append(b"{null}")')
             with lines.block("else:"):
                 lines.add(f'{out}.append(b"\\x01")', f"{value}.write({out}, version)")
         elif field.is_struct:
@@ -669,7 +664,8 @@ class ModuleWriter:
             lines.add("tagged = list(self.unknown_tagged_fields)")
             for field in tagged:
                 condition = field.versions.condition(flexible)
-                with lines.block(f"if {condition + ' and ' if condition else ''}{field.differs_from_default()}:"):
+                differs = field.differs_from_default()
+                with lines.block(f"if {condition} and ({differs}):" if condition else f"if {differs}:"):
                     if field.is_fixed:
                         lines.add(f"tagged.append(({field.tag}, {self._pack([field])}))")
                     else:

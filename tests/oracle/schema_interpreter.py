@@ -105,7 +105,8 @@ def _write_value(schema: Any, field: Any, value: Any, version: int) -> bytes:
     if is_struct(field):
         inner = b"" if value is None else _write_struct(schema, struct_fields(schema, field), value, version)
         if includes(field.get("nullableVersions", "none"), version):
-            return b"\xff" if value is None else b"\x01" + inner
+            null = b"\0" if "tag" in field else b"\xff"
+            return null if value is None else b"\x01" + inner
         return inner
     if kind in FIXED:
         return struct.pack(">" + FIXED[kind], value)
@@ -170,7 +171,7 @@ class Reader:
             count = self.length(field, "i")
             return None if count < 0 else [self.value(element) for _ in range(count)]
         if is_struct(field):
-            if includes(field.get("nullableVersions", "none"), self.version) and self.take(1) == b"\xff":
+            if includes(field.get("nullableVersions", "none"), self.version) and self.take(1) != b"\x01":
                 return None
             return self.struct(struct_fields(self.schema, field))
         if kind in FIXED:

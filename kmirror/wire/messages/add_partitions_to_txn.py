@@ -364,7 +364,7 @@ class AddPartitionsToTxnResponse(Struct, gc=False):
                 throttle_time_ms, error_code = _read_i4_i2(buffer, position)
                 position += 6
             else:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
                 error_code = 0
             results_by_transaction: list[AddPartitionsToTxnResult]

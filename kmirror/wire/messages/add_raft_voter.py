@@ -42,7 +42,7 @@ class Listener(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         name, position = read_compact_string(buffer, position)
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -93,7 +93,7 @@ class AddRaftVoterRequest(Struct, gc=False):
                 listeners_element, position = Listener.read(buffer, position, version)
                 listeners.append(listeners_element)
             if version >= 1:
-                ack_when_committed, = _read_bool(buffer, position)
+                (ack_when_committed,) = _read_bool(buffer, position)
                 position += 1
             else:
                 ack_when_committed = True

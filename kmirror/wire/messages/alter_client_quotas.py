@@ -199,7 +199,7 @@ class AlterClientQuotasRequest(Struct, gc=False):
             for _ in range(count):
                 entries_element, position = AlterClientQuotasRequestEntryData.read(buffer, position, version)
                 entries.append(entries_element)
-            validate_only, = _read_bool(buffer, position)
+            (validate_only,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if version == 1:
@@ -284,7 +284,7 @@ class AlterClientQuotasResponseEntryData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version >= 1:
@@ -345,7 +345,7 @@ class AlterClientQuotasResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             entries: list[AlterClientQuotasResponseEntryData]
             if version >= 1:

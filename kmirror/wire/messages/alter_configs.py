@@ -87,7 +87,7 @@ class AlterConfigsResource(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 2:
             resource_name, position = read_compact_string(buffer, position)
@@ -156,7 +156,7 @@ class AlterConfigsRequest(Struct, gc=False):
             for _ in range(count):
                 resources_element, position = AlterConfigsResource.read(buffer, position, version)
                 resources.append(resources_element)
-            validate_only, = _read_bool(buffer, position)
+            (validate_only,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if version == 2:
@@ -197,14 +197,14 @@ class AlterConfigsResourceResponse(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version >= 2:
             error_message, position = read_compact_nullable_string(buffer, position)
         else:
             error_message, position = read_nullable_string(buffer, position)
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 2:
             resource_name, position = read_compact_string(buffer, position)
@@ -254,7 +254,7 @@ class AlterConfigsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             responses: list[AlterConfigsResourceResponse]
             if version >= 2:

@@ -40,7 +40,7 @@ class ReassignablePartition(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         replicas: list[int] | None
         count, position = read_compact_nullable_array_length(buffer, position)
@@ -124,7 +124,7 @@ class AlterPartitionReassignmentsRequest(Struct, gc=False):
                 timeout_ms, allow_replication_factor_change = _read_i4_bool(buffer, position)
                 position += 5
             else:
-                timeout_ms, = _read_i4(buffer, position)
+                (timeout_ms,) = _read_i4(buffer, position)
                 position += 4
                 allow_replication_factor_change = True
             topics: list[ReassignableTopic]

@@ -272,7 +272,7 @@ class AlterReplicaLogDirsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             results: list[AlterReplicaLogDirTopicResult]
             if version >= 2:

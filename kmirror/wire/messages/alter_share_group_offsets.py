@@ -174,7 +174,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         topic_name, position = read_compact_string(buffer, position)
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[AlterShareGroupOffsetsResponsePartition]

@@ -39,7 +39,7 @@ class ScramCredentialDeletion(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         name, position = read_compact_string(buffer, position)
-        mechanism, = _read_i1(buffer, position)
+        (mechanism,) = _read_i1(buffer, position)
         position += 1
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -155,7 +155,7 @@ class AlterUserScramCredentialsResult(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         user, position = read_compact_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         error_message, position = read_compact_nullable_string(buffer, position)
@@ -192,7 +192,7 @@ class AlterUserScramCredentialsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             results: list[AlterUserScramCredentialsResult]
             count, position = read_compact_array_length(buffer, position)

@@ -197,7 +197,7 @@ class ApiVersionsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             api_keys: list[ApiVersion]
             if version >= 3:
@@ -209,7 +209,7 @@ class ApiVersionsResponse(Struct, gc=False):
                 api_keys_element, position = ApiVersion.read(buffer, position, version)
                 api_keys.append(api_keys_element)
             if version >= 1:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
             else:
                 throttle_time_ms = 0
@@ -233,7 +233,7 @@ class ApiVersionsResponse(Struct, gc=False):
                                 supported_features_element, position = SupportedFeatureKey.read(buffer, position, version)
                                 supported_features.append(supported_features_element)
                         elif tag == 1:
-                            finalized_features_epoch, = _read_i8(buffer, position)
+                            (finalized_features_epoch,) = _read_i8(buffer, position)
                             position += 8
                         elif tag == 2:
                             count, position = read_compact_array_length(buffer, position)
@@ -242,7 +242,7 @@ class ApiVersionsResponse(Struct, gc=False):
                                 finalized_features_element, position = FinalizedFeatureKey.read(buffer, position, version)
                                 finalized_features.append(finalized_features_element)
                         elif tag == 3:
-                            zk_migration_ready, = _read_bool(buffer, position)
+                            (zk_migration_ready,) = _read_bool(buffer, position)
                             position += 1
                         else:
                             value, position = read_unknown_tagged_field(buffer, position, size)

@@ -35,7 +35,7 @@ class AssignReplicasToDirsRequestPartitionData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -62,7 +62,7 @@ class AssignReplicasToDirsRequestTopicData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[AssignReplicasToDirsRequestPartitionData]
@@ -99,7 +99,7 @@ class AssignReplicasToDirsRequestDirectoryData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        id_bytes, = _read_uuid(buffer, position)
+        (id_bytes,) = _read_uuid(buffer, position)
         position += 16
         id = Uuid(id_bytes)
         topics: list[AssignReplicasToDirsRequestTopicData]
@@ -208,7 +208,7 @@ class AssignReplicasToDirsResponseTopicData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[AssignReplicasToDirsResponsePartitionData]
@@ -245,7 +245,7 @@ class AssignReplicasToDirsResponseDirectoryData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        id_bytes, = _read_uuid(buffer, position)
+        (id_bytes,) = _read_uuid(buffer, position)
         position += 16
         id = Uuid(id_bytes)
         topics: list[AssignReplicasToDirsResponseTopicData]

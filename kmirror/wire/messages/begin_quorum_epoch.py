@@ -144,7 +144,7 @@ class LeaderEndpoint(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         name, position = read_compact_string(buffer, position)
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -187,7 +187,7 @@ class BeginQuorumEpochRequest(Struct, gc=False):
             else:
                 cluster_id, position = read_nullable_string(buffer, position)
             if version >= 1:
-                voter_id, = _read_i4(buffer, position)
+                (voter_id,) = _read_i4(buffer, position)
                 position += 4
             else:
                 voter_id = -1
@@ -340,10 +340,10 @@ class NodeEndpoint(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -379,7 +379,7 @@ class BeginQuorumEpochResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             topics: list[BeginQuorumEpochResponseTopicData]
             if version >= 1:

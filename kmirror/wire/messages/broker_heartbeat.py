@@ -91,12 +91,12 @@ class BrokerHeartbeatRequest(Struct, gc=False):
         append = out.append
         append(_write_i4_i8_i8_bool_bool(self.broker_id, self.broker_epoch, self.current_metadata_offset, self.want_fence, self.want_shut_down))
         tagged = list(self.unknown_tagged_fields)
-        if version >= 1 and self.offline_log_dirs:
+        if version >= 1 and (self.offline_log_dirs):
             offline_log_dirs_out = Writer()
             offline_log_dirs_out.write_compact_array_length(len(self.offline_log_dirs))
             offline_log_dirs_out.write_uuids(self.offline_log_dirs)
             tagged.append((0, offline_log_dirs_out.to_bytes()))
-        if version == 2 and self.cordoned_log_dirs is not None:
+        if version == 2 and (self.cordoned_log_dirs is not None):
             cordoned_log_dirs_out = Writer()
             if self.cordoned_log_dirs is None:
                 cordoned_log_dirs_out.append(b"\0")

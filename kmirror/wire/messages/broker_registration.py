@@ -122,10 +122,10 @@ class BrokerRegistrationRequest(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            broker_id, = _read_i4(buffer, position)
+            (broker_id,) = _read_i4(buffer, position)
             position += 4
             cluster_id, position = read_compact_string(buffer, position)
-            incarnation_id_bytes, = _read_uuid(buffer, position)
+            (incarnation_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             incarnation_id = Uuid(incarnation_id_bytes)
             listeners: list[Listener]
@@ -143,7 +143,7 @@ class BrokerRegistrationRequest(Struct, gc=False):
             rack: str | None
             rack, position = read_compact_nullable_string(buffer, position)
             if version >= 1:
-                is_migrating_zk_broker, = _read_bool(buffer, position)
+                (is_migrating_zk_broker,) = _read_bool(buffer, position)
                 position += 1
             else:
                 is_migrating_zk_broker = False
@@ -154,7 +154,7 @@ class BrokerRegistrationRequest(Struct, gc=False):
             else:
                 log_dirs = []
             if version >= 3:
-                previous_broker_epoch, = _read_i8(buffer, position)
+                (previous_broker_epoch,) = _read_i8(buffer, position)
                 position += 8
             else:
                 previous_broker_epoch = -1

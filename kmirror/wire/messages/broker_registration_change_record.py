@@ -62,12 +62,12 @@ class BrokerRegistrationChangeRecord(Struct, gc=False):
                     tag, position = read_unsigned_varint(buffer, position)
                     size, position = read_unsigned_varint(buffer, position)
                     if tag == 0:
-                        fenced, = _read_i1(buffer, position)
+                        (fenced,) = _read_i1(buffer, position)
                         position += 1
                     elif tag == 1:
                         if version < 1:
                             raise ProtocolReadError(f"tag 1 is not valid for BrokerRegistrationChangeRecord version {version}")
-                        in_controlled_shutdown, = _read_i1(buffer, position)
+                        (in_controlled_shutdown,) = _read_i1(buffer, position)
                         position += 1
                     elif tag == 2:
                         if version < 2:
@@ -104,14 +104,14 @@ class BrokerRegistrationChangeRecord(Struct, gc=False):
         tagged = list(self.unknown_tagged_fields)
         if self.fenced:
             tagged.append((0, _write_i1(self.fenced)))
-        if version >= 1 and self.in_controlled_shutdown:
+        if version >= 1 and (self.in_controlled_shutdown):
             tagged.append((1, _write_i1(self.in_controlled_shutdown)))
-        if version >= 2 and self.log_dirs:
+        if version >= 2 and (self.log_dirs):
             log_dirs_out = Writer()
             log_dirs_out.write_compact_array_length(len(self.log_dirs))
             log_dirs_out.write_uuids(self.log_dirs)
             tagged.append((2, log_dirs_out.to_bytes()))
-        if version == 3 and self.cordoned_log_dirs is not None:
+        if version == 3 and (self.cordoned_log_dirs is not None):
             cordoned_log_dirs_out = Writer()
             if self.cordoned_log_dirs is None:
                 cordoned_log_dirs_out.append(b"\0")

@@ -38,7 +38,7 @@ class ConfigRecord(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            resource_type, = _read_i1(buffer, position)
+            (resource_type,) = _read_i1(buffer, position)
             position += 1
             resource_name, position = read_compact_string(buffer, position)
             name, position = read_compact_string(buffer, position)

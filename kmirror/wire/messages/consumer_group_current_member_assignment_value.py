@@ -37,7 +37,7 @@ class TopicPartitions(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[int]
@@ -69,7 +69,7 @@ class TopicPartitions(Struct, gc=False):
         out.write_compact_array_length(len(self.partitions))
         out.write_int32s(self.partitions)
         tagged = list(self.unknown_tagged_fields)
-        if (self.assignment_epochs is None or self.assignment_epochs != []):
+        if self.assignment_epochs is None or self.assignment_epochs != []:
             assignment_epochs_out = Writer()
             if self.assignment_epochs is None:
                 assignment_epochs_out.append(b"\0")

@@ -53,7 +53,7 @@ class ConsumerGroupDescribeRequest(Struct, gc=False):
             group_ids: list[str]
             count, position = read_compact_array_length(buffer, position)
             group_ids, position = read_compact_strings(buffer, position, count)
-            include_authorized_operations, = _read_bool(buffer, position)
+            (include_authorized_operations,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:
@@ -85,7 +85,7 @@ class TopicPartitions(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         topic_name, position = read_compact_string(buffer, position)
@@ -166,7 +166,7 @@ class Member(Struct, gc=False):
         instance_id, position = read_compact_nullable_string(buffer, position)
         rack_id: str | None
         rack_id, position = read_compact_nullable_string(buffer, position)
-        member_epoch, = _read_i4(buffer, position)
+        (member_epoch,) = _read_i4(buffer, position)
         position += 4
         client_id, position = read_compact_string(buffer, position)
         client_host, position = read_compact_string(buffer, position)
@@ -180,7 +180,7 @@ class Member(Struct, gc=False):
         target_assignment: Assignment
         target_assignment, position = Assignment.read(buffer, position, version)
         if version >= 1:
-            member_type, = _read_i1(buffer, position)
+            (member_type,) = _read_i1(buffer, position)
             position += 1
         else:
             member_type = -1
@@ -228,7 +228,7 @@ class DescribedGroup(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         error_message, position = read_compact_nullable_string(buffer, position)
@@ -243,7 +243,7 @@ class DescribedGroup(Struct, gc=False):
         for _ in range(count):
             members_element, position = Member.read(buffer, position, version)
             members.append(members_element)
-        authorized_operations, = _read_i4(buffer, position)
+        (authorized_operations,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -285,7 +285,7 @@ class ConsumerGroupDescribeResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             groups: list[DescribedGroup]
             count, position = read_compact_array_length(buffer, position)

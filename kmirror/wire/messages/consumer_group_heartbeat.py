@@ -43,7 +43,7 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[int]
@@ -92,13 +92,13 @@ class ConsumerGroupHeartbeatRequest(Struct, gc=False):
         try:
             group_id, position = read_compact_string(buffer, position)
             member_id, position = read_compact_string(buffer, position)
-            member_epoch, = _read_i4(buffer, position)
+            (member_epoch,) = _read_i4(buffer, position)
             position += 4
             instance_id: str | None
             instance_id, position = read_compact_nullable_string(buffer, position)
             rack_id: str | None
             rack_id, position = read_compact_nullable_string(buffer, position)
-            rebalance_timeout_ms, = _read_i4(buffer, position)
+            (rebalance_timeout_ms,) = _read_i4(buffer, position)
             position += 4
             subscribed_topic_names: list[str] | None
             count, position = read_compact_nullable_array_length(buffer, position)
@@ -171,7 +171,7 @@ class ConsumerGroupHeartbeatResponseTopicPartitions(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[int]
@@ -256,7 +256,7 @@ class ConsumerGroupHeartbeatResponse(Struct, gc=False):
             member_epoch, heartbeat_interval_ms = _read_i4_i4(buffer, position)
             position += 8
             assignment: Assignment | None
-            nullness, = _read_i1(buffer, position)
+            (nullness,) = _read_i1(buffer, position)
             position += 1
             if nullness < 0:
                 assignment = None

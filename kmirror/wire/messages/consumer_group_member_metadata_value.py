@@ -22,7 +22,6 @@ from kmirror.wire.primitives import (
     read_unsigned_varint,
 )
 
-_read_i1 = struct.Struct(">b").unpack_from
 _read_i4 = struct.Struct(">i").unpack_from
 _write_i4 = struct.Struct(">i").pack
 
@@ -64,7 +63,7 @@ class ClassicMemberMetadata(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        session_timeout_ms, = _read_i4(buffer, position)
+        (session_timeout_ms,) = _read_i4(buffer, position)
         position += 4
         supported_protocols: list[ClassicProtocol]
         count, position = read_compact_array_length(buffer, position)
@@ -124,7 +123,7 @@ class ConsumerGroupMemberMetadataValue(Struct, gc=False):
             subscribed_topic_names, position = read_compact_strings(buffer, position, count)
             subscribed_topic_regex: str | None
             subscribed_topic_regex, position = read_compact_nullable_string(buffer, position)
-            rebalance_timeout_ms, = _read_i4(buffer, position)
+            (rebalance_timeout_ms,) = _read_i4(buffer, position)
             position += 4
             server_assignor: str | None
             server_assignor, position = read_compact_nullable_string(buffer, position)
@@ -138,9 +137,8 @@ class ConsumerGroupMemberMetadataValue(Struct, gc=False):
                     tag, position = read_unsigned_varint(buffer, position)
                     size, position = read_unsigned_varint(buffer, position)
                     if tag == 0:
-                        nullness, = _read_i1(buffer, position)
-                        position += 1
-                        if nullness < 0:
+                        nullness, position = read_unsigned_varint(buffer, position)
+                        if nullness <= 0:
                             classic_member_metadata = None
                         else:
                             classic_member_metadata, position = ClassicMemberMetadata.read(buffer, position, version)
@@ -163,10 +161,10 @@ class ConsumerGroupMemberMetadataValue(Struct, gc=False):
         append(_write_i4(self.rebalance_timeout_ms))
         out.write_compact_nullable_string(self.server_assignor)
         tagged = list(self.unknown_tagged_fields)
-        if (self.classic_member_metadata is None or self.classic_member_metadata != ClassicMemberMetadata()):
+        if self.classic_member_metadata is None or self.classic_member_metadata != ClassicMemberMetadata():
             classic_member_metadata_out = Writer()
             if self.classic_member_metadata is None:
-                classic_member_metadata_out.append(b"\xff")
+                classic_member_metadata_out.append(b"\0")
             else:
                 classic_member_metadata_out.append(b"\x01")
                 self.classic_member_metadata.write(classic_member_metadata_out, version)

@@ -34,7 +34,7 @@ class PartitionMetadata(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition, = _read_i4(buffer, position)
+        (partition,) = _read_i4(buffer, position)
         position += 4
         racks: list[str]
         count, position = read_compact_array_length(buffer, position)
@@ -68,11 +68,11 @@ class TopicMetadata(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         topic_name, position = read_compact_string(buffer, position)
-        num_partitions, = _read_i4(buffer, position)
+        (num_partitions,) = _read_i4(buffer, position)
         position += 4
         partition_metadata: list[PartitionMetadata]
         count, position = read_compact_array_length(buffer, position)

@@ -37,7 +37,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            assignment_epoch, = _read_i4(buffer, position)
+            (assignment_epoch,) = _read_i4(buffer, position)
             position += 4
             assignment_timestamp: int = 0
             unknown_tagged_fields: TaggedFields = ()
@@ -49,7 +49,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Struct, gc=False):
                     tag, position = read_unsigned_varint(buffer, position)
                     size, position = read_unsigned_varint(buffer, position)
                     if tag == 0:
-                        assignment_timestamp, = _read_i8(buffer, position)
+                        (assignment_timestamp,) = _read_i8(buffer, position)
                         position += 8
                     else:
                         value, position = read_unknown_tagged_field(buffer, position, size)

@@ -74,7 +74,7 @@ class ConsumerProtocolSubscription(Struct, gc=False):
             else:
                 owned_partitions = []
             if version >= 2:
-                generation_id, = _read_i4(buffer, position)
+                (generation_id,) = _read_i4(buffer, position)
                 position += 4
             else:
                 generation_id = -1

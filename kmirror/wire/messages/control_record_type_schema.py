@@ -29,7 +29,7 @@ class ControlRecordTypeSchema(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            type, = _read_i2(buffer, position)
+            (type,) = _read_i2(buffer, position)
             position += 2
             return cls(type), position
         except READ_ERRORS as error:

@@ -46,13 +46,13 @@ class AclCreation(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 2:
             resource_name, position = read_compact_string(buffer, position)
         else:
             resource_name, position = read_string(buffer, position)
-        resource_pattern_type, = _read_i1(buffer, position)
+        (resource_pattern_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 2:
             principal, position = read_compact_string(buffer, position)
@@ -157,7 +157,7 @@ class AclCreationResult(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version >= 2:
@@ -203,7 +203,7 @@ class CreateAclsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             results: list[AclCreationResult]
             if version >= 2:

@@ -113,7 +113,7 @@ class CreateDelegationTokenRequest(Struct, gc=False):
             for _ in range(count):
                 renewers_element, position = CreatableRenewers.read(buffer, position, version)
                 renewers.append(renewers_element)
-            max_lifetime_ms, = _read_i8(buffer, position)
+            (max_lifetime_ms,) = _read_i8(buffer, position)
             position += 8
             unknown_tagged_fields: TaggedFields = ()
             if version >= 2:
@@ -127,9 +127,9 @@ class CreateDelegationTokenRequest(Struct, gc=False):
 
     def write(self, out: Writer, version: int) -> None:
         if version < 3:
-            if (self.owner_principal_type is None or self.owner_principal_type != ""):
+            if self.owner_principal_type is None or self.owner_principal_type != "":
                 raise unsupported_field("CreateDelegationTokenRequest", "owner_principal_type", version)
-            if (self.owner_principal_name is None or self.owner_principal_name != ""):
+            if self.owner_principal_name is None or self.owner_principal_name != "":
                 raise unsupported_field("CreateDelegationTokenRequest", "owner_principal_name", version)
         if self.unknown_tagged_fields and version < 2:
             raise unsupported_field("CreateDelegationTokenRequest", "unknown_tagged_fields", version)
@@ -176,7 +176,7 @@ class CreateDelegationTokenResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             if version >= 2:
                 principal_type, position = read_compact_string(buffer, position)
@@ -206,7 +206,7 @@ class CreateDelegationTokenResponse(Struct, gc=False):
                 hmac, position = read_compact_bytes(buffer, position)
             else:
                 hmac, position = read_bytes(buffer, position)
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if version >= 2:

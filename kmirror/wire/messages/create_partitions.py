@@ -85,7 +85,7 @@ class CreatePartitionsTopic(Struct, gc=False):
             name, position = read_compact_string(buffer, position)
         else:
             name, position = read_string(buffer, position)
-        count_, = _read_i4(buffer, position)
+        (count_,) = _read_i4(buffer, position)
         position += 4
         assignments: list[CreatePartitionsAssignment] | None
         if version >= 2:
@@ -204,7 +204,7 @@ class CreatePartitionsTopicResult(Struct, gc=False):
             name, position = read_compact_string(buffer, position)
         else:
             name, position = read_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version >= 2:
@@ -254,7 +254,7 @@ class CreatePartitionsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             results: list[CreatePartitionsTopicResult]
             if version >= 2:

@@ -53,7 +53,7 @@ class CreatableReplicaAssignment(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         broker_ids: list[int]
         if version >= 5:
@@ -139,7 +139,7 @@ class MirrorInfo(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         unknown_tagged_fields: TaggedFields = ()
@@ -197,7 +197,7 @@ class CreatableTopic(Struct, gc=False):
             configs.append(configs_element)
         mirror_info: MirrorInfo | None
         if version == 8:
-            nullness, = _read_i1(buffer, position)
+            (nullness,) = _read_i1(buffer, position)
             position += 1
             if nullness < 0:
                 mirror_info = None
@@ -361,7 +361,7 @@ class CreatableTopicResult(Struct, gc=False):
             position += 18
             topic_id = Uuid(topic_id_bytes)
         else:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             topic_id = Uuid.ZERO
         error_message: str | None
@@ -398,7 +398,7 @@ class CreatableTopicResult(Struct, gc=False):
                     tag, position = read_unsigned_varint(buffer, position)
                     size, position = read_unsigned_varint(buffer, position)
                     if tag == 0:
-                        topic_config_error_code, = _read_i2(buffer, position)
+                        (topic_config_error_code,) = _read_i2(buffer, position)
                         position += 2
                     else:
                         value, position = read_unknown_tagged_field(buffer, position, size)
@@ -452,7 +452,7 @@ class CreateTopicsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             topics: list[CreatableTopicResult]
             if version >= 5:

@@ -37,7 +37,7 @@ class DefaultPrincipalData(Struct, gc=False):
         try:
             type, position = read_compact_string(buffer, position)
             name, position = read_compact_string(buffer, position)
-            token_authenticated, = _read_bool(buffer, position)
+            (token_authenticated,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:

@@ -46,14 +46,14 @@ class DeleteAclsFilter(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        resource_type_filter, = _read_i1(buffer, position)
+        (resource_type_filter,) = _read_i1(buffer, position)
         position += 1
         resource_name_filter: str | None
         if version >= 2:
             resource_name_filter, position = read_compact_nullable_string(buffer, position)
         else:
             resource_name_filter, position = read_nullable_string(buffer, position)
-        pattern_type_filter, = _read_i1(buffer, position)
+        (pattern_type_filter,) = _read_i1(buffer, position)
         position += 1
         principal_filter: str | None
         if version >= 2:
@@ -167,20 +167,20 @@ class DeleteAclsMatchingAcl(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version >= 2:
             error_message, position = read_compact_nullable_string(buffer, position)
         else:
             error_message, position = read_nullable_string(buffer, position)
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 2:
             resource_name, position = read_compact_string(buffer, position)
         else:
             resource_name, position = read_string(buffer, position)
-        pattern_type, = _read_i1(buffer, position)
+        (pattern_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 2:
             principal, position = read_compact_string(buffer, position)
@@ -241,7 +241,7 @@ class DeleteAclsFilterResult(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version >= 2:
@@ -302,7 +302,7 @@ class DeleteAclsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             filter_results: list[DeleteAclsFilterResult]
             if version >= 2:

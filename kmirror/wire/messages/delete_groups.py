@@ -90,7 +90,7 @@ class DeletableGroupResult(Struct, gc=False):
             group_id, position = read_compact_string(buffer, position)
         else:
             group_id, position = read_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if version == 2:
@@ -131,7 +131,7 @@ class DeleteGroupsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             results: list[DeletableGroupResult]
             if version >= 2:

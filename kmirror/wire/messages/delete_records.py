@@ -134,7 +134,7 @@ class DeleteRecordsRequest(Struct, gc=False):
             for _ in range(count):
                 topics_element, position = DeleteRecordsTopic.read(buffer, position, version)
                 topics.append(topics_element)
-            timeout_ms, = _read_i4(buffer, position)
+            (timeout_ms,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if version == 2:
@@ -262,7 +262,7 @@ class DeleteRecordsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             topics: list[DeleteRecordsTopicResult]
             if version >= 2:

@@ -46,7 +46,7 @@ class DeleteTopicState(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         name: str | None
         name, position = read_compact_nullable_string(buffer, position)
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         unknown_tagged_fields: TaggedFields = ()
@@ -100,7 +100,7 @@ class DeleteTopicsRequest(Struct, gc=False):
                 topic_names, position = (read_compact_strings if version >= 4 else read_strings)(buffer, position, count)
             else:
                 topic_names = []
-            timeout_ms, = _read_i4(buffer, position)
+            (timeout_ms,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if version >= 4:
@@ -163,7 +163,7 @@ class DeletableTopicResult(Struct, gc=False):
             position += 18
             topic_id = Uuid(topic_id_bytes)
         else:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             topic_id = Uuid.ZERO
         error_message: str | None
@@ -217,7 +217,7 @@ class DeleteTopicsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             responses: list[DeletableTopicResult]
             if version >= 4:

@@ -50,14 +50,14 @@ class DescribeAclsRequest(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            resource_type_filter, = _read_i1(buffer, position)
+            (resource_type_filter,) = _read_i1(buffer, position)
             position += 1
             resource_name_filter: str | None
             if version >= 2:
                 resource_name_filter, position = read_compact_nullable_string(buffer, position)
             else:
                 resource_name_filter, position = read_nullable_string(buffer, position)
-            pattern_type_filter, = _read_i1(buffer, position)
+            (pattern_type_filter,) = _read_i1(buffer, position)
             position += 1
             principal_filter: str | None
             if version >= 2:
@@ -167,13 +167,13 @@ class DescribeAclsResource(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 2:
             resource_name, position = read_compact_string(buffer, position)
         else:
             resource_name, position = read_string(buffer, position)
-        pattern_type, = _read_i1(buffer, position)
+        (pattern_type,) = _read_i1(buffer, position)
         position += 1
         acls: list[AclDescription]
         if version >= 2:

@@ -48,7 +48,7 @@ class ComponentData(Struct, gc=False):
             entity_type, position = read_compact_string(buffer, position)
         else:
             entity_type, position = read_string(buffer, position)
-        match_type, = _read_i1(buffer, position)
+        (match_type,) = _read_i1(buffer, position)
         position += 1
         match: str | None
         if version >= 1:
@@ -107,7 +107,7 @@ class DescribeClientQuotasRequest(Struct, gc=False):
             for _ in range(count):
                 components_element, position = ComponentData.read(buffer, position, version)
                 components.append(components_element)
-            strict, = _read_bool(buffer, position)
+            (strict,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if version == 1:
@@ -195,7 +195,7 @@ class ValueData(Struct, gc=False):
             key, position = read_compact_string(buffer, position)
         else:
             key, position = read_string(buffer, position)
-        value, = _read_f8(buffer, position)
+        (value,) = _read_f8(buffer, position)
         position += 8
         unknown_tagged_fields: TaggedFields = ()
         if version == 1:

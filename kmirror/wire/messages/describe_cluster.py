@@ -57,7 +57,7 @@ class DescribeClusterRequest(Struct, gc=False):
                 position += 2
                 include_fenced_brokers = False
             else:
-                include_cluster_authorized_operations, = _read_bool(buffer, position)
+                (include_cluster_authorized_operations,) = _read_bool(buffer, position)
                 position += 1
                 endpoint_type = 1
                 include_fenced_brokers = False
@@ -102,15 +102,15 @@ class DescribeClusterBroker(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        broker_id, = _read_i4(buffer, position)
+        (broker_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
-        port, = _read_i4(buffer, position)
+        (port,) = _read_i4(buffer, position)
         position += 4
         rack: str | None
         rack, position = read_compact_nullable_string(buffer, position)
         if version >= 2:
-            is_fenced, = _read_bool(buffer, position)
+            (is_fenced,) = _read_bool(buffer, position)
             position += 1
         else:
             is_fenced = False
@@ -164,12 +164,12 @@ class DescribeClusterResponse(Struct, gc=False):
             error_message: str | None
             error_message, position = read_compact_nullable_string(buffer, position)
             if version >= 1:
-                endpoint_type, = _read_i1(buffer, position)
+                (endpoint_type,) = _read_i1(buffer, position)
                 position += 1
             else:
                 endpoint_type = 1
             cluster_id, position = read_compact_string(buffer, position)
-            controller_id, = _read_i4(buffer, position)
+            (controller_id,) = _read_i4(buffer, position)
             position += 4
             brokers: list[DescribeClusterBroker]
             count, position = read_compact_array_length(buffer, position)
@@ -177,7 +177,7 @@ class DescribeClusterResponse(Struct, gc=False):
             for _ in range(count):
                 brokers_element, position = DescribeClusterBroker.read(buffer, position, version)
                 brokers.append(brokers_element)
-            cluster_authorized_operations, = _read_i4(buffer, position)
+            (cluster_authorized_operations,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:

@@ -50,7 +50,7 @@ class DescribeConfigsResource(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 4:
             resource_name, position = read_compact_string(buffer, position)
@@ -132,7 +132,7 @@ class DescribeConfigsRequest(Struct, gc=False):
                 include_synonyms, include_documentation = _read_bool_bool(buffer, position)
                 position += 2
             else:
-                include_synonyms, = _read_bool(buffer, position)
+                (include_synonyms,) = _read_bool(buffer, position)
                 position += 1
                 include_documentation = False
             unknown_tagged_fields: TaggedFields = ()
@@ -188,7 +188,7 @@ class DescribeConfigsSynonym(Struct, gc=False):
             value, position = read_compact_nullable_string(buffer, position)
         else:
             value, position = read_nullable_string(buffer, position)
-        source, = _read_i1(buffer, position)
+        (source,) = _read_i1(buffer, position)
         position += 1
         unknown_tagged_fields: TaggedFields = ()
         if version >= 4:
@@ -254,7 +254,7 @@ class DescribeConfigsResourceResult(Struct, gc=False):
             synonyms_element, position = DescribeConfigsSynonym.read(buffer, position, version)
             synonyms.append(synonyms_element)
         if version >= 3:
-            config_type, = _read_i1(buffer, position)
+            (config_type,) = _read_i1(buffer, position)
             position += 1
         else:
             config_type = 0
@@ -319,14 +319,14 @@ class DescribeConfigsResult(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version >= 4:
             error_message, position = read_compact_nullable_string(buffer, position)
         else:
             error_message, position = read_nullable_string(buffer, position)
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 4:
             resource_name, position = read_compact_string(buffer, position)
@@ -391,7 +391,7 @@ class DescribeConfigsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             results: list[DescribeConfigsResult]
             if version >= 4:

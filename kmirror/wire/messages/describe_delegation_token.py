@@ -300,7 +300,7 @@ class DescribeDelegationTokenResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             tokens: list[DescribedDelegationToken]
             if version >= 2:
@@ -311,7 +311,7 @@ class DescribeDelegationTokenResponse(Struct, gc=False):
             for _ in range(count):
                 tokens_element, position = DescribedDelegationToken.read(buffer, position, version)
                 tokens.append(tokens_element)
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if version >= 2:

@@ -56,7 +56,7 @@ class DescribeGroupsRequest(Struct, gc=False):
                 count, position = read_array_length(buffer, position)
             groups, position = (read_compact_strings if version >= 5 else read_strings)(buffer, position, count)
             if version >= 3:
-                include_authorized_operations, = _read_bool(buffer, position)
+                (include_authorized_operations,) = _read_bool(buffer, position)
                 position += 1
             else:
                 include_authorized_operations = False
@@ -194,7 +194,7 @@ class DescribedGroup(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version == 6:
@@ -227,7 +227,7 @@ class DescribedGroup(Struct, gc=False):
             members_element, position = DescribedGroupMember.read(buffer, position, version)
             members.append(members_element)
         if version >= 3:
-            authorized_operations, = _read_i4(buffer, position)
+            (authorized_operations,) = _read_i4(buffer, position)
             position += 4
         else:
             authorized_operations = -2147483648
@@ -299,7 +299,7 @@ class DescribeGroupsResponse(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             if version >= 1:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
             else:
                 throttle_time_ms = 0

@@ -240,7 +240,7 @@ class DescribeLogDirsResult(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         if version >= 2:
             log_dir, position = read_compact_string(buffer, position)
@@ -320,7 +320,7 @@ class DescribeLogDirsResponse(Struct, gc=False):
                 throttle_time_ms, error_code = _read_i4_i2(buffer, position)
                 position += 6
             else:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
                 error_code = 0
             results: list[DescribeLogDirsResult]

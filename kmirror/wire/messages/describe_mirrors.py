@@ -49,7 +49,7 @@ class DescribeMirrorsRequest(Struct, gc=False):
             mirror_names: list[str]
             count, position = read_compact_array_length(buffer, position)
             mirror_names, position = read_compact_strings(buffer, position, count)
-            include_authorized_operations, = _read_bool(buffer, position)
+            (include_authorized_operations,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:
@@ -87,7 +87,7 @@ class PartitionDetail(Struct, gc=False):
         partition_index, source_offset, destination_offset, lag = _read_i4_i8_i8_i8(buffer, position)
         position += 28
         state, position = read_compact_string(buffer, position)
-        last_mirror_epoch, = _read_i4(buffer, position)
+        (last_mirror_epoch,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -152,7 +152,7 @@ class DescribedMirror(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         mirror_name, position = read_compact_string(buffer, position)
         topics: list[TopicPartitions]

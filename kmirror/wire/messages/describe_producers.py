@@ -220,7 +220,7 @@ class DescribeProducersResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             topics: list[TopicResponse]
             count, position = read_compact_array_length(buffer, position)

@@ -46,7 +46,7 @@ class DescribeQuorumRequestPartitionData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -297,7 +297,7 @@ class Listener(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         name, position = read_compact_string(buffer, position)
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -326,7 +326,7 @@ class Node(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         listeners: list[Listener]
         count, position = read_compact_array_length(buffer, position)
@@ -370,7 +370,7 @@ class DescribeQuorumResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             error_message: str | None
             if version == 2:

@@ -198,7 +198,7 @@ class DescribeShareGroupOffsetsResponseTopic(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         topic_name, position = read_compact_string(buffer, position)
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[DescribeShareGroupOffsetsResponsePartition]
@@ -245,7 +245,7 @@ class DescribeShareGroupOffsetsResponseGroup(Struct, gc=False):
         for _ in range(count):
             topics_element, position = DescribeShareGroupOffsetsResponseTopic.read(buffer, position, version)
             topics.append(topics_element)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         error_message, position = read_compact_nullable_string(buffer, position)
@@ -285,7 +285,7 @@ class DescribeShareGroupOffsetsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             groups: list[DescribeShareGroupOffsetsResponseGroup]
             count, position = read_compact_array_length(buffer, position)

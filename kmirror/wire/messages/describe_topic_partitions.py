@@ -67,7 +67,7 @@ class DescribeTopicPartitionsRequestCursor(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         topic_name, position = read_compact_string(buffer, position)
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -108,10 +108,10 @@ class DescribeTopicPartitionsRequest(Struct, gc=False):
             for _ in range(count):
                 topics_element, position = TopicRequest.read(buffer, position, version)
                 topics.append(topics_element)
-            response_partition_limit, = _read_i4(buffer, position)
+            (response_partition_limit,) = _read_i4(buffer, position)
             position += 4
             cursor: DescribeTopicPartitionsRequestCursor | None
-            nullness, = _read_i1(buffer, position)
+            (nullness,) = _read_i1(buffer, position)
             position += 1
             if nullness < 0:
                 cursor = None
@@ -227,7 +227,7 @@ class DescribeTopicPartitionsResponseTopic(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         name: str | None
         name, position = read_compact_nullable_string(buffer, position)
@@ -240,7 +240,7 @@ class DescribeTopicPartitionsResponseTopic(Struct, gc=False):
         for _ in range(count):
             partitions_element, position = DescribeTopicPartitionsResponsePartition.read(buffer, position, version)
             partitions.append(partitions_element)
-        topic_authorized_operations, = _read_i4(buffer, position)
+        (topic_authorized_operations,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -274,7 +274,7 @@ class DescribeTopicPartitionsResponseCursor(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         topic_name, position = read_compact_string(buffer, position)
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -309,7 +309,7 @@ class DescribeTopicPartitionsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             topics: list[DescribeTopicPartitionsResponseTopic]
             count, position = read_compact_array_length(buffer, position)
@@ -318,7 +318,7 @@ class DescribeTopicPartitionsResponse(Struct, gc=False):
                 topics_element, position = DescribeTopicPartitionsResponseTopic.read(buffer, position, version)
                 topics.append(topics_element)
             next_cursor: DescribeTopicPartitionsResponseCursor | None
-            nullness, = _read_i1(buffer, position)
+            (nullness,) = _read_i1(buffer, position)
             position += 1
             if nullness < 0:
                 next_cursor = None

@@ -109,7 +109,7 @@ class TransactionState(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         transactional_id, position = read_compact_string(buffer, position)
         transaction_state, position = read_compact_string(buffer, position)
@@ -158,7 +158,7 @@ class DescribeTransactionsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             transaction_states: list[TransactionState]
             count, position = read_compact_array_length(buffer, position)

@@ -137,7 +137,7 @@ class DescribeUserScramCredentialsResult(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         user, position = read_compact_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         error_message, position = read_compact_nullable_string(buffer, position)

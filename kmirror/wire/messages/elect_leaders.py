@@ -97,7 +97,7 @@ class ElectLeadersRequest(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             if version >= 1:
-                election_type, = _read_i1(buffer, position)
+                (election_type,) = _read_i1(buffer, position)
                 position += 1
             else:
                 election_type = 0
@@ -113,7 +113,7 @@ class ElectLeadersRequest(Struct, gc=False):
                 for _ in range(count):
                     topic_partitions_element, position = TopicPartitions.read(buffer, position, version)
                     topic_partitions.append(topic_partitions_element)
-            timeout_ms, = _read_i4(buffer, position)
+            (timeout_ms,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if version == 2:
@@ -266,7 +266,7 @@ class ElectLeadersResponse(Struct, gc=False):
                 throttle_time_ms, error_code = _read_i4_i2(buffer, position)
                 position += 6
             else:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
                 error_code = 0
             replica_election_results: list[ReplicaElectionResult]

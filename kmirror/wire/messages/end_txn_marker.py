@@ -29,7 +29,7 @@ class EndTxnMarker(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            coordinator_epoch, = _read_i4(buffer, position)
+            (coordinator_epoch,) = _read_i4(buffer, position)
             position += 4
             return cls(coordinator_epoch), position
         except READ_ERRORS as error:

@@ -78,7 +78,7 @@ class EnvelopeResponse(Struct, gc=False):
         try:
             response_data: bytes | None
             response_data, position = read_compact_nullable_bytes(buffer, position)
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:

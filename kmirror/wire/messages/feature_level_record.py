@@ -36,7 +36,7 @@ class FeatureLevelRecord(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             name, position = read_compact_string(buffer, position)
-            feature_level, = _read_i2(buffer, position)
+            (feature_level,) = _read_i2(buffer, position)
             position += 2
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:

@@ -143,18 +143,18 @@ class FetchPartition(Struct, gc=False):
                     if tag == 0:
                         if version < 17:
                             raise ProtocolReadError(f"tag 0 is not valid for FetchRequest version {version}")
-                        replica_directory_id_bytes, = _read_uuid(buffer, position)
+                        (replica_directory_id_bytes,) = _read_uuid(buffer, position)
                         position += 16
                         replica_directory_id = Uuid(replica_directory_id_bytes)
                     elif tag == 1:
                         if version < 18:
                             raise ProtocolReadError(f"tag 1 is not valid for FetchRequest version {version}")
-                        high_watermark, = _read_i8(buffer, position)
+                        (high_watermark,) = _read_i8(buffer, position)
                         position += 8
                     elif tag == 2:
                         if version < 19:
                             raise ProtocolReadError(f"tag 2 is not valid for FetchRequest version {version}")
-                        mirror_leader_epoch, = _read_i4(buffer, position)
+                        (mirror_leader_epoch,) = _read_i4(buffer, position)
                         position += 4
                     else:
                         value, position = read_unknown_tagged_field(buffer, position, size)
@@ -178,11 +178,11 @@ class FetchPartition(Struct, gc=False):
             append(_write_i4_i8_i4(self.partition, self.fetch_offset, self.partition_max_bytes))
         if version >= 12:
             tagged = list(self.unknown_tagged_fields)
-            if version >= 17 and self.replica_directory_id:
+            if version >= 17 and (self.replica_directory_id):
                 tagged.append((0, _write_uuid(self.replica_directory_id.raw)))
-            if version >= 18 and self.high_watermark != 9223372036854775807:
+            if version >= 18 and (self.high_watermark != 9223372036854775807):
                 tagged.append((1, _write_i8(self.high_watermark)))
-            if version == 19 and self.mirror_leader_epoch != -1:
+            if version == 19 and (self.mirror_leader_epoch != -1):
                 tagged.append((2, _write_i4(self.mirror_leader_epoch)))
             out.write_tagged_fields(tagged)
 
@@ -206,7 +206,7 @@ class FetchTopic(Struct, gc=False):
         else:
             topic = ""
         if version >= 13:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -271,7 +271,7 @@ class ForgottenTopic(Struct, gc=False):
         else:
             topic = ""
         if version >= 13:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -446,7 +446,7 @@ class FetchRequest(Struct, gc=False):
                 cluster_id_out = Writer()
                 cluster_id_out.write_compact_nullable_string(self.cluster_id)
                 tagged.append((0, cluster_id_out.to_bytes()))
-            if version >= 15 and self.replica_state != ReplicaState():
+            if version >= 15 and (self.replica_state != ReplicaState()):
                 replica_state_out = Writer()
                 self.replica_state.write(replica_state_out, version)
                 tagged.append((1, replica_state_out.to_bytes()))
@@ -604,7 +604,7 @@ class PartitionData(Struct, gc=False):
                 aborted_transactions_element, position = AbortedTransaction.read(buffer, position, version)
                 aborted_transactions.append(aborted_transactions_element)
         if version >= 11:
-            preferred_read_replica, = _read_i4(buffer, position)
+            (preferred_read_replica,) = _read_i4(buffer, position)
             position += 4
         else:
             preferred_read_replica = -1
@@ -635,7 +635,7 @@ class PartitionData(Struct, gc=False):
                     elif tag == 3:
                         if version < 19:
                             raise ProtocolReadError(f"tag 3 is not valid for FetchResponse version {version}")
-                        mirror_leader_epoch, = _read_i4(buffer, position)
+                        (mirror_leader_epoch,) = _read_i4(buffer, position)
                         position += 4
                     else:
                         value, position = read_unknown_tagged_field(buffer, position, size)
@@ -692,7 +692,7 @@ class PartitionData(Struct, gc=False):
                 snapshot_id_out = Writer()
                 self.snapshot_id.write(snapshot_id_out, version)
                 tagged.append((2, snapshot_id_out.to_bytes()))
-            if version == 19 and self.mirror_leader_epoch != -1:
+            if version == 19 and (self.mirror_leader_epoch != -1):
                 tagged.append((3, _write_i4(self.mirror_leader_epoch)))
             out.write_tagged_fields(tagged)
 
@@ -716,7 +716,7 @@ class FetchableTopicResponse(Struct, gc=False):
         else:
             topic = ""
         if version >= 13:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -773,10 +773,10 @@ class NodeEndpoint(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
-        port, = _read_i4(buffer, position)
+        (port,) = _read_i4(buffer, position)
         position += 4
         rack: str | None
         rack, position = read_compact_nullable_string(buffer, position)
@@ -821,7 +821,7 @@ class FetchResponse(Struct, gc=False):
                 throttle_time_ms, error_code, session_id = _read_i4_i2_i4(buffer, position)
                 position += 10
             else:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
                 error_code = 0
                 session_id = 0
@@ -881,7 +881,7 @@ class FetchResponse(Struct, gc=False):
             responses_element.write(out, version)
         if version >= 12:
             tagged = list(self.unknown_tagged_fields)
-            if version >= 16 and self.node_endpoints:
+            if version >= 16 and (self.node_endpoints):
                 node_endpoints_out = Writer()
                 node_endpoints_out.write_compact_array_length(len(self.node_endpoints))
                 for node_endpoints_element in self.node_endpoints:

@@ -86,7 +86,7 @@ class FetchSnapshotRequestPartitionSnapshot(Struct, gc=False):
         position += 8
         snapshot_id: FetchSnapshotRequestSnapshotId
         snapshot_id, position = FetchSnapshotRequestSnapshotId.read(buffer, position, version)
-        position_, = _read_i8(buffer, position)
+        (position_,) = _read_i8(buffer, position)
         position += 8
         replica_directory_id: Uuid = Uuid.ZERO
         unknown_tagged_fields: TaggedFields = ()
@@ -100,7 +100,7 @@ class FetchSnapshotRequestPartitionSnapshot(Struct, gc=False):
                 if tag == 0:
                     if version < 1:
                         raise ProtocolReadError(f"tag 0 is not valid for FetchSnapshotRequest version {version}")
-                    replica_directory_id_bytes, = _read_uuid(buffer, position)
+                    (replica_directory_id_bytes,) = _read_uuid(buffer, position)
                     position += 16
                     replica_directory_id = Uuid(replica_directory_id_bytes)
                 else:
@@ -114,7 +114,7 @@ class FetchSnapshotRequestPartitionSnapshot(Struct, gc=False):
         self.snapshot_id.write(out, version)
         append(_write_i8(self.position))
         tagged = list(self.unknown_tagged_fields)
-        if version == 1 and self.replica_directory_id:
+        if version == 1 and (self.replica_directory_id):
             tagged.append((0, _write_uuid(self.replica_directory_id.raw)))
         out.write_tagged_fields(tagged)
 
@@ -361,10 +361,10 @@ class NodeEndpoint(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -443,7 +443,7 @@ class FetchSnapshotResponse(Struct, gc=False):
         for topics_element in self.topics:
             topics_element.write(out, version)
         tagged = list(self.unknown_tagged_fields)
-        if version == 1 and self.node_endpoints:
+        if version == 1 and (self.node_endpoints):
             node_endpoints_out = Writer()
             node_endpoints_out.write_compact_array_length(len(self.node_endpoints))
             for node_endpoints_element in self.node_endpoints:

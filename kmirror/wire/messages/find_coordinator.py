@@ -58,7 +58,7 @@ class FindCoordinatorRequest(Struct, gc=False):
             else:
                 key = ""
             if version >= 1:
-                key_type, = _read_i1(buffer, position)
+                (key_type,) = _read_i1(buffer, position)
                 position += 1
             else:
                 key_type = 0
@@ -122,7 +122,7 @@ class Coordinator(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         key, position = read_compact_string(buffer, position)
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
         port, error_code = _read_i4_i2(buffer, position)
@@ -170,14 +170,14 @@ class FindCoordinatorResponse(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             if version >= 4:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
                 error_code = 0
             elif version >= 1:
                 throttle_time_ms, error_code = _read_i4_i2(buffer, position)
                 position += 6
             else:
-                error_code, = _read_i2(buffer, position)
+                (error_code,) = _read_i2(buffer, position)
                 position += 2
                 throttle_time_ms = 0
             error_message: str | None
@@ -191,7 +191,7 @@ class FindCoordinatorResponse(Struct, gc=False):
             if version >= 4:
                 node_id = 0
             else:
-                node_id, = _read_i4(buffer, position)
+                (node_id,) = _read_i4(buffer, position)
                 position += 4
             host: str
             if version <= 3:
@@ -204,7 +204,7 @@ class FindCoordinatorResponse(Struct, gc=False):
             if version >= 4:
                 port = 0
             else:
-                port, = _read_i4(buffer, position)
+                (port,) = _read_i4(buffer, position)
                 position += 4
             coordinators: list[Coordinator]
             if version >= 4:

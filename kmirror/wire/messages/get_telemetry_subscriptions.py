@@ -41,7 +41,7 @@ class GetTelemetrySubscriptionsRequest(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            client_instance_id_bytes, = _read_uuid(buffer, position)
+            (client_instance_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             client_instance_id = Uuid(client_instance_id_bytes)
             unknown_tagged_fields: TaggedFields = ()

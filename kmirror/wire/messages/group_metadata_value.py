@@ -71,7 +71,7 @@ class MemberMetadata(Struct, gc=False):
             rebalance_timeout, session_timeout = _read_i4_i4(buffer, position)
             position += 8
         else:
-            session_timeout, = _read_i4(buffer, position)
+            (session_timeout,) = _read_i4(buffer, position)
             position += 4
             rebalance_timeout = -1
         if version >= 4:
@@ -153,7 +153,7 @@ class GroupMetadataValue(Struct, gc=False):
                 protocol_type, position = read_compact_string(buffer, position)
             else:
                 protocol_type, position = read_string(buffer, position)
-            generation, = _read_i4(buffer, position)
+            (generation,) = _read_i4(buffer, position)
             position += 4
             protocol: str | None
             if version >= 4:
@@ -166,7 +166,7 @@ class GroupMetadataValue(Struct, gc=False):
             else:
                 leader, position = read_nullable_string(buffer, position)
             if version >= 2:
-                current_state_timestamp, = _read_i8(buffer, position)
+                (current_state_timestamp,) = _read_i8(buffer, position)
                 position += 8
             else:
                 current_state_timestamp = -1

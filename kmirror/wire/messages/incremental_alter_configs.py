@@ -46,7 +46,7 @@ class AlterableConfig(Struct, gc=False):
             name, position = read_compact_string(buffer, position)
         else:
             name, position = read_string(buffer, position)
-        config_operation, = _read_i1(buffer, position)
+        (config_operation,) = _read_i1(buffer, position)
         position += 1
         value: str | None
         if version >= 1:
@@ -91,7 +91,7 @@ class AlterConfigsResource(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 1:
             resource_name, position = read_compact_string(buffer, position)
@@ -160,7 +160,7 @@ class IncrementalAlterConfigsRequest(Struct, gc=False):
             for _ in range(count):
                 resources_element, position = AlterConfigsResource.read(buffer, position, version)
                 resources.append(resources_element)
-            validate_only, = _read_bool(buffer, position)
+            (validate_only,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if version >= 1:
@@ -201,14 +201,14 @@ class AlterConfigsResourceResponse(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         if version >= 1:
             error_message, position = read_compact_nullable_string(buffer, position)
         else:
             error_message, position = read_nullable_string(buffer, position)
-        resource_type, = _read_i1(buffer, position)
+        (resource_type,) = _read_i1(buffer, position)
         position += 1
         if version >= 1:
             resource_name, position = read_compact_string(buffer, position)
@@ -258,7 +258,7 @@ class IncrementalAlterConfigsResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             responses: list[AlterConfigsResourceResponse]
             if version >= 1:

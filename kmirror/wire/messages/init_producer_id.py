@@ -63,7 +63,7 @@ class InitProducerIdRequest(Struct, gc=False):
                 enable_2pc = False
                 keep_prepared_txn = False
             else:
-                transaction_timeout_ms, = _read_i4(buffer, position)
+                (transaction_timeout_ms,) = _read_i4(buffer, position)
                 position += 4
                 producer_id = -1
                 producer_epoch = -1

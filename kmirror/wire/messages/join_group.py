@@ -110,7 +110,7 @@ class JoinGroupRequest(Struct, gc=False):
                 session_timeout_ms, rebalance_timeout_ms = _read_i4_i4(buffer, position)
                 position += 8
             else:
-                session_timeout_ms, = _read_i4(buffer, position)
+                (session_timeout_ms,) = _read_i4(buffer, position)
                 position += 4
                 rebalance_timeout_ms = -1
             if version >= 6:
@@ -300,7 +300,7 @@ class JoinGroupResponse(Struct, gc=False):
             else:
                 leader, position = read_string(buffer, position)
             if version >= 9:
-                skip_assignment, = _read_bool(buffer, position)
+                (skip_assignment,) = _read_bool(buffer, position)
                 position += 1
             else:
                 skip_assignment = False

@@ -40,7 +40,7 @@ class Voter(Struct, gc=False):
             position += 20
             voter_directory_id = Uuid(voter_directory_id_bytes)
         else:
-            voter_id, = _read_i4(buffer, position)
+            (voter_id,) = _read_i4(buffer, position)
             position += 4
             voter_directory_id = Uuid.ZERO
         unknown_tagged_fields: TaggedFields = ()

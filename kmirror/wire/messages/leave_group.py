@@ -177,7 +177,7 @@ class MemberResponse(Struct, gc=False):
             group_instance_id, position = read_compact_nullable_string(buffer, position)
         else:
             group_instance_id, position = read_nullable_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if version >= 4:
@@ -227,7 +227,7 @@ class LeaveGroupResponse(Struct, gc=False):
                 throttle_time_ms, error_code = _read_i4_i2(buffer, position)
                 position += 6
             else:
-                error_code, = _read_i2(buffer, position)
+                (error_code,) = _read_i2(buffer, position)
                 position += 2
                 throttle_time_ms = 0
             members: list[MemberResponse]

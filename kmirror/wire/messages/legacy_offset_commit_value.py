@@ -33,10 +33,10 @@ class LegacyOffsetCommitValue(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            offset, = _read_i8(buffer, position)
+            (offset,) = _read_i8(buffer, position)
             position += 8
             metadata, position = read_string(buffer, position)
-            commit_timestamp, = _read_i8(buffer, position)
+            (commit_timestamp,) = _read_i8(buffer, position)
             position += 8
             return cls(offset, metadata, commit_timestamp), position
         except READ_ERRORS as error:

@@ -79,7 +79,7 @@ class ConfigResource(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         resource_name, position = read_compact_string(buffer, position)
         if version >= 1:
-            resource_type, = _read_i1(buffer, position)
+            (resource_type,) = _read_i1(buffer, position)
             position += 1
         else:
             resource_type = 16

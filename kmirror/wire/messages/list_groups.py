@@ -167,7 +167,7 @@ class ListGroupsResponse(Struct, gc=False):
                 throttle_time_ms, error_code = _read_i4_i2(buffer, position)
                 position += 6
             else:
-                error_code, = _read_i2(buffer, position)
+                (error_code,) = _read_i2(buffer, position)
                 position += 2
                 throttle_time_ms = 0
             groups: list[ListedGroup]

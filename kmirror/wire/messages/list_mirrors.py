@@ -68,7 +68,7 @@ class ListedMirror(Struct, gc=False):
         mirror_name, position = read_compact_string(buffer, position)
         source_bootstrap, position = read_compact_string(buffer, position)
         source_cluster_id, position = read_compact_string(buffer, position)
-        topic_count, = _read_i4(buffer, position)
+        (topic_count,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:

@@ -146,7 +146,7 @@ class ListOffsetsRequest(Struct, gc=False):
                 replica_id, isolation_level = _read_i4_i1(buffer, position)
                 position += 5
             else:
-                replica_id, = _read_i4(buffer, position)
+                (replica_id,) = _read_i4(buffer, position)
                 position += 4
                 isolation_level = 0
             topics: list[ListOffsetsTopic]
@@ -159,7 +159,7 @@ class ListOffsetsRequest(Struct, gc=False):
                 topics_element, position = ListOffsetsTopic.read(buffer, position, version)
                 topics.append(topics_element)
             if version >= 10:
-                timeout_ms, = _read_i4(buffer, position)
+                (timeout_ms,) = _read_i4(buffer, position)
                 position += 4
             else:
                 timeout_ms = 0
@@ -311,7 +311,7 @@ class ListOffsetsResponse(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             if version >= 2:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
             else:
                 throttle_time_ms = 0

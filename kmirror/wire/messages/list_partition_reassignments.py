@@ -72,7 +72,7 @@ class ListPartitionReassignmentsRequest(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            timeout_ms, = _read_i4(buffer, position)
+            (timeout_ms,) = _read_i4(buffer, position)
             position += 4
             topics: list[ListPartitionReassignmentsTopics] | None
             count, position = read_compact_nullable_array_length(buffer, position)
@@ -118,7 +118,7 @@ class OngoingPartitionReassignment(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         replicas: list[int]
         count, position = read_compact_array_length(buffer, position)

@@ -51,7 +51,7 @@ class ListTransactionsRequest(Struct, gc=False):
             count, position = read_compact_array_length(buffer, position)
             producer_id_filters, position = read_int64s(buffer, position, count)
             if version >= 1:
-                duration_filter, = _read_i8(buffer, position)
+                (duration_filter,) = _read_i8(buffer, position)
                 position += 8
             else:
                 duration_filter = -1
@@ -102,7 +102,7 @@ class TransactionState(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         transactional_id, position = read_compact_string(buffer, position)
-        producer_id, = _read_i8(buffer, position)
+        (producer_id,) = _read_i8(buffer, position)
         position += 8
         transaction_state, position = read_compact_string(buffer, position)
         unknown_tagged_fields: TaggedFields = ()

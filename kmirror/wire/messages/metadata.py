@@ -58,7 +58,7 @@ class MetadataRequestTopic(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         if version >= 10:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -136,7 +136,7 @@ class MetadataRequest(Struct, gc=False):
                 allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = _read_bool_bool_bool(buffer, position)
                 position += 3
             elif version >= 4:
-                allow_auto_topic_creation, = _read_bool(buffer, position)
+                (allow_auto_topic_creation,) = _read_bool(buffer, position)
                 position += 1
                 include_cluster_authorized_operations = False
                 include_topic_authorized_operations = False
@@ -205,13 +205,13 @@ class MetadataResponseBroker(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         if version >= 9:
             host, position = read_compact_string(buffer, position)
         else:
             host, position = read_string(buffer, position)
-        port, = _read_i4(buffer, position)
+        (port,) = _read_i4(buffer, position)
         position += 4
         rack: str | None
         if version >= 1:
@@ -345,7 +345,7 @@ class MetadataResponseTopic(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         name: str | None
         if version >= 12:
@@ -359,7 +359,7 @@ class MetadataResponseTopic(Struct, gc=False):
             position += 17
             topic_id = Uuid(topic_id_bytes)
         elif version >= 1:
-            is_internal, = _read_bool(buffer, position)
+            (is_internal,) = _read_bool(buffer, position)
             position += 1
             topic_id = Uuid.ZERO
         else:
@@ -375,7 +375,7 @@ class MetadataResponseTopic(Struct, gc=False):
             partitions_element, position = MetadataResponsePartition.read(buffer, position, version)
             partitions.append(partitions_element)
         if version >= 8:
-            topic_authorized_operations, = _read_i4(buffer, position)
+            (topic_authorized_operations,) = _read_i4(buffer, position)
             position += 4
         else:
             topic_authorized_operations = -2147483648
@@ -441,7 +441,7 @@ class MetadataResponse(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             if version >= 3:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
             else:
                 throttle_time_ms = 0
@@ -463,7 +463,7 @@ class MetadataResponse(Struct, gc=False):
             else:
                 cluster_id = None
             if version >= 1:
-                controller_id, = _read_i4(buffer, position)
+                (controller_id,) = _read_i4(buffer, position)
                 position += 4
             else:
                 controller_id = -1
@@ -477,14 +477,14 @@ class MetadataResponse(Struct, gc=False):
                 topics_element, position = MetadataResponseTopic.read(buffer, position, version)
                 topics.append(topics_element)
             if version >= 13:
-                error_code, = _read_i2(buffer, position)
+                (error_code,) = _read_i2(buffer, position)
                 position += 2
                 cluster_authorized_operations = -2147483648
             elif version >= 11:
                 cluster_authorized_operations = -2147483648
                 error_code = 0
             elif version >= 8:
-                cluster_authorized_operations, = _read_i4(buffer, position)
+                (cluster_authorized_operations,) = _read_i4(buffer, position)
                 position += 4
                 error_code = 0
             else:

@@ -34,7 +34,7 @@ class MirrorPidResetRecord(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            version_, = _read_i2(buffer, position)
+            (version_,) = _read_i2(buffer, position)
             position += 2
             source_cluster_id, position = read_compact_string(buffer, position)
             unknown_tagged_fields: TaggedFields = ()

@@ -107,7 +107,7 @@ class OffsetCommitRequestTopic(Struct, gc=False):
         else:
             name = ""
         if version >= 10:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -176,7 +176,7 @@ class OffsetCommitRequest(Struct, gc=False):
                 group_id, position = read_compact_string(buffer, position)
             else:
                 group_id, position = read_string(buffer, position)
-            generation_id_or_member_epoch, = _read_i4(buffer, position)
+            (generation_id_or_member_epoch,) = _read_i4(buffer, position)
             position += 4
             if version >= 8:
                 member_id, position = read_compact_string(buffer, position)
@@ -193,7 +193,7 @@ class OffsetCommitRequest(Struct, gc=False):
             if version >= 5:
                 retention_time_ms = -1
             else:
-                retention_time_ms, = _read_i8(buffer, position)
+                (retention_time_ms,) = _read_i8(buffer, position)
                 position += 8
             topics: list[OffsetCommitRequestTopic]
             if version >= 8:
@@ -302,7 +302,7 @@ class OffsetCommitResponseTopic(Struct, gc=False):
         else:
             name = ""
         if version >= 10:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -364,7 +364,7 @@ class OffsetCommitResponse(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             if version >= 3:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
             else:
                 throttle_time_ms = 0

@@ -35,7 +35,7 @@ class OffsetCommitKey(Struct, gc=False):
         try:
             group, position = read_string(buffer, position)
             topic, position = read_string(buffer, position)
-            partition, = _read_i4(buffer, position)
+            (partition,) = _read_i4(buffer, position)
             position += 4
             return cls(group, topic, partition), position
         except READ_ERRORS as error:

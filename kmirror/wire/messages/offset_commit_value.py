@@ -53,7 +53,7 @@ class OffsetCommitValue(Struct, gc=False):
                 offset, leader_epoch = _read_i8_i4(buffer, position)
                 position += 12
             else:
-                offset, = _read_i8(buffer, position)
+                (offset,) = _read_i8(buffer, position)
                 position += 8
                 leader_epoch = -1
             if version >= 4:
@@ -61,14 +61,14 @@ class OffsetCommitValue(Struct, gc=False):
             else:
                 metadata, position = read_string(buffer, position)
             if version >= 2:
-                commit_timestamp, = _read_i8(buffer, position)
+                (commit_timestamp,) = _read_i8(buffer, position)
                 position += 8
                 expire_timestamp = -1
             elif version >= 1:
                 commit_timestamp, expire_timestamp = _read_i8_i8(buffer, position)
                 position += 16
             else:
-                commit_timestamp, = _read_i8(buffer, position)
+                (commit_timestamp,) = _read_i8(buffer, position)
                 position += 8
                 expire_timestamp = -1
             topic_id: Uuid = Uuid.ZERO
@@ -82,7 +82,7 @@ class OffsetCommitValue(Struct, gc=False):
                         tag, position = read_unsigned_varint(buffer, position)
                         size, position = read_unsigned_varint(buffer, position)
                         if tag == 0:
-                            topic_id_bytes, = _read_uuid(buffer, position)
+                            (topic_id_bytes,) = _read_uuid(buffer, position)
                             position += 16
                             topic_id = Uuid(topic_id_bytes)
                         else:

@@ -30,7 +30,7 @@ class OffsetDeleteRequestPartition(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         return cls(partition_index), position
 

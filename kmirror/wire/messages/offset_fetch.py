@@ -105,7 +105,7 @@ class OffsetFetchRequestTopics(Struct, gc=False):
         else:
             name = ""
         if version >= 10:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -152,7 +152,7 @@ class OffsetFetchRequestGroup(Struct, gc=False):
         else:
             member_id = None
         if version >= 9:
-            member_epoch, = _read_i4(buffer, position)
+            (member_epoch,) = _read_i4(buffer, position)
             position += 4
         else:
             member_epoch = -1
@@ -243,7 +243,7 @@ class OffsetFetchRequest(Struct, gc=False):
             else:
                 groups = []
             if version >= 7:
-                require_stable, = _read_bool(buffer, position)
+                (require_stable,) = _read_bool(buffer, position)
                 position += 1
             else:
                 require_stable = False
@@ -261,7 +261,7 @@ class OffsetFetchRequest(Struct, gc=False):
         if version > 7:
             if self.group_id:
                 raise unsupported_field("OffsetFetchRequest", "group_id", version)
-            if (self.topics is None or self.topics != []):
+            if self.topics is None or self.topics != []:
                 raise unsupported_field("OffsetFetchRequest", "topics", version)
         if version < 8:
             if self.groups:
@@ -329,7 +329,7 @@ class OffsetFetchResponsePartition(Struct, gc=False):
             metadata, position = read_compact_nullable_string(buffer, position)
         else:
             metadata, position = read_nullable_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if version >= 6:
@@ -426,7 +426,7 @@ class OffsetFetchResponsePartitions(Struct, gc=False):
         position += 16
         metadata: str | None
         metadata, position = read_compact_nullable_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -462,7 +462,7 @@ class OffsetFetchResponseTopics(Struct, gc=False):
         else:
             name = ""
         if version >= 10:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -512,7 +512,7 @@ class OffsetFetchResponseGroup(Struct, gc=False):
         for _ in range(count):
             topics_element, position = OffsetFetchResponseTopics.read(buffer, position, version)
             topics.append(topics_element)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -552,7 +552,7 @@ class OffsetFetchResponse(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             if version >= 3:
-                throttle_time_ms, = _read_i4(buffer, position)
+                (throttle_time_ms,) = _read_i4(buffer, position)
                 position += 4
             else:
                 throttle_time_ms = 0
@@ -571,7 +571,7 @@ class OffsetFetchResponse(Struct, gc=False):
             if version >= 8:
                 error_code = 0
             elif version >= 2:
-                error_code, = _read_i2(buffer, position)
+                (error_code,) = _read_i2(buffer, position)
                 position += 2
             else:
                 error_code = 0

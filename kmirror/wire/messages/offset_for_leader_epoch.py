@@ -127,7 +127,7 @@ class OffsetForLeaderEpochRequest(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             if version >= 3:
-                replica_id, = _read_i4(buffer, position)
+                (replica_id,) = _read_i4(buffer, position)
                 position += 4
             else:
                 replica_id = -2
@@ -268,7 +268,7 @@ class OffsetForLeaderEpochResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             topics: list[OffsetForLeaderTopicResult]
             if version >= 4:

@@ -81,7 +81,7 @@ class PartitionChangeRecord(Struct, gc=False):
                         else:
                             isr, position = read_int32s(buffer, position, count)
                     elif tag == 1:
-                        leader, = _read_i4(buffer, position)
+                        (leader,) = _read_i4(buffer, position)
                         position += 4
                     elif tag == 2:
                         count, position = read_compact_nullable_array_length(buffer, position)
@@ -102,7 +102,7 @@ class PartitionChangeRecord(Struct, gc=False):
                         else:
                             adding_replicas, position = read_int32s(buffer, position, count)
                     elif tag == 5:
-                        leader_recovery_state, = _read_i1(buffer, position)
+                        (leader_recovery_state,) = _read_i1(buffer, position)
                         position += 1
                     elif tag == 6:
                         if version < 2:
@@ -183,7 +183,7 @@ class PartitionChangeRecord(Struct, gc=False):
             tagged.append((4, adding_replicas_out.to_bytes()))
         if self.leader_recovery_state != -1:
             tagged.append((5, _write_i1(self.leader_recovery_state)))
-        if version == 2 and self.eligible_leader_replicas is not None:
+        if version == 2 and (self.eligible_leader_replicas is not None):
             eligible_leader_replicas_out = Writer()
             if self.eligible_leader_replicas is None:
                 eligible_leader_replicas_out.append(b"\0")
@@ -191,7 +191,7 @@ class PartitionChangeRecord(Struct, gc=False):
                 eligible_leader_replicas_out.write_compact_array_length(len(self.eligible_leader_replicas))
                 eligible_leader_replicas_out.write_int32s(self.eligible_leader_replicas)
             tagged.append((6, eligible_leader_replicas_out.to_bytes()))
-        if version == 2 and self.last_known_elr is not None:
+        if version == 2 and (self.last_known_elr is not None):
             last_known_elr_out = Writer()
             if self.last_known_elr is None:
                 last_known_elr_out.append(b"\0")
@@ -199,7 +199,7 @@ class PartitionChangeRecord(Struct, gc=False):
                 last_known_elr_out.write_compact_array_length(len(self.last_known_elr))
                 last_known_elr_out.write_int32s(self.last_known_elr)
             tagged.append((7, last_known_elr_out.to_bytes()))
-        if version >= 1 and self.directories is not None:
+        if version >= 1 and (self.directories is not None):
             directories_out = Writer()
             if self.directories is None:
                 directories_out.append(b"\0")

@@ -92,7 +92,7 @@ class PartitionRecord(Struct, gc=False):
                     tag, position = read_unsigned_varint(buffer, position)
                     size, position = read_unsigned_varint(buffer, position)
                     if tag == 0:
-                        leader_recovery_state, = _read_i1(buffer, position)
+                        (leader_recovery_state,) = _read_i1(buffer, position)
                         position += 1
                     elif tag == 1:
                         if version < 2:
@@ -143,7 +143,7 @@ class PartitionRecord(Struct, gc=False):
         tagged = list(self.unknown_tagged_fields)
         if self.leader_recovery_state:
             tagged.append((0, _write_i1(self.leader_recovery_state)))
-        if version == 2 and self.eligible_leader_replicas is not None:
+        if version == 2 and (self.eligible_leader_replicas is not None):
             eligible_leader_replicas_out = Writer()
             if self.eligible_leader_replicas is None:
                 eligible_leader_replicas_out.append(b"\0")
@@ -151,7 +151,7 @@ class PartitionRecord(Struct, gc=False):
                 eligible_leader_replicas_out.write_compact_array_length(len(self.eligible_leader_replicas))
                 eligible_leader_replicas_out.write_int32s(self.eligible_leader_replicas)
             tagged.append((1, eligible_leader_replicas_out.to_bytes()))
-        if version == 2 and self.last_known_elr is not None:
+        if version == 2 and (self.last_known_elr is not None):
             last_known_elr_out = Writer()
             if self.last_known_elr is None:
                 last_known_elr_out.append(b"\0")

@@ -36,7 +36,7 @@ class TopicData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         topic_name, position = read_compact_string(buffer, position)
@@ -110,7 +110,7 @@ class TopicResult(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         name, position = read_compact_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:

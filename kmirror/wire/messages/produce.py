@@ -52,7 +52,7 @@ class PartitionProduceData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        index, = _read_i4(buffer, position)
+        (index,) = _read_i4(buffer, position)
         position += 4
         records: Records | None
         if version >= 9:
@@ -102,7 +102,7 @@ class TopicProduceData(Struct, gc=False):
         else:
             name = ""
         if version >= 13:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -222,7 +222,7 @@ class BatchIndexAndErrorMessage(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        batch_index, = _read_i4(buffer, position)
+        (batch_index,) = _read_i4(buffer, position)
         position += 4
         batch_index_error_message: str | None
         if version >= 9:
@@ -366,7 +366,7 @@ class PartitionProduceResponse(Struct, gc=False):
                 out.write_nullable_string(self.error_message)
         if version >= 9:
             tagged = list(self.unknown_tagged_fields)
-            if version >= 10 and self.current_leader != LeaderIdAndEpoch():
+            if version >= 10 and (self.current_leader != LeaderIdAndEpoch()):
                 current_leader_out = Writer()
                 self.current_leader.write(current_leader_out, version)
                 tagged.append((0, current_leader_out.to_bytes()))
@@ -392,7 +392,7 @@ class TopicProduceResponse(Struct, gc=False):
         else:
             name = ""
         if version >= 13:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
         else:
@@ -449,10 +449,10 @@ class NodeEndpoint(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
-        port, = _read_i4(buffer, position)
+        (port,) = _read_i4(buffer, position)
         position += 4
         rack: str | None
         rack, position = read_compact_nullable_string(buffer, position)
@@ -500,7 +500,7 @@ class ProduceResponse(Struct, gc=False):
             for _ in range(count):
                 responses_element, position = TopicProduceResponse.read(buffer, position, version)
                 responses.append(responses_element)
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             node_endpoints: list[NodeEndpoint] = []
             unknown_tagged_fields: TaggedFields = ()
@@ -543,7 +543,7 @@ class ProduceResponse(Struct, gc=False):
         append(_write_i4(self.throttle_time_ms))
         if version >= 9:
             tagged = list(self.unknown_tagged_fields)
-            if version >= 10 and self.node_endpoints:
+            if version >= 10 and (self.node_endpoints):
                 node_endpoints_out = Writer()
                 node_endpoints_out.write_compact_array_length(len(self.node_endpoints))
                 for node_endpoints_element in self.node_endpoints:

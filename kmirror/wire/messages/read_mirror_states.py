@@ -34,7 +34,7 @@ class PartitionData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:

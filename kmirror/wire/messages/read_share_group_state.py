@@ -67,7 +67,7 @@ class ReadStateData(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[PartitionData]
@@ -222,7 +222,7 @@ class ReadStateResult(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[PartitionResult]

@@ -153,7 +153,7 @@ class RegisterBrokerRecord(Struct, gc=False):
                 fenced, in_controlled_shutdown = _read_bool_bool(buffer, position)
                 position += 2
             else:
-                fenced, = _read_bool(buffer, position)
+                (fenced,) = _read_bool(buffer, position)
                 position += 1
                 in_controlled_shutdown = False
             log_dirs: list[Uuid] = []
@@ -216,12 +216,12 @@ class RegisterBrokerRecord(Struct, gc=False):
         else:
             append(_write_bool(self.fenced))
         tagged = list(self.unknown_tagged_fields)
-        if version >= 3 and self.log_dirs:
+        if version >= 3 and (self.log_dirs):
             log_dirs_out = Writer()
             log_dirs_out.write_compact_array_length(len(self.log_dirs))
             log_dirs_out.write_uuids(self.log_dirs)
             tagged.append((0, log_dirs_out.to_bytes()))
-        if version == 4 and self.cordoned_log_dirs is not None:
+        if version == 4 and (self.cordoned_log_dirs is not None):
             cordoned_log_dirs_out = Writer()
             if self.cordoned_log_dirs is None:
                 cordoned_log_dirs_out.append(b"\0")

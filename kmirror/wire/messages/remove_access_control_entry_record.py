@@ -34,7 +34,7 @@ class RemoveAccessControlEntryRecord(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            id_bytes, = _read_uuid(buffer, position)
+            (id_bytes,) = _read_uuid(buffer, position)
             position += 16
             id = Uuid(id_bytes)
             unknown_tagged_fields: TaggedFields = ()

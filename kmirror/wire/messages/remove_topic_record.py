@@ -34,7 +34,7 @@ class RemoveTopicRecord(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
             unknown_tagged_fields: TaggedFields = ()

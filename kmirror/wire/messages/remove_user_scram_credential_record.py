@@ -36,7 +36,7 @@ class RemoveUserScramCredentialRecord(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             name, position = read_compact_string(buffer, position)
-            mechanism, = _read_i1(buffer, position)
+            (mechanism,) = _read_i1(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:

@@ -43,7 +43,7 @@ class RenewDelegationTokenRequest(Struct, gc=False):
                 hmac, position = read_compact_bytes(buffer, position)
             else:
                 hmac, position = read_bytes(buffer, position)
-            renew_period_ms, = _read_i8(buffer, position)
+            (renew_period_ms,) = _read_i8(buffer, position)
             position += 8
             unknown_tagged_fields: TaggedFields = ()
             if version == 2:

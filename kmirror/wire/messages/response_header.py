@@ -33,7 +33,7 @@ class ResponseHeader(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            correlation_id, = _read_i4(buffer, position)
+            (correlation_id,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if version == 1:

@@ -86,7 +86,7 @@ class SaslAuthenticateResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             error_message: str | None
             if version >= 2:
@@ -98,7 +98,7 @@ class SaslAuthenticateResponse(Struct, gc=False):
             else:
                 auth_bytes, position = read_bytes(buffer, position)
             if version >= 1:
-                session_lifetime_ms, = _read_i8(buffer, position)
+                (session_lifetime_ms,) = _read_i8(buffer, position)
                 position += 8
             else:
                 session_lifetime_ms = 0

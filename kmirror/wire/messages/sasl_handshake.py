@@ -56,7 +56,7 @@ class SaslHandshakeResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             mechanisms: list[str]
             count, position = read_array_length(buffer, position)

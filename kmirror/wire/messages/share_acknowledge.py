@@ -77,7 +77,7 @@ class AcknowledgePartition(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         acknowledgement_batches: list[AcknowledgementBatch]
         count, position = read_compact_array_length(buffer, position)
@@ -113,7 +113,7 @@ class AcknowledgeTopic(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[AcknowledgePartition]
@@ -167,7 +167,7 @@ class ShareAcknowledgeRequest(Struct, gc=False):
                 share_session_epoch, is_renew_ack = _read_i4_bool(buffer, position)
                 position += 5
             else:
-                share_session_epoch, = _read_i4(buffer, position)
+                (share_session_epoch,) = _read_i4(buffer, position)
                 position += 4
                 is_renew_ack = False
             topics: list[AcknowledgeTopic]
@@ -276,7 +276,7 @@ class ShareAcknowledgeTopicResponse(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[PartitionData]
@@ -315,10 +315,10 @@ class NodeEndpoint(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
-        port, = _read_i4(buffer, position)
+        (port,) = _read_i4(buffer, position)
         position += 4
         rack: str | None
         rack, position = read_compact_nullable_string(buffer, position)
@@ -365,7 +365,7 @@ class ShareAcknowledgeResponse(Struct, gc=False):
             error_message: str | None
             error_message, position = read_compact_nullable_string(buffer, position)
             if version >= 2:
-                acquisition_lock_timeout_ms, = _read_i4(buffer, position)
+                (acquisition_lock_timeout_ms,) = _read_i4(buffer, position)
                 position += 4
             else:
                 acquisition_lock_timeout_ms = 0

@@ -86,7 +86,7 @@ class FetchPartition(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        partition_index, = _read_i4(buffer, position)
+        (partition_index,) = _read_i4(buffer, position)
         position += 4
         acknowledgement_batches: list[AcknowledgementBatch]
         count, position = read_compact_array_length(buffer, position)
@@ -122,7 +122,7 @@ class FetchTopic(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[FetchPartition]
@@ -159,7 +159,7 @@ class ForgottenTopic(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[int]
@@ -338,7 +338,7 @@ class PartitionData(Struct, gc=False):
         position += 6
         error_message: str | None
         error_message, position = read_compact_nullable_string(buffer, position)
-        acknowledge_error_code, = _read_i2(buffer, position)
+        (acknowledge_error_code,) = _read_i2(buffer, position)
         position += 2
         acknowledge_error_message: str | None
         acknowledge_error_message, position = read_compact_nullable_string(buffer, position)
@@ -384,7 +384,7 @@ class ShareFetchableTopicResponse(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[PartitionData]
@@ -423,10 +423,10 @@ class NodeEndpoint(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
-        port, = _read_i4(buffer, position)
+        (port,) = _read_i4(buffer, position)
         position += 4
         rack: str | None
         rack, position = read_compact_nullable_string(buffer, position)
@@ -472,7 +472,7 @@ class ShareFetchResponse(Struct, gc=False):
             position += 6
             error_message: str | None
             error_message, position = read_compact_nullable_string(buffer, position)
-            acquisition_lock_timeout_ms, = _read_i4(buffer, position)
+            (acquisition_lock_timeout_ms,) = _read_i4(buffer, position)
             position += 4
             responses: list[ShareFetchableTopicResponse]
             count, position = read_compact_array_length(buffer, position)

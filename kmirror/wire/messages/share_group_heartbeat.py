@@ -53,7 +53,7 @@ class ShareGroupHeartbeatRequest(Struct, gc=False):
         try:
             group_id, position = read_compact_string(buffer, position)
             member_id, position = read_compact_string(buffer, position)
-            member_epoch, = _read_i4(buffer, position)
+            (member_epoch,) = _read_i4(buffer, position)
             position += 4
             rack_id: str | None
             rack_id, position = read_compact_nullable_string(buffer, position)
@@ -98,7 +98,7 @@ class TopicPartitions(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         partitions: list[int]
@@ -183,7 +183,7 @@ class ShareGroupHeartbeatResponse(Struct, gc=False):
             member_epoch, heartbeat_interval_ms = _read_i4_i4(buffer, position)
             position += 8
             assignment: Assignment | None
-            nullness, = _read_i1(buffer, position)
+            (nullness,) = _read_i1(buffer, position)
             position += 1
             if nullness < 0:
                 assignment = None

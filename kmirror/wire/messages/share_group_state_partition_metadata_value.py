@@ -33,7 +33,7 @@ class TopicPartitionsInfo(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         topic_name, position = read_compact_string(buffer, position)
@@ -68,7 +68,7 @@ class TopicInfo(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        topic_id_bytes, = _read_uuid(buffer, position)
+        (topic_id_bytes,) = _read_uuid(buffer, position)
         position += 16
         topic_id = Uuid(topic_id_bytes)
         topic_name, position = read_compact_string(buffer, position)

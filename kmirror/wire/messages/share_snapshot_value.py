@@ -94,7 +94,7 @@ class ShareSnapshotValue(Struct, gc=False):
                     tag, position = read_unsigned_varint(buffer, position)
                     size, position = read_unsigned_varint(buffer, position)
                     if tag == 0:
-                        delivery_complete_count, = _read_i4(buffer, position)
+                        (delivery_complete_count,) = _read_i4(buffer, position)
                         position += 4
                     else:
                         value, position = read_unknown_tagged_field(buffer, position, size)

@@ -32,7 +32,7 @@ class SnapshotFooterRecord(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            version_, = _read_i2(buffer, position)
+            (version_,) = _read_i2(buffer, position)
             position += 2
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:

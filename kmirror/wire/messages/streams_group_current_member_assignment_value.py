@@ -64,7 +64,7 @@ class TaskIds(Struct, gc=False):
         out.write_compact_array_length(len(self.partitions))
         out.write_int32s(self.partitions)
         tagged = list(self.unknown_tagged_fields)
-        if (self.assignment_epochs is None or self.assignment_epochs != []):
+        if self.assignment_epochs is None or self.assignment_epochs != []:
             assignment_epochs_out = Writer()
             if self.assignment_epochs is None:
                 assignment_epochs_out.append(b"\0")

@@ -56,7 +56,7 @@ class StreamsGroupDescribeRequest(Struct, gc=False):
             group_ids: list[str]
             count, position = read_compact_array_length(buffer, position)
             group_ids, position = read_compact_strings(buffer, position, count)
-            include_authorized_operations, = _read_bool(buffer, position)
+            (include_authorized_operations,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:
@@ -184,7 +184,7 @@ class Topology(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        epoch, = _read_i4(buffer, position)
+        (epoch,) = _read_i4(buffer, position)
         position += 4
         subtopologies: list[Subtopology] | None
         count, position = read_compact_nullable_array_length(buffer, position)
@@ -227,7 +227,7 @@ class Endpoint(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -410,7 +410,7 @@ class Member(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         member_id, position = read_compact_string(buffer, position)
-        member_epoch, = _read_i4(buffer, position)
+        (member_epoch,) = _read_i4(buffer, position)
         position += 4
         instance_id: str | None
         instance_id, position = read_compact_nullable_string(buffer, position)
@@ -418,11 +418,11 @@ class Member(Struct, gc=False):
         rack_id, position = read_compact_nullable_string(buffer, position)
         client_id, position = read_compact_string(buffer, position)
         client_host, position = read_compact_string(buffer, position)
-        topology_epoch, = _read_i4(buffer, position)
+        (topology_epoch,) = _read_i4(buffer, position)
         position += 4
         process_id, position = read_compact_string(buffer, position)
         user_endpoint: Endpoint | None
-        nullness, = _read_i1(buffer, position)
+        (nullness,) = _read_i1(buffer, position)
         position += 1
         if nullness < 0:
             user_endpoint = None
@@ -450,7 +450,7 @@ class Member(Struct, gc=False):
         assignment, position = Assignment.read(buffer, position, version)
         target_assignment: Assignment
         target_assignment, position = Assignment.read(buffer, position, version)
-        is_classic, = _read_bool(buffer, position)
+        (is_classic,) = _read_bool(buffer, position)
         position += 1
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -508,7 +508,7 @@ class DescribedGroup(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         error_message, position = read_compact_nullable_string(buffer, position)
@@ -517,7 +517,7 @@ class DescribedGroup(Struct, gc=False):
         group_epoch, assignment_epoch = _read_i4_i4(buffer, position)
         position += 8
         topology: Topology | None
-        nullness, = _read_i1(buffer, position)
+        (nullness,) = _read_i1(buffer, position)
         position += 1
         if nullness < 0:
             topology = None
@@ -529,7 +529,7 @@ class DescribedGroup(Struct, gc=False):
         for _ in range(count):
             members_element, position = Member.read(buffer, position, version)
             members.append(members_element)
-        authorized_operations, = _read_i4(buffer, position)
+        (authorized_operations,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -575,7 +575,7 @@ class StreamsGroupDescribeResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             groups: list[DescribedGroup]
             count, position = read_compact_array_length(buffer, position)

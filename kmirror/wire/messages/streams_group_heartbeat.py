@@ -202,7 +202,7 @@ class Topology(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        epoch, = _read_i4(buffer, position)
+        (epoch,) = _read_i4(buffer, position)
         position += 4
         subtopologies: list[Subtopology]
         count, position = read_compact_array_length(buffer, position)
@@ -270,7 +270,7 @@ class StreamsGroupHeartbeatRequestEndpoint(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -385,10 +385,10 @@ class StreamsGroupHeartbeatRequest(Struct, gc=False):
             instance_id, position = read_compact_nullable_string(buffer, position)
             rack_id: str | None
             rack_id, position = read_compact_nullable_string(buffer, position)
-            rebalance_timeout_ms, = _read_i4(buffer, position)
+            (rebalance_timeout_ms,) = _read_i4(buffer, position)
             position += 4
             topology: Topology | None
-            nullness, = _read_i1(buffer, position)
+            (nullness,) = _read_i1(buffer, position)
             position += 1
             if nullness < 0:
                 topology = None
@@ -424,7 +424,7 @@ class StreamsGroupHeartbeatRequest(Struct, gc=False):
             process_id: str | None
             process_id, position = read_compact_nullable_string(buffer, position)
             user_endpoint: StreamsGroupHeartbeatRequestEndpoint | None
-            nullness, = _read_i1(buffer, position)
+            (nullness,) = _read_i1(buffer, position)
             position += 1
             if nullness < 0:
                 user_endpoint = None
@@ -457,7 +457,7 @@ class StreamsGroupHeartbeatRequest(Struct, gc=False):
                 for _ in range(count):
                     task_end_offsets_element, position = TaskOffset.read(buffer, position, version)
                     task_end_offsets.append(task_end_offsets_element)
-            shutdown_application, = _read_bool(buffer, position)
+            (shutdown_application,) = _read_bool(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:
@@ -539,7 +539,7 @@ class Status(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        status_code, = _read_i1(buffer, position)
+        (status_code,) = _read_i1(buffer, position)
         position += 1
         status_detail, position = read_compact_string(buffer, position)
         unknown_tagged_fields: TaggedFields = ()
@@ -600,7 +600,7 @@ class StreamsGroupHeartbeatResponseEndpoint(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -766,7 +766,7 @@ class StreamsGroupHeartbeatResponse(Struct, gc=False):
                 for _ in range(count):
                     warmup_tasks_element, position = StreamsGroupHeartbeatResponseTaskIds.read(buffer, position, version)
                     warmup_tasks.append(warmup_tasks_element)
-            endpoint_information_epoch, = _read_i4(buffer, position)
+            (endpoint_information_epoch,) = _read_i4(buffer, position)
             position += 4
             partitions_by_user_endpoint: list[EndpointToPartitions] | None
             count, position = read_compact_nullable_array_length(buffer, position)

@@ -35,7 +35,7 @@ class Endpoint(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -114,7 +114,7 @@ class StreamsGroupMemberMetadataValue(Struct, gc=False):
             position += 8
             process_id, position = read_compact_string(buffer, position)
             user_endpoint: Endpoint | None
-            nullness, = _read_i1(buffer, position)
+            (nullness,) = _read_i1(buffer, position)
             position += 1
             if nullness < 0:
                 user_endpoint = None

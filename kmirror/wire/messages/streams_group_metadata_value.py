@@ -83,7 +83,7 @@ class StreamsGroupMetadataValue(Struct, gc=False):
                     tag, position = read_unsigned_varint(buffer, position)
                     size, position = read_unsigned_varint(buffer, position)
                     if tag == 0:
-                        validated_topology_epoch, = _read_i4(buffer, position)
+                        (validated_topology_epoch,) = _read_i4(buffer, position)
                         position += 4
                     elif tag == 1:
                         count, position = read_compact_nullable_array_length(buffer, position)
@@ -107,7 +107,7 @@ class StreamsGroupMetadataValue(Struct, gc=False):
         tagged = list(self.unknown_tagged_fields)
         if self.validated_topology_epoch != -1:
             tagged.append((0, _write_i4(self.validated_topology_epoch)))
-        if (self.last_assignment_configs is None or self.last_assignment_configs != []):
+        if self.last_assignment_configs is None or self.last_assignment_configs != []:
             last_assignment_configs_out = Writer()
             if self.last_assignment_configs is None:
                 last_assignment_configs_out.append(b"\0")

@@ -221,7 +221,7 @@ class StreamsGroupTopologyValue(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            epoch, = _read_i4(buffer, position)
+            (epoch,) = _read_i4(buffer, position)
             position += 4
             subtopologies: list[Subtopology]
             count, position = read_compact_array_length(buffer, position)

@@ -100,7 +100,7 @@ class SyncGroupRequest(Struct, gc=False):
                 group_id, position = read_compact_string(buffer, position)
             else:
                 group_id, position = read_string(buffer, position)
-            generation_id, = _read_i4(buffer, position)
+            (generation_id,) = _read_i4(buffer, position)
             position += 4
             if version >= 4:
                 member_id, position = read_compact_string(buffer, position)
@@ -203,7 +203,7 @@ class SyncGroupResponse(Struct, gc=False):
                 throttle_time_ms, error_code = _read_i4_i2(buffer, position)
                 position += 6
             else:
-                error_code, = _read_i2(buffer, position)
+                (error_code,) = _read_i2(buffer, position)
                 position += 2
                 throttle_time_ms = 0
             protocol_type: str | None

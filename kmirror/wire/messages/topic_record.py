@@ -37,7 +37,7 @@ class TopicRecord(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             name, position = read_compact_string(buffer, position)
-            topic_id_bytes, = _read_uuid(buffer, position)
+            (topic_id_bytes,) = _read_uuid(buffer, position)
             position += 16
             topic_id = Uuid(topic_id_bytes)
             unknown_tagged_fields: TaggedFields = ()

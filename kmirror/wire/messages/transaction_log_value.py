@@ -136,16 +136,16 @@ class TransactionLogValue(Struct, gc=False):
                         tag, position = read_unsigned_varint(buffer, position)
                         size, position = read_unsigned_varint(buffer, position)
                         if tag == 0:
-                            previous_producer_id, = _read_i8(buffer, position)
+                            (previous_producer_id,) = _read_i8(buffer, position)
                             position += 8
                         elif tag == 1:
-                            next_producer_id, = _read_i8(buffer, position)
+                            (next_producer_id,) = _read_i8(buffer, position)
                             position += 8
                         elif tag == 2:
-                            client_transaction_version, = _read_i2(buffer, position)
+                            (client_transaction_version,) = _read_i2(buffer, position)
                             position += 2
                         elif tag == 3:
-                            next_producer_epoch, = _read_i2(buffer, position)
+                            (next_producer_epoch,) = _read_i2(buffer, position)
                             position += 2
                         else:
                             value, position = read_unknown_tagged_field(buffer, position, size)

@@ -339,7 +339,7 @@ class TxnOffsetCommitResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            throttle_time_ms, = _read_i4(buffer, position)
+            (throttle_time_ms,) = _read_i4(buffer, position)
             position += 4
             topics: list[TxnOffsetCommitResponseTopic]
             if version >= 3:

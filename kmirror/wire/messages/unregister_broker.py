@@ -36,7 +36,7 @@ class UnregisterBrokerRequest(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            broker_id, = _read_i4(buffer, position)
+            (broker_id,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:

@@ -95,7 +95,7 @@ class UpdateFeaturesRequest(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            timeout_ms, = _read_i4(buffer, position)
+            (timeout_ms,) = _read_i4(buffer, position)
             position += 4
             feature_updates: list[FeatureUpdateKey]
             count, position = read_compact_array_length(buffer, position)
@@ -104,7 +104,7 @@ class UpdateFeaturesRequest(Struct, gc=False):
                 feature_updates_element, position = FeatureUpdateKey.read(buffer, position, version)
                 feature_updates.append(feature_updates_element)
             if version >= 1:
-                validate_only, = _read_bool(buffer, position)
+                (validate_only,) = _read_bool(buffer, position)
                 position += 1
             else:
                 validate_only = False
@@ -145,7 +145,7 @@ class UpdatableFeatureResult(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         feature, position = read_compact_string(buffer, position)
-        error_code, = _read_i2(buffer, position)
+        (error_code,) = _read_i2(buffer, position)
         position += 2
         error_message: str | None
         error_message, position = read_compact_nullable_string(buffer, position)

@@ -47,7 +47,7 @@ class Listener(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         name, position = read_compact_string(buffer, position)
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -163,7 +163,7 @@ class CurrentLeader(Struct, gc=False):
         leader_id, leader_epoch = _read_i4_i4(buffer, position)
         position += 8
         host, position = read_compact_string(buffer, position)
-        port, = _read_i4(buffer, position)
+        (port,) = _read_i4(buffer, position)
         position += 4
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:

@@ -43,12 +43,12 @@ class UserScramCredentialRecord(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
             name, position = read_compact_string(buffer, position)
-            mechanism, = _read_i1(buffer, position)
+            (mechanism,) = _read_i1(buffer, position)
             position += 1
             salt, position = read_compact_bytes(buffer, position)
             stored_key, position = read_compact_bytes(buffer, position)
             server_key, position = read_compact_bytes(buffer, position)
-            iterations, = _read_i4(buffer, position)
+            (iterations,) = _read_i4(buffer, position)
             position += 4
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:

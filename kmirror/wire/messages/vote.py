@@ -149,7 +149,7 @@ class VoteRequest(Struct, gc=False):
             cluster_id: str | None
             cluster_id, position = read_compact_nullable_string(buffer, position)
             if version >= 1:
-                voter_id, = _read_i4(buffer, position)
+                (voter_id,) = _read_i4(buffer, position)
                 position += 4
             else:
                 voter_id = -1
@@ -257,10 +257,10 @@ class NodeEndpoint(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        node_id, = _read_i4(buffer, position)
+        (node_id,) = _read_i4(buffer, position)
         position += 4
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -296,7 +296,7 @@ class VoteResponse(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            error_code, = _read_i2(buffer, position)
+            (error_code,) = _read_i2(buffer, position)
             position += 2
             topics: list[VoteResponseTopicData]
             count, position = read_compact_array_length(buffer, position)
@@ -338,7 +338,7 @@ class VoteResponse(Struct, gc=False):
         for topics_element in self.topics:
             topics_element.write(out, version)
         tagged = list(self.unknown_tagged_fields)
-        if version >= 1 and self.node_endpoints:
+        if version >= 1 and (self.node_endpoints):
             node_endpoints_out = Writer()
             node_endpoints_out.write_compact_array_length(len(self.node_endpoints))
             for node_endpoints_element in self.node_endpoints:

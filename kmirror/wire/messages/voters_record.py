@@ -40,7 +40,7 @@ class Endpoint(Struct, gc=False):
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         name, position = read_compact_string(buffer, position)
         host, position = read_compact_string(buffer, position)
-        port, = _read_u2(buffer, position)
+        (port,) = _read_u2(buffer, position)
         position += 2
         unknown_tagged_fields: TaggedFields = ()
         if not buffer[position]:
@@ -143,7 +143,7 @@ class VotersRecord(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            version_, = _read_i2(buffer, position)
+            (version_,) = _read_i2(buffer, position)
             position += 2
             voters: list[Voter]
             count, position = read_compact_array_length(buffer, position)

@@ -86,7 +86,7 @@ class WritableTxnMarker(Struct, gc=False):
             coordinator_epoch, transaction_version = _read_i4_i1(buffer, position)
             position += 5
         else:
-            coordinator_epoch, = _read_i4(buffer, position)
+            (coordinator_epoch,) = _read_i4(buffer, position)
             position += 4
             transaction_version = 0
         unknown_tagged_fields: TaggedFields = ()
@@ -223,7 +223,7 @@ class WritableTxnMarkerResult(Struct, gc=False):
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
-        producer_id, = _read_i8(buffer, position)
+        (producer_id,) = _read_i8(buffer, position)
         position += 8
         topics: list[WritableTxnMarkerTopicResult]
         count, position = read_compact_array_length(buffer, position)

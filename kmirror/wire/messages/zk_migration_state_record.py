@@ -33,7 +33,7 @@ class ZkMigrationStateRecord(Struct, gc=False):
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
         try:
-            zk_migration_state, = _read_i1(buffer, position)
+            (zk_migration_state,) = _read_i1(buffer, position)
             position += 1
             unknown_tagged_fields: TaggedFields = ()
             if not buffer[position]:
