@@ -1,39 +1,262 @@
-"""The `__cluster_metadata` log of a one-voter quorum (Kafka's `KafkaMetadataLog` and the leader half of `KafkaRaftClient`).
+"""The `__cluster_metadata` log of a one-voter quorum (Kafka's `KafkaMetadataLog` and the leader's part of its Raft client).
 
-Skeleton; see the methods for the contract.
+The folder `__cluster_metadata-0` holds an ordinary partition log with topic id AAAAAAAAAAAAAAAAAAAAAQ, `quorum-state`, and
+snapshots. The log is loaded as after a crash each time, so that every batch is checked. Each start of the leader is a new
+epoch: `quorum-state` is written and synced, then a LEADER_CHANGE batch begins the epoch; in the first epoch of a dynamic
+quorum the same batch carries KRAFT_VERSION and KRAFT_VOTERS, taken from the 0-0 snapshot of `kafka-storage format`.
+
+What is appended is committed when it is flushed: with one voter the high watermark is the flushed log end. Nothing above it
+is served to brokers, so that a power loss can never take back what a broker has seen.
+
+Snapshots let the log's beginning go: when log and snapshots together exceed the retention, the oldest snapshot goes and
+the log starts at the oldest one that is left; the newest snapshot always stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from kmirror.common.ports import FileSlice
+from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import Buffer, FileSlice
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
+from kmirror.common.uuid import Uuid
+from kmirror.controller.quorum_state import QUORUM_STATE_FILE_NAME, QuorumState, read_quorum_state
+from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.record import ApiMessageAndVersion
+from kmirror.metadata.snapshot import CHECKPOINT_SUFFIX, Snapshot, SnapshotId, build_data_batch, decode_snapshot, encode_snapshot, voters_control_records
+from kmirror.record.append_origin import AppendOrigin
+from kmirror.record.control_record import ControlRecordType, build_control_batch, control_value
+from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.storage.fetch_data_info import FetchIsolation
+from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.ports import LogPorts
+from kmirror.storage.unified_log import UnifiedLog
+from kmirror.wire.messages.kraft_version_record import KRaftVersionRecord
+from kmirror.wire.messages.leader_change_message import LeaderChangeMessage, Voter
+from kmirror.wire.messages.voters_record import VotersRecord
+
+METADATA_LOG_FOLDER = f"{CLUSTER_METADATA_TOPIC_NAME}-0"
+MAX_BATCH_SIZE_BYTES = 8 * 1024 * 1024
+_READ_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLogConfig:
+    """Settings of the metadata log; sizes in bytes, times in ms."""
+
+    node_id: int
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    retention_bytes: int = 104_857_600
+    retention_ms: int = 604_800_000
 
 
 class MetadataLog:
-    """`open` -> `become_leader` -> `append`* / `flush` -> `close`."""
+    """`open`, replay `latest_snapshot` and `batches`, `become_leader`, then `append` and `flush`; `close` at the end."""
+
+    def __init__(self, log: UnifiedLog, ports: LogPorts, config: MetadataLogConfig) -> None:
+        self._log = log
+        self._ports = ports
+        self._config = config
+        self._quorum_state_path = f"{log.directory}/{QUORUM_STATE_FILE_NAME}"
+        self.snapshots: list[SnapshotId] = []
+        self.kraft_version = 0
+        self.voters: VotersRecord | None = None
+        self._voters_in_log = False
+        self.leader_epoch = 0
+        self.high_watermark = 0
+
+    @classmethod
+    def open(cls, metadata_log_dir: str, ports: LogPorts, config: MetadataLogConfig) -> MetadataLog:
+        """Create or load the log in `metadata_log_dir`; CorruptFileError when snapshots and log do not fit together."""
+        log = UnifiedLog.open(
+            f"{metadata_log_dir}/{METADATA_LOG_FOLDER}",
+            LogConfig(
+                segment_size=config.segment_bytes, segment_ms=config.segment_ms, max_message_size=MAX_BATCH_SIZE_BYTES, retention_ms=-1, delete=False
+            ),
+            ports,
+            last_shutdown_clean=False,
+            topic_id=Uuid.METADATA_TOPIC_ID,
+        )
+        metadata_log = cls(log, ports, config)
+        metadata_log._load_snapshots()
+        metadata_log._load_control_state()
+        return metadata_log
+
+    # ---- loading
+
+    def _load_snapshots(self) -> None:
+        files, log = self._ports.files, self._log
+        for name in files.list_dir(log.directory):
+            if name.endswith((f"{CHECKPOINT_SUFFIX}.part", f"{CHECKPOINT_SUFFIX}.deleted")):
+                files.remove(f"{log.directory}/{name}")
+                continue
+            snapshot_id = SnapshotId.parse(name)
+            if snapshot_id is not None:
+                self.snapshots.append(snapshot_id)
+        self.snapshots.sort()
+        newest = self.snapshots[-1] if self.snapshots else None
+        if newest is not None and (newest.epoch, newest.end_offset) > (log.latest_epoch or 0, log.log_end_offset):
+            log.truncate_fully_and_start_at(newest.end_offset)
+        if log.log_start_offset > 0 and (newest is None or newest.end_offset < log.log_start_offset):
+            raise CorruptFileError(log.directory, 0, f"the log starts at offset {log.log_start_offset} and no snapshot covers what was before")
+
+    def _load_control_state(self) -> None:
+        """kraft.version and voters as snapshot and log have them."""
+        snapshot = self.latest_snapshot()
+        if snapshot is not None:
+            self.kraft_version, self.voters = snapshot.kraft_version, snapshot.voters
+            self._voters_in_log = self.snapshots[-1].end_offset > 0
+        for batch in self.batches():
+            if batch.is_control:
+                self._take_control_batch(batch)
+        state = read_quorum_state(self._ports.files, self._quorum_state_path)
+        self.leader_epoch = max(self._log.latest_epoch or 0, 0 if state is None else state.leader_epoch)
+        self.high_watermark = self._log.log_end_offset
+        self._log.update_high_watermark(self.high_watermark)
+
+    def _take_control_batch(self, batch: RecordBatch) -> None:
+        for record in batch.records():
+            kind = ControlRecordType.parse(record.key)
+            value = memoryview(record.value or b"")
+            if kind is ControlRecordType.KRAFT_VERSION:
+                self.kraft_version = KRaftVersionRecord.read(value, 0, 0)[0].kraft_version
+            elif kind is ControlRecordType.KRAFT_VOTERS:
+                self.voters, self._voters_in_log = VotersRecord.read(value, 0, 0)[0], True
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot, decoded; None when there is none."""
+        return self.read_snapshot(self.snapshots[-1]) if self.snapshots else None
+
+    def read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        path = self.snapshot_path(snapshot_id)
+        return decode_snapshot(self._ports.files.read_bytes(path), path)
+
+    def snapshot_path(self, snapshot_id: SnapshotId) -> str:
+        return f"{self._log.directory}/{snapshot_id.file_name}"
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """All batches of the log that the newest snapshot does not hold, in order."""
+        offset = max(self._log.log_start_offset, self.snapshots[-1].end_offset if self.snapshots else 0)
+        while offset < self._log.log_end_offset:
+            info = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, min_one_message=True)
+            for batch in iter_batches(info.records.to_bytes()):
+                if batch.last_offset >= offset:
+                    yield batch
+                    offset = batch.next_offset
+
+    # ---- the leader
 
     @property
-    def leader_epoch(self) -> int: ...
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
 
     @property
-    def log_end_offset(self) -> int: ...
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
 
     @property
-    def high_watermark(self) -> int:
-        """The end of what is flushed."""
-        ...
+    def directory(self) -> str:
+        return self._log.directory
+
+    def become_leader(self) -> None:
+        """Begin the next epoch: persist it, then append its LEADER_CHANGE batch and flush."""
+        self.leader_epoch += 1
+        node_id = self._config.node_id
+        version = 1 if self.kraft_version >= 1 else 0
+        QuorumState(node_id, self.leader_epoch, (node_id,), version).write(self._ports.files, self._quorum_state_path)
+        voters = [Voter(voter_id=node_id)]
+        message = LeaderChangeMessage(version=0, leader_id=node_id, voters=voters, granting_voters=voters)
+        values: list[tuple[ControlRecordType, Buffer]] = [(ControlRecordType.LEADER_CHANGE, control_value(message))]
+        if not self._voters_in_log:
+            values += voters_control_records(self.kraft_version, self.voters)
+            self._voters_in_log = self.kraft_version >= 1
+        batch = build_control_batch(
+            values, timestamp=self._ports.clock.time_ms(), base_offset=self.log_end_offset, partition_leader_epoch=self.leader_epoch
+        )
+        self._log.maybe_assign_epoch_start_offset(self.leader_epoch, self.log_end_offset)
+        self._append(batch)
+        self.flush()
 
     def append(self, records: Sequence[ApiMessageAndVersion], *, time_ms: int) -> int:
-        """Append one batch; the offset of its last record."""
-        ...
+        """Append `records` as one batch in the current epoch; the offset of the last of them."""
+        assert records, "an empty batch cannot be appended"
+        self._append(build_data_batch(records, base_offset=self.log_end_offset, leader_epoch=self.leader_epoch, time_ms=time_ms))
+        return self.log_end_offset - 1
 
-    def flush(self) -> None:
-        """fsync and move the high watermark (blocking)."""
-        ...
+    def _append(self, batch: bytearray) -> None:
+        self._log.append_as_leader(batch, leader_epoch=self.leader_epoch, origin=AppendOrigin.RAFT_LEADER)
 
-    def read(self, start_offset: int, max_bytes: int) -> FileSlice | None: ...
+    def flush(self) -> int:
+        """fsync (blocking), then move the high watermark to the log end; the new high watermark."""
+        self._log.flush(force_flush_active_segment=True)
+        self.high_watermark = self._log.log_end_offset
+        self._log.update_high_watermark(self.high_watermark)
+        return self.high_watermark
 
-    def latest_snapshot(self) -> Any: ...
+    def read_committed(self, start_offset: int, max_bytes: int) -> FileSlice:
+        """Whole batches from the one that holds `start_offset` up to the high watermark."""
+        return self._log.read(start_offset, max_bytes, FetchIsolation.HIGH_WATERMARK, min_one_message=True).records
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """(largest epoch <= `epoch`, its end offset); None when unknown."""
+        found = self._log.end_offset_for_epoch(epoch)
+        return None if found is None else (found.leader_epoch, found.offset)
+
+    # ---- snapshots
+
+    def encode(self, image: MetadataImage) -> tuple[SnapshotId, bytes]:
+        """The bytes of a snapshot of `image`; touches nothing that changes, so it may run on a worker."""
+        provenance = image.provenance
+        snapshot_id = SnapshotId(provenance.last_contained_offset + 1, provenance.last_contained_epoch)
+        data = encode_snapshot(
+            image.records(),
+            self._ports.clock,
+            last_contained_log_timestamp=provenance.last_contained_log_time_ms,
+            epoch=snapshot_id.epoch,
+            kraft_version=self.kraft_version,
+            voters=self.voters,
+        )
+        return snapshot_id, data
+
+    def write_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Store a snapshot under its name, durably; does nothing when there is one of that name."""
+        if snapshot_id in self.snapshots:
+            return
+        assert snapshot_id.end_offset <= self.high_watermark, (snapshot_id, self.high_watermark)
+        files, path = self._ports.files, self.snapshot_path(snapshot_id)
+        stem = path.removesuffix(CHECKPOINT_SUFFIX)
+        part = f"{stem}-{self._ports.random.randrange(1 << 62)}{CHECKPOINT_SUFFIX}.part"
+        files.write_bytes(part, data)
+        files.fsync_path(part)
+        files.rename(part, path)
+        files.fsync_path(self._log.directory)
+        self.snapshots.append(snapshot_id)
+        self.snapshots.sort()
+
+    def maybe_clean(self) -> int:
+        """Drop the oldest snapshots and the log before the oldest one that stays, while size or age exceed the retention; how many."""
+        removed = 0
+        while len(self.snapshots) > 1 and (self._over_size() or self._over_age()):
+            oldest = self.snapshots.pop(0)
+            self._log.maybe_increment_log_start_offset(self.snapshots[0].end_offset, LogStartOffsetIncrementReason.SNAPSHOT_GENERATED)
+            self._log.delete_old_segments()
+            self._ports.files.remove(self.snapshot_path(oldest))
+            removed += 1
+        return removed
+
+    def _over_size(self) -> bool:
+        snapshots = sum(self._ports.files.size(self.snapshot_path(snapshot_id)) for snapshot_id in self.snapshots)
+        return 0 <= self._config.retention_bytes < self._log.size + snapshots
+
+    def _over_age(self) -> bool:
+        """The oldest snapshot counts from the time of its last record."""
+        if self._config.retention_ms < 0:
+            return False
+        age = self._ports.clock.time_ms() - self.read_snapshot(self.snapshots[0]).last_contained_log_timestamp
+        return age > self._config.retention_ms
+
+    def close(self) -> None:
+        self._log.close()

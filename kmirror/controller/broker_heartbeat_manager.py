@@ -1,0 +1,112 @@
+"""Which brokers are alive: the time and metadata offset of their last heartbeat (Kafka's `BrokerHeartbeatManager`).
+
+Soft state, known only to the active controller. A new controller gives every broker it finds unfenced a fresh session.
+The next state of a broker follows from its present one and what its heartbeat asks for:
+
+    present              asks for                     next
+    fenced               shut down                    shut down now
+    fenced               stay fenced / nothing        unfenced once it has its own registration record, else fenced
+    unfenced             shut down                    controlled shutdown while it leads anything, else shut down now
+    unfenced             fence                        fenced
+    controlled shutdown  anything                     shut down now once it leads nothing and every active broker has seen that
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+MAX_OFFSET = (1 << 63) - 1
+
+
+class BrokerControlState(Enum):
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+    @property
+    def fenced(self) -> bool:
+        return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
+
+
+@dataclass(slots=True)
+class BrokerHeartbeatState:
+    """Times are monotonic ms. `controlled_shutdown_offset` is -1 unless the broker is in controlled shutdown."""
+
+    broker_id: int
+    epoch: int
+    last_contact_ms: int = -1
+    metadata_offset: int = -1
+    fenced: bool = True
+    controlled_shutdown_offset: int = -1
+
+
+class BrokerHeartbeatManager:
+    """`session_timeout_ms` is broker.session.timeout.ms."""
+
+    def __init__(self, session_timeout_ms: int) -> None:
+        self.session_timeout_ms = session_timeout_ms
+        self.brokers: dict[int, BrokerHeartbeatState] = {}
+
+    def register(self, broker_id: int, epoch: int, *, fenced: bool) -> None:
+        self.brokers[broker_id] = BrokerHeartbeatState(broker_id, epoch, fenced=fenced)
+
+    def remove(self, broker_id: int) -> None:
+        self.brokers.pop(broker_id, None)
+
+    def touch(self, broker_id: int, *, fenced: bool, metadata_offset: int, now_ms: int) -> None:
+        """A heartbeat arrived; `fenced` is the broker's new state."""
+        broker = self.brokers[broker_id]
+        broker.last_contact_ms = now_ms
+        broker.metadata_offset = metadata_offset
+        broker.fenced = fenced
+        if fenced:
+            broker.controlled_shutdown_offset = -1
+
+    def has_valid_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.epoch == epoch and broker.last_contact_ms >= 0 and now_ms < broker.last_contact_ms + self.session_timeout_ms
+
+    def maintain_controlled_shutdown(self, broker_id: int, offset: int) -> None:
+        """Remember the end of the log as of the broker's last leadership change."""
+        broker = self.brokers[broker_id]
+        broker.controlled_shutdown_offset = max(broker.controlled_shutdown_offset, offset)
+
+    def stale_brokers(self, now_ms: int) -> list[int]:
+        """Unfenced brokers without a heartbeat for a whole session, oldest contact first."""
+        stale = [b for b in self.brokers.values() if not b.fenced and now_ms >= b.last_contact_ms + self.session_timeout_ms]
+        return [b.broker_id for b in sorted(stale, key=lambda b: (b.last_contact_ms, b.broker_id))]
+
+    def next_check_ms(self, now_ms: int) -> int | None:
+        """Ms until the next session can run out; None when no broker is unfenced."""
+        times = [b.last_contact_ms + self.session_timeout_ms for b in self.brokers.values() if not b.fenced]
+        return max(0, min(times) - now_ms) if times else None
+
+    def lowest_active_offset(self) -> int:
+        """How far every broker that is alive and not shutting down has read the metadata log."""
+        offsets = [b.metadata_offset for b in self.brokers.values() if not b.fenced and b.controlled_shutdown_offset < 0]
+        return min(offsets, default=MAX_OFFSET)
+
+    def current_state(self, broker_id: int) -> BrokerControlState:
+        broker = self.brokers[broker_id]
+        if broker.fenced:
+            return BrokerControlState.FENCED
+        return BrokerControlState.CONTROLLED_SHUTDOWN if broker.controlled_shutdown_offset >= 0 else BrokerControlState.UNFENCED
+
+    def next_state(
+        self, broker_id: int, *, want_fence: bool, want_shut_down: bool, metadata_offset: int, registration_offset: int, has_leaderships: bool
+    ) -> BrokerControlState:
+        """The table on top of the file."""
+        current = self.current_state(broker_id)
+        if current is BrokerControlState.CONTROLLED_SHUTDOWN:
+            released = self.brokers[broker_id].controlled_shutdown_offset <= self.lowest_active_offset()
+            return BrokerControlState.SHUTDOWN_NOW if not has_leaderships and released else current
+        if want_shut_down:
+            leads = current is BrokerControlState.UNFENCED and not want_fence and has_leaderships
+            return BrokerControlState.CONTROLLED_SHUTDOWN if leads else BrokerControlState.SHUTDOWN_NOW
+        if want_fence:
+            return BrokerControlState.FENCED
+        if current is BrokerControlState.FENCED and metadata_offset < registration_offset:
+            return BrokerControlState.FENCED
+        return BrokerControlState.UNFENCED

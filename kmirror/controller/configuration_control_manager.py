@@ -1,0 +1,188 @@
+"""Dynamic configs of every kind of resource (Kafka's `ConfigurationControlManager`).
+
+A change is judged by the whole set of overrides that it leaves behind. Records are written only where a value changes.
+`mirror.name` belongs to the mirror requests; `source.cluster.id` of a mirror to its owner broker: clients cannot set them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.controller.controller_result import ControllerResult
+from kmirror.controller.controller_state import ControllerState
+from kmirror.metadata.configs import DEFINITIONS, RESOURCE_TYPE_NAMES, validate
+from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
+from kmirror.metadata.record import ApiMessageAndVersion
+from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG
+from kmirror.metadata.topic_configs import inherited_topic_configs
+from kmirror.wire.messages import alter_configs as legacy
+from kmirror.wire.messages import incremental_alter_configs as incremental
+from kmirror.wire.messages.clear_elr_record import ClearElrRecord
+from kmirror.wire.messages.config_record import ConfigRecord
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+_LIST_BROKER_CONFIGS = ("log.cleanup.policy", "metric.reporters", "cordoned.log.dirs", "listeners", "sasl.enabled.mechanisms", "ssl.cipher.suites")
+
+
+class ConfigurationControlManager:
+    """Decisions about configs."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+
+    def incremental_alter_configs(
+        self, request: incremental.IncrementalAlterConfigsRequest, *, by_broker: bool = False
+    ) -> ControllerResult[incremental.IncrementalAlterConfigsResponse]:
+        """SET, DELETE, APPEND and SUBTRACT, one result a resource."""
+        records: list[ApiMessageAndVersion] = []
+        response = incremental.IncrementalAlterConfigsResponse()
+        resources = [ConfigResource(r.resource_type, r.resource_name) for r in request.resources]
+        for resource, entry in zip(resources, request.resources, strict=True):
+            result = incremental.AlterConfigsResourceResponse(error_message=None, resource_type=resource.type, resource_name=resource.name)
+            try:
+                if resources.count(resource) > 1:
+                    raise ApiException(Errors.INVALID_REQUEST, "Each resource must appear at most once.")
+                records += self._incremental_records(resource, entry.configs, by_broker=by_broker)
+            except ApiException as error:
+                result.error_code, result.error_message = error.error, error.message
+            response.responses.append(result)
+        return ControllerResult([] if request.validate_only else records, response)
+
+    def _incremental_records(
+        self, resource: ConfigResource, changes: list[incremental.AlterableConfig], *, by_broker: bool
+    ) -> list[ApiMessageAndVersion]:
+        names = [change.name for change in changes]
+        if len(set(names)) != len(names):
+            twice = ",".join(dict.fromkeys(name for name in names if names.count(name) > 1))
+            raise ApiException(Errors.INVALID_REQUEST, f"Error due to duplicate config keys: {twice}")
+        present = self._state.image.configs.props(resource)
+        values: dict[str, str | None] = {}
+        for change in changes:
+            values[change.name] = self._new_value(resource, change, present.get(change.name))
+        return self.change_records(resource, values, by_broker=by_broker)
+
+    def _new_value(self, resource: ConfigResource, change: incremental.AlterableConfig, present: str | None) -> str | None:
+        if change.config_operation == DELETE:
+            return None
+        if change.config_operation not in (SET, APPEND, SUBTRACT):
+            raise ApiException(Errors.INVALID_REQUEST, f"Unknown operation type {change.config_operation}")
+        if change.value is None:
+            raise ApiException(Errors.INVALID_REQUEST, f"Null value not supported for : {change.name}")
+        if change.config_operation == SET:
+            return change.value
+        return self._combined(resource, change, present)
+
+    def _combined(self, resource: ConfigResource, change: incremental.AlterableConfig, present: str | None) -> str:
+        operation = "APPEND" if change.config_operation == APPEND else "SUBTRACT"
+        if not self._is_list(resource, change.name):
+            text = f"Can't {operation} to key {change.name} because its type is not LIST."
+            raise ApiException(Errors.INVALID_CONFIG, text)
+        base = present if present is not None else self._inherited_list(resource, change.name)
+        items = [item for item in base.split(",") if item]
+        for item in (change.value or "").split(","):
+            if operation == "APPEND" and item not in items:
+                items.append(item)
+            elif operation == "SUBTRACT" and item in items:
+                items.remove(item)
+        return ",".join(items)
+
+    def _is_list(self, resource: ConfigResource, name: str) -> bool:
+        definition = DEFINITIONS.get(resource.type)
+        if definition is None:
+            return name in _LIST_BROKER_CONFIGS
+        return name in definition and definition[name].type.name == "LIST"
+
+    def _inherited_list(self, resource: ConfigResource, name: str) -> str:
+        if resource.type == RESOURCE_TOPIC:
+            return self._state.topic_config(resource.name, name)
+        definition = DEFINITIONS.get(resource.type)
+        default = definition[name].default if definition is not None and name in definition and definition[name].has_default else None
+        return ",".join(default) if default else ""
+
+    def alter_configs(self, request: legacy.AlterConfigsRequest, *, by_broker: bool = False) -> ControllerResult[legacy.AlterConfigsResponse]:
+        """The deprecated form: what is not named is removed (but `mirror.name` stays)."""
+        records: list[ApiMessageAndVersion] = []
+        response = legacy.AlterConfigsResponse()
+        for entry in request.resources:
+            resource = ConfigResource(entry.resource_type, entry.resource_name)
+            result = legacy.AlterConfigsResourceResponse(error_message=None, resource_type=resource.type, resource_name=resource.name)
+            try:
+                values: dict[str, str | None] = {config.name: config.value for config in entry.configs}
+                missing = [name for name, value in values.items() if value is None]
+                if missing:
+                    raise ApiException(Errors.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
+                for name in self._state.image.configs.props(resource):
+                    if name not in (MIRROR_NAME_CONFIG, SOURCE_CLUSTER_ID_CONFIG):
+                        values.setdefault(name, None)
+                records += self.change_records(resource, values, by_broker=by_broker)
+            except ApiException as error:
+                result.error_code, result.error_message = error.error, error.message
+            response.responses.append(result)
+        return ControllerResult([] if request.validate_only else records, response)
+
+    def change_records(self, resource: ConfigResource, values: Mapping[str, str | None], *, by_broker: bool = False) -> list[ApiMessageAndVersion]:
+        """Records of setting and (None) removing `values`; ApiException unless what is left behind is valid."""
+        self._check_exists(resource)
+        if not by_broker:
+            self._check_not_internal(resource, values)
+        present = self._state.image.configs.props(resource)
+        merged = {**present, **values}
+        left = {name: value for name, value in merged.items() if value is not None}
+        if resource.type == RESOURCE_TOPIC:
+            self.check_topic_configs(resource.name, left, changed=() if by_broker else values)
+        else:
+            if resource.type == RESOURCE_BROKER and resource.name == "" and "min.insync.replicas" in values and values["min.insync.replicas"] is None:
+                self._check_min_isr_removal()
+            validate(resource, left)
+        records = self.set_records(resource, {name: value for name, value in values.items() if present.get(name) != value})
+        return records + self._clear_elr_records(resource, values)
+
+    def _check_min_isr_removal(self) -> None:
+        if self._state.elr_enabled:
+            text = "Cluster level min.insync.replicas can't be removed while ELR is enabled."
+            raise ApiException(Errors.INVALID_CONFIG, text)
+
+    def _clear_elr_records(self, resource: ConfigResource, values: Mapping[str, str | None]) -> list[ApiMessageAndVersion]:
+        """A change of min.insync.replicas makes what the ELR was judged by void (KIP-966)."""
+        if not self._state.elr_enabled or "min.insync.replicas" not in values:
+            return []
+        if resource.type == RESOURCE_TOPIC:
+            return [ApiMessageAndVersion(ClearElrRecord(topic_name=resource.name), 0)]
+        return [ApiMessageAndVersion(ClearElrRecord(topic_name=""), 0)] if resource == (RESOURCE_BROKER, "") else []
+
+    def set_records(self, resource: ConfigResource, values: Mapping[str, str | None]) -> list[ApiMessageAndVersion]:
+        """One ConfigRecord a value; None removes."""
+        return [
+            ApiMessageAndVersion(ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value), 0)
+            for name, value in values.items()
+        ]
+
+    def check_topic_configs(self, topic: str, props: Mapping[str, str], *, changed: Mapping[str, str | None] | Mapping[str, str] | tuple[()]) -> None:
+        """ApiException unless `props` may be a topic's overrides; `changed` are the names that a client sets itself."""
+        if MIRROR_NAME_CONFIG in changed:
+            text = f"Config {MIRROR_NAME_CONFIG} is internal: it is set by the requests of cluster mirroring only."
+            raise ApiException(Errors.INVALID_REQUEST, text)
+        inherited = inherited_topic_configs(self._state.config.static_topic_configs)
+        inherited |= inherited_topic_configs(self._state.image.configs.cluster_default())
+        validate(ConfigResource(RESOURCE_TOPIC, topic), props, inherited)
+
+    def _check_exists(self, resource: ConfigResource) -> None:
+        image = self._state.image
+        if resource.type not in RESOURCE_TYPE_NAMES or resource.type == 8:
+            raise ApiException(Errors.INVALID_REQUEST, f"Unexpected resource type {RESOURCE_TYPE_NAMES.get(resource.type, 'UNKNOWN')}.")
+        if resource.type == RESOURCE_TOPIC and resource.name not in image.topics.by_name:
+            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+        if resource.type == RESOURCE_BROKER and resource.name.isdigit() and int(resource.name) not in image.cluster.brokers:
+            if int(resource.name) not in image.cluster.controllers and int(resource.name) != self._state.config.node_id:
+                raise ApiException(Errors.BROKER_ID_NOT_REGISTERED, f"Broker with id {resource.name} not found.")
+        if resource.type == RESOURCE_MIRROR:
+            if not self._state.mirroring_enabled:
+                raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is not enabled: mirror.version is 0.")
+            if resource not in image.configs.resources:
+                raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{resource.name}' does not exist.")
+
+    def _check_not_internal(self, resource: ConfigResource, values: Mapping[str, str | None]) -> None:
+        if resource.type == RESOURCE_MIRROR and SOURCE_CLUSTER_ID_CONFIG in values:
+            raise ApiException(Errors.INVALID_REQUEST, f"Config {SOURCE_CLUSTER_ID_CONFIG} is internal.")

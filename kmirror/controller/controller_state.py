@@ -1,0 +1,66 @@
+"""What every manager of the controller looks at: the image, the settings, and the few facts derived from both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kmirror.common.ports import Clock, Random
+from kmirror.common.uuid import Uuid
+from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
+from kmirror.controller.controller_config import ControllerConfig
+from kmirror.metadata.configs import topic_config
+from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, MIRROR_VERSION, MV_DIRECTORY_ASSIGNMENT
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.registrations import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, PartitionRegistration
+
+
+@dataclass(slots=True)
+class ControllerState:
+    """Owned by `QuorumController`, which replaces `image` and `log_end_offset` after each append; managers only read it."""
+
+    config: ControllerConfig
+    clock: Clock
+    random: Random
+    heartbeats: BrokerHeartbeatManager
+    image: MetadataImage = field(default_factory=lambda: MetadataImage.EMPTY)
+    log_end_offset: int = 0
+
+    @property
+    def metadata_version(self) -> int:
+        return self.image.features.metadata_version
+
+    @property
+    def elr_enabled(self) -> bool:
+        return self.image.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) >= 1
+
+    @property
+    def mirroring_enabled(self) -> bool:
+        return self.image.features.level(MIRROR_VERSION) >= 1
+
+    def is_active(self, broker_id: int) -> bool:
+        return self.image.cluster.is_active(broker_id)
+
+    def topic_config(self, topic: str, name: str) -> str:
+        """An effective topic config as text ("" when it has no value)."""
+        return topic_config(self.image, topic, name, self.config.static_topic_configs) or ""
+
+    def min_isr(self, topic: str, partition: PartitionRegistration) -> int:
+        """min.insync.replicas of a topic, never more than the partition has replicas."""
+        return min(int(self.topic_config(topic, "min.insync.replicas")), len(partition.replicas))
+
+    def unclean_election_enabled(self, topic: str) -> bool:
+        return self.topic_config(topic, "unclean.leader.election.enable").lower() == "true"
+
+    def default_directory(self, broker_id: int) -> Uuid:
+        """Where a new replica goes: the broker's only usable directory, else the broker chooses."""
+        if self.metadata_version < MV_DIRECTORY_ASSIGNMENT:
+            return DIRECTORY_MIGRATING
+        broker = self.image.cluster.broker(broker_id)
+        if broker is None or not broker.directories:
+            return DIRECTORY_MIGRATING
+        usable = [directory for directory in broker.directories if directory not in (broker.cordoned_directories or ())]
+        return usable[0] if len(usable) == 1 and len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
+
+    def has_online_directory(self, broker_id: int, partition: PartitionRegistration) -> bool:
+        broker = self.image.cluster.broker(broker_id)
+        return broker is not None and broker.has_online_dir(partition.directory(broker_id))

@@ -1,0 +1,74 @@
+"""Leader and ISR changes that follow from brokers coming, going and losing directories, over many partitions at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kmirror.common.uuid import Uuid
+from kmirror.controller.controller_state import ControllerState
+from kmirror.controller.partition_change_builder import Election, PartitionChangeBuilder
+from kmirror.metadata.record import ApiMessageAndVersion
+from kmirror.metadata.registrations import NO_LEADER, PartitionRegistration
+
+PartitionRef = tuple[str, Uuid, int, PartitionRegistration]
+
+
+def partitions(state: ControllerState, keep: Callable[[PartitionRegistration], bool]) -> Iterator[PartitionRef]:
+    """(topic, topic id, partition id, partition) for which `keep` holds, in the image's order."""
+    for topic in state.image.topics.by_id.values():
+        for partition_id in sorted(topic.partitions):
+            partition = topic.partitions[partition_id]
+            if keep(partition):
+                yield topic.name, topic.id, partition_id, partition
+
+
+def in_isr_or_elr(broker_id: int) -> Callable[[PartitionRegistration], bool]:
+    return lambda partition: broker_id in partition.isr or broker_id in partition.elr
+
+
+def has_leaderships(state: ControllerState, broker_id: int) -> bool:
+    return next(partitions(state, lambda partition: partition.leader == broker_id), None) is not None
+
+
+def builder_for(
+    state: ControllerState, topic: str, topic_id: Uuid, partition_id: int, partition: PartitionRegistration, acceptable: Callable[[int], bool] | None = None
+) -> PartitionChangeBuilder:
+    """A builder with everything in it that the image says; any active broker with its directory online may lead."""
+    alive = acceptable or state.is_active
+    return PartitionChangeBuilder(
+        partition=partition,
+        topic_id=topic_id,
+        partition_id=partition_id,
+        acceptable=lambda replica: alive(replica) and state.has_online_directory(replica, partition),
+        metadata_version=state.metadata_version,
+        min_isr=state.min_isr(topic, partition),
+        elr_enabled=state.elr_enabled,
+        election=Election.UNCLEAN if state.unclean_election_enabled(topic) else Election.ONLINE,
+        default_directory=state.default_directory,
+    )
+
+
+def leader_and_isr_updates(
+    state: ControllerState,
+    affected: Iterator[PartitionRef],
+    *,
+    broker_to_remove: int = NO_LEADER,
+    broker_to_add: int = NO_LEADER,
+    unclean_shutdown_broker: int = NO_LEADER,
+) -> list[ApiMessageAndVersion]:
+    """Records that take `broker_to_remove` and `unclean_shutdown_broker` out of ISRs and leaderships, and let `broker_to_add` lead."""
+    gone = (broker_to_remove, unclean_shutdown_broker)
+
+    def acceptable(replica: int) -> bool:
+        return replica not in gone and (replica == broker_to_add or state.is_active(replica))
+
+    records = []
+    for topic, topic_id, partition_id, partition in affected:
+        builder = builder_for(state, topic, topic_id, partition_id, partition, acceptable)
+        builder.target_isr = [replica for replica in partition.isr if replica not in gone]
+        if unclean_shutdown_broker != NO_LEADER:
+            builder.unclean_shutdown_replicas = (unclean_shutdown_broker,)
+        record = builder.build()
+        if record is not None:
+            records.append(record)
+    return records

@@ -1,0 +1,420 @@
+"""Topics and partitions: creation, deletion, growth, ISR changes, elections (Kafka's `ReplicationControlManager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kmirror.common.config import to_text
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
+from kmirror.controller.cluster_control_manager import ClusterControlManager
+from kmirror.controller.configuration_control_manager import ConfigurationControlManager
+from kmirror.controller.controller_result import ControllerResult
+from kmirror.controller.controller_state import ControllerState
+from kmirror.controller.leader_updates import builder_for
+from kmirror.controller.partition_change_builder import Election
+from kmirror.controller.replica_placer import place_replicas
+from kmirror.metadata.image import RESOURCE_TOPIC, ConfigResource, TopicImage
+from kmirror.metadata.mirror_names import association_of, validate_topic_name
+from kmirror.metadata.record import ApiMessageAndVersion
+from kmirror.metadata.registrations import RECOVERED, RECOVERING, PartitionRegistration
+from kmirror.metadata.topic_configs import TOPIC_CONFIGS, inherited_topic_configs
+from kmirror.wire.messages import alter_partition as ap
+from kmirror.wire.messages import create_topics as ct
+from kmirror.wire.messages import elect_leaders as el
+from kmirror.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult
+from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
+from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
+from kmirror.wire.messages.topic_record import TopicRecord
+
+SOURCE_DYNAMIC_TOPIC, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 2, 3, 4, 5
+ELECTION_PREFERRED, ELECTION_UNCLEAN = 0, 1
+
+
+class ReplicationControlManager:
+    """Decisions about topics and partitions."""
+
+    def __init__(self, state: ControllerState, cluster: ClusterControlManager, configuration: ConfigurationControlManager) -> None:
+        self._state = state
+        self._cluster = cluster
+        self._configuration = configuration
+
+    # ---- creating topics
+
+    def create_topics(self, request: ct.CreateTopicsRequest) -> ControllerResult[ct.CreateTopicsResponse]:
+        """One result a topic; the records of those that succeed. Names given twice are refused, as is the metadata topic."""
+        names = [topic.name for topic in request.topics]
+        records: list[ApiMessageAndVersion] = []
+        response = ct.CreateTopicsResponse()
+        for name in dict.fromkeys(n for n in names if names.count(n) > 1):
+            response.topics.append(_topic_error(name, Errors.INVALID_REQUEST, "Duplicate topic name."))
+        for topic in request.topics:
+            if names.count(topic.name) > 1:
+                continue
+            try:
+                topic_records, result = self.create_topic(topic)
+                records += topic_records
+                response.topics.append(result)
+            except ApiException as error:
+                response.topics.append(_topic_error(topic.name, error.error, error.message))
+        return ControllerResult([] if request.validate_only else records, response)
+
+    def create_topic(self, topic: ct.CreatableTopic) -> tuple[list[ApiMessageAndVersion], ct.CreatableTopicResult]:
+        """Records and result of one new topic; ApiException when it cannot be made."""
+        if topic.name == "__cluster_metadata":
+            raise ApiException(Errors.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited.")
+        validate_topic_name(topic.name)
+        self._check_collision(topic.name)
+        if topic.name in self._state.image.topics.by_name:
+            raise ApiException(Errors.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+        configs = self._creation_configs(topic)
+        mirror_id = None if topic.mirror_info is None else topic.mirror_info.topic_id
+        topic_id = self._topic_id(mirror_id)
+        partitions = self._manual_assignment(topic) if topic.assignments else self._automatic_assignment(topic)
+        if mirror_id:
+            self._check_all_active(topic, partitions)
+        metadata_version = self._state.metadata_version
+        records = [ApiMessageAndVersion(TopicRecord(name=topic.name, topic_id=topic_id), 0)]
+        records += self._configuration.set_records(ConfigResource(RESOURCE_TOPIC, topic.name), configs)
+        records += [partition.to_record(topic_id, number, metadata_version) for number, partition in enumerate(partitions)]
+        result = ct.CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic_id,
+            error_message=None,
+            num_partitions=len(partitions),
+            replication_factor=len(partitions[0].replicas),
+            configs=self._described_configs(configs),
+        )
+        return records, result
+
+    def _check_collision(self, name: str) -> None:
+        if "." not in name and "_" not in name:
+            return
+        unified = name.replace(".", "_")
+        for other in self._state.image.topics.by_name:
+            if other != name and other.replace(".", "_") == unified:
+                raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+    def _creation_configs(self, topic: ct.CreatableTopic) -> dict[str, str]:
+        missing = [config.name for config in topic.configs if config.value is None]
+        if missing:
+            raise ApiException(Errors.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(missing)}")
+        configs = {config.name: config.value for config in topic.configs if config.value is not None}
+        self._configuration.check_topic_configs(topic.name, configs, changed=configs)
+        return configs
+
+    def _topic_id(self, mirror_id: Uuid | None) -> Uuid:
+        """The id a mirror asks for (null and zero ask for none), else a new one."""
+        if not mirror_id:
+            while True:
+                topic_id = Uuid.random(self._state.random)
+                if topic_id not in self._state.image.topics.by_id:
+                    return topic_id
+        if not self._state.mirroring_enabled:
+            raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is not enabled: a topic id cannot be given while mirror.version is 0.")
+        other = self._state.image.topics.by_id.get(mirror_id)
+        if other is not None:
+            raise ApiException(Errors.INVALID_REQUEST, f"Topic id {mirror_id} is already used by topic '{other.name}'.")
+        return mirror_id
+
+    def _check_all_active(self, topic: ct.CreatableTopic, partitions: list[PartitionRegistration]) -> None:
+        """A mirror topic begins with every replica able to truncate: none may be fenced or in controlled shutdown."""
+        inactive = sorted({replica for p in partitions for replica in p.replicas if not self._state.is_active(replica)})
+        if inactive:
+            code = Errors.INVALID_REPLICA_ASSIGNMENT if topic.assignments else Errors.INVALID_REPLICATION_FACTOR
+            raise ApiException(code, f"All replicas of a mirror topic must be active; brokers {inactive} are fenced or in controlled shutdown.")
+
+    def _manual_assignment(self, topic: ct.CreatableTopic) -> list[PartitionRegistration]:
+        if topic.replication_factor != -1:
+            raise ApiException(Errors.INVALID_REQUEST, "A manual partition assignment was specified, but replication factor was not set to -1.")
+        if topic.num_partitions != -1:
+            raise ApiException(Errors.INVALID_REQUEST, "A manual partition assignment was specified, but numPartitions was not set to -1.")
+        chosen: dict[int, list[int]] = {}
+        for assignment in topic.assignments:
+            if assignment.partition_index in chosen:
+                text = f"Found multiple manual partition assignments for partition {assignment.partition_index}"
+                raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)
+            self._check_replicas(assignment.broker_ids, None if not chosen else len(next(iter(chosen.values()))))
+            chosen[assignment.partition_index] = list(assignment.broker_ids)
+        if sorted(chosen) != list(range(len(chosen))):
+            raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
+        return [self._manual_partition(number, chosen[number]) for number in sorted(chosen)]
+
+    def _check_replicas(self, replicas: Sequence[int], replication_factor: int | None) -> None:
+        text = ""
+        if not replicas:
+            text = "The manual partition assignment includes an empty replica list."
+        ordered = sorted(replicas)
+        for previous, replica in zip([None, *ordered], ordered, strict=False):
+            if replica not in self._state.image.cluster.brokers:
+                text = text or f"The manual partition assignment includes broker {replica}, but no such broker is registered."
+            elif replica == previous:
+                text = text or f"The manual partition assignment includes the broker {replica} more than once."
+        if not text and replication_factor is not None and len(replicas) != replication_factor:
+            text = (
+                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not consistent with "
+                f"previous partitions, which have {replication_factor} replica(s)."
+            )
+        if text:
+            raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)
+
+    def _manual_partition(self, number: int, replicas: list[int]) -> PartitionRegistration:
+        isr = [replica for replica in replicas if self._state.is_active(replica)]
+        if not isr:
+            text = f"All brokers specified in the manual partition assignment for partition {number} are fenced or in controlled shutdown."
+            raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)
+        return self._new_partition(replicas, isr)
+
+    def _automatic_assignment(self, topic: ct.CreatableTopic) -> list[PartitionRegistration]:
+        if topic.replication_factor < -1 or topic.replication_factor == 0:
+            text = "Replication factor must be larger than 0, or -1 to use the default value."
+            raise ApiException(Errors.INVALID_REPLICATION_FACTOR, text)
+        if topic.num_partitions < -1 or topic.num_partitions == 0:
+            raise ApiException(Errors.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+        count = self._state.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+        factor = self._state.config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+        return self._placed(count, factor)
+
+    def _placed(self, count: int, replication_factor: int) -> list[PartitionRegistration]:
+        brokers = list(self._state.image.cluster.brokers.values())
+        result = []
+        for replicas in place_replicas(brokers, self._state.random, partitions=count, replication_factor=replication_factor):
+            isr = [replica for replica in replicas if self._state.is_active(replica)]
+            if not isr:
+                text = f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced or in controlled shutdown."
+                raise ApiException(Errors.INVALID_REPLICATION_FACTOR, text)
+            result.append(self._new_partition(replicas, isr))
+        return result
+
+    def _new_partition(self, replicas: list[int], isr: list[int]) -> PartitionRegistration:
+        directories = tuple(self._state.default_directory(replica) for replica in replicas)
+        return PartitionRegistration(replicas=tuple(replicas), isr=tuple(isr), leader=isr[0], directories=directories)
+
+    def _described_configs(self, overrides: dict[str, str]) -> list[ct.CreatableTopicConfigs]:
+        dynamic_default = inherited_topic_configs(self._state.image.configs.cluster_default())
+        dynamic_broker = inherited_topic_configs(self._state.image.configs.broker(self._state.config.node_id))
+        static = inherited_topic_configs(self._state.config.static_topic_configs)
+        layers = (
+            (overrides, SOURCE_DYNAMIC_TOPIC), (dynamic_broker, SOURCE_DYNAMIC_BROKER), (dynamic_default, SOURCE_DYNAMIC_DEFAULT), (static, SOURCE_STATIC),
+        )  # fmt: skip
+        result = []
+        for key in sorted(TOPIC_CONFIGS, key=lambda key: key.name):
+            if key.internal and key.name not in overrides:
+                continue
+            value, source = next(((layer[key.name], s) for layer, s in layers if key.name in layer), (to_text(key.default, key.type), SOURCE_DEFAULT))
+            result.append(ct.CreatableTopicConfigs(name=key.name, value=value, read_only=False, config_source=source, is_sensitive=False))
+        return result
+
+    # ---- deleting topics, adding partitions
+
+    def _check_writable(self, topic: TopicImage, *, by_broker: bool) -> None:
+        """READ_ONLY_TOPIC for a topic that a mirror owns, unless a broker asks (KIP-1279)."""
+        association = association_of(self._state.image.configs.topic(topic.name))
+        if association is not None and not association.removed and not by_broker:
+            raise ApiException(Errors.READ_ONLY_TOPIC, Errors.READ_ONLY_TOPIC.message)
+
+    def delete_topics(self, request: DeleteTopicsRequest, *, by_broker: bool = False) -> ControllerResult[DeleteTopicsResponse]:
+        """Topics by name or by id, each once."""
+        wanted = [(state.name, state.topic_id) for state in request.topics] or [(name, Uuid.ZERO) for name in request.topic_names]
+        records: list[ApiMessageAndVersion] = []
+        response = DeleteTopicsResponse()
+        seen: set[Uuid] = set()
+        for name, topic_id in wanted:
+            result = DeletableTopicResult(name=name, topic_id=topic_id)
+            try:
+                topic = self._find(name, topic_id)
+                result = DeletableTopicResult(name=topic.name, topic_id=topic.id)
+                if topic.id in seen:
+                    raise ApiException(Errors.INVALID_REQUEST, "The same topic was specified more than once.")
+                seen.add(topic.id)
+                self._check_writable(topic, by_broker=by_broker)
+                records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id=topic.id), 0))
+            except ApiException as error:
+                result.error_code, result.error_message = error.error, error.message
+            response.responses.append(result)
+        return ControllerResult(records, response)
+
+    def _find(self, name: str | None, topic_id: Uuid) -> TopicImage:
+        if name is not None and topic_id:
+            raise ApiException(Errors.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        if name is None and not topic_id:
+            raise ApiException(Errors.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        topics = self._state.image.topics
+        topic = topics.by_id.get(topic_id) if name is None else topics.by_name.get(name)
+        if topic is None:
+            code = Errors.UNKNOWN_TOPIC_ID if name is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
+            raise ApiException(code, code.message)
+        return topic
+
+    def create_partitions(self, request: CreatePartitionsRequest, *, by_broker: bool = False) -> ControllerResult[CreatePartitionsResponse]:
+        records: list[ApiMessageAndVersion] = []
+        response = CreatePartitionsResponse()
+        names = [topic.name for topic in request.topics]
+        for topic in request.topics:
+            result = CreatePartitionsTopicResult(name=topic.name)
+            try:
+                if names.count(topic.name) > 1:
+                    raise ApiException(Errors.INVALID_REQUEST, "Duplicate topic name.")
+                records += self._new_partitions(topic, by_broker=by_broker)
+            except ApiException as error:
+                result.error_code, result.error_message = error.error, error.message
+            response.results.append(result)
+        return ControllerResult([] if request.validate_only else records, response)
+
+    def _new_partitions(self, request: CreatePartitionsTopic, *, by_broker: bool) -> list[ApiMessageAndVersion]:
+        topic = self._find(request.name, Uuid.ZERO)
+        self._check_writable(topic, by_broker=by_broker)
+        present = len(topic.partitions)
+        if request.count == present:
+            raise ApiException(Errors.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+        if request.count < present:
+            text = f"The topic {topic.name} currently has {present} partition(s); {request.count} would not be an increase."
+            raise ApiException(Errors.INVALID_PARTITIONS, text)
+        additional = request.count - present
+        factor = len(topic.partitions[0].replicas)
+        if request.assignments:
+            if len(request.assignments) != additional:
+                text = f"Attempted to add {additional} additional partition(s), but only {len(request.assignments)} assignment(s) were specified."
+                raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)
+            partitions = []
+            for number, assignment in enumerate(request.assignments, present):
+                self._check_replicas(assignment.broker_ids, factor)
+                partitions.append(self._manual_partition(number, list(assignment.broker_ids)))
+        else:
+            partitions = self._placed(additional, factor)
+        version = self._state.metadata_version
+        return [partition.to_record(topic.id, number, version) for number, partition in enumerate(partitions, present)]
+
+    # ---- ISR changes
+
+    def alter_partition(self, request: ap.AlterPartitionRequest, version: int) -> ControllerResult[ap.AlterPartitionResponse]:
+        """What a partition's leader asks for its ISR."""
+        self._cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
+        records: list[ApiMessageAndVersion] = []
+        response = ap.AlterPartitionResponse()
+        for topic_data in request.topics:
+            topic = self._state.image.topics.by_id.get(topic_data.topic_id)
+            results = []
+            for data in topic_data.partitions:
+                if topic is None:
+                    results.append(_alter_error(data.partition_index, Errors.UNKNOWN_TOPIC_ID))
+                    continue
+                isr = [state.broker_id for state in data.new_isr_with_epochs] if version >= 3 else list(data.new_isr)
+                record, result = self._alter_one(request.broker_id, topic, data, isr)
+                records += record
+                results.append(result)
+            response.topics.append(ap.AlterPartitionResponseTopicData(topic_id=topic_data.topic_id, partitions=results))
+        return ControllerResult(records, response)
+
+    def _alter_one(
+        self, broker_id: int, topic: TopicImage, data: ap.AlterPartitionRequestPartitionData, isr: list[int]
+    ) -> tuple[list[ApiMessageAndVersion], ap.AlterPartitionResponsePartitionData]:
+        partition = topic.partitions.get(data.partition_index)
+        if partition is None:
+            return [], _alter_error(data.partition_index, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        error = self._alter_problem(broker_id, partition, data, isr)
+        if error is not Errors.NONE:
+            return [], _alter_error(data.partition_index, error)
+        builder = builder_for(self._state, topic.name, topic.id, data.partition_index, partition)
+        builder.target_isr = isr
+        builder.target_recovery_state = data.leader_recovery_state
+        record = builder.build()
+        if record is not None:
+            change: PartitionChangeRecord = record.message
+            partition = partition.merge(change)
+            if change.leader not in (-2, broker_id):
+                return [record], _alter_error(data.partition_index, Errors.NEW_LEADER_ELECTED)
+        result = ap.AlterPartitionResponsePartitionData(
+            partition_index=data.partition_index,
+            leader_id=partition.leader,
+            isr=list(partition.isr),
+            leader_recovery_state=partition.leader_recovery_state,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+        )
+        return [] if record is None else [record], result
+
+    def _alter_problem(self, broker_id: int, partition: PartitionRegistration, data: ap.AlterPartitionRequestPartitionData, isr: list[int]) -> Errors:
+        """Kafka's checks in Kafka's order; NONE when the change may be made."""
+        if data.leader_epoch > partition.leader_epoch or data.partition_epoch > partition.partition_epoch:
+            return Errors.NOT_CONTROLLER
+        if data.leader_epoch < partition.leader_epoch:
+            return Errors.FENCED_LEADER_EPOCH
+        if broker_id != partition.leader:
+            return Errors.INVALID_REQUEST
+        if data.partition_epoch < partition.partition_epoch:
+            return Errors.INVALID_UPDATE_VERSION
+        if not isr or len(set(isr)) != len(isr) or any(replica not in partition.replicas for replica in isr) or partition.leader not in isr:
+            return Errors.INVALID_REQUEST
+        if data.leader_recovery_state == RECOVERING and (len(isr) > 1 or partition.leader_recovery_state == RECOVERED):
+            return Errors.INVALID_REQUEST
+        epochs = {state.broker_id: state.broker_epoch for state in data.new_isr_with_epochs}
+        for replica in isr:
+            broker = self._state.image.cluster.broker(replica)
+            if broker is None or not broker.active or epochs.get(replica, -1) not in (-1, broker.epoch):
+                return Errors.INELIGIBLE_REPLICA
+        return Errors.NONE
+
+    # ---- elections
+
+    def elect_leaders(self, request: el.ElectLeadersRequest) -> ControllerResult[el.ElectLeadersResponse]:
+        if request.election_type not in (ELECTION_PREFERRED, ELECTION_UNCLEAN):
+            raise ApiException(Errors.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+        records: list[ApiMessageAndVersion] = []
+        response = el.ElectLeadersResponse()
+        everything = request.topic_partitions is None
+        wanted = request.topic_partitions or [
+            el.TopicPartitions(topic=topic.name, partitions=sorted(topic.partitions)) for topic in self._state.image.topics.by_name.values() if everything
+        ]
+        for topic in wanted:
+            results = []
+            for partition_id in topic.partitions:
+                result = el.PartitionResult(partition_id=partition_id, error_message=None)
+                try:
+                    records += self._elect(topic.topic, partition_id, request.election_type)
+                except ApiException as error:
+                    result.error_code, result.error_message = error.error, error.message
+                if not (everything and result.error_code == Errors.ELECTION_NOT_NEEDED):
+                    results.append(result)
+            response.replica_election_results.append(el.ReplicaElectionResult(topic=topic.topic, partition_result=results))
+        return ControllerResult(records, response)
+
+    def _elect(self, name: str, partition_id: int, election_type: int) -> list[ApiMessageAndVersion]:
+        topic = self._state.image.topics.by_name.get(name)
+        if topic is None:
+            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        partition = topic.partitions.get(partition_id)
+        if partition is None:
+            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition_id}")
+        preferred = election_type == ELECTION_PREFERRED
+        if partition.leader == partition.preferred_replica if preferred else partition.has_leader:
+            raise ApiException(Errors.ELECTION_NOT_NEEDED, Errors.ELECTION_NOT_NEEDED.message)
+        builder = builder_for(self._state, name, topic.id, partition_id, partition)
+        builder.election = Election.PREFERRED if preferred else Election.UNCLEAN
+        record = builder.build()
+        if record is None or (preferred and record.message.leader != partition.preferred_replica):
+            code = Errors.PREFERRED_LEADER_NOT_AVAILABLE if preferred else Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
+            raise ApiException(code, code.message)
+        return [record]
+
+    def balance_leaders(self) -> ControllerResult[int]:
+        """Give partitions back to their preferred replicas where those may lead; the response is how many."""
+        records = []
+        for topic in self._state.image.topics.by_name.values():
+            for partition_id, partition in topic.partitions.items():
+                if partition.leader != partition.preferred_replica:
+                    builder = builder_for(self._state, topic.name, topic.id, partition_id, partition)
+                    builder.election = Election.PREFERRED
+                    record = builder.build()
+                    if record is not None:
+                        records.append(record)
+        return ControllerResult(records, len(records))
+
+
+def _topic_error(name: str, error: Errors, message: str) -> ct.CreatableTopicResult:
+    return ct.CreatableTopicResult(name=name, error_code=error, error_message=message, configs=[])
+
+
+def _alter_error(partition_index: int, error: Errors) -> ap.AlterPartitionResponsePartitionData:
+    return ap.AlterPartitionResponsePartitionData(partition_index=partition_index, error_code=error)
