@@ -1,9 +1,183 @@
-"""Every request of a broker listener comes in here (skeleton; bodies follow).
+"""Every request of a broker listener comes in here: version check, decoding, routing, error answers (Kafka's `KafkaApis`).
 
-`KafkaApis(runtime=, config=, cluster_id=, replica_manager=, metadata_cache=, controller=ForwardingChannel, group_coordinator=None, mirror=None, authorizer=None, metrics=)`
-`await handle(context) -> list of parts | None | CLOSE` is the network's handler. A handler is
-`async def handle_x(apis: KafkaApis, request: Request) -> message | NO_RESPONSE | CLOSE_CONNECTION`; a file of handlers ends with
-`HANDLERS: dict[ApiKeys, Handler]`; `apis.register(HANDLERS)` adds more (group coordinator, mirror). What is registered is what ApiVersions advertises.
+A handler is `async def handle_x(apis, request) -> message | NO_RESPONSE | CLOSE_CONNECTION`; a file of handlers ends with
+`HANDLERS`, a dict by API key. What is registered, and no more, is what ApiVersions advertises, in the versions that
+`ServedVersions` gives; `register` adds the handlers of rooms that are present on this broker (groups, mirror).
+
+What goes wrong, and the answer that Kafka gives
+* a version that is not served, an API without a handler, a body that does not decode: the connection is closed, with one
+  line in the log. ApiVersions above our version is answered in version 0 with UNSUPPORTED_VERSION, so a client can step down
+* an `ApiException` out of a handler: the API's response with that error everywhere an error goes (`error_responses`)
+* bytes behind the last field are ignored (librdkafka sends some)
+
+Requests that change metadata go to the controller (`apis.forwarded`); the quota throttle time is 0 everywhere.
 """
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.ports import Buffer, FileSlice
+from kmirror.network.request_context import CLOSE, CloseType, RequestContext
+from kmirror.replica.fetch_session import FetchManager, FetchSessionCache
+from kmirror.replica.replica_manager import ReplicaManager
+from kmirror.runtime.api import Runtime
+from kmirror.server.apis import (
+    api_versions,
+    delete_records,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    fetch,
+    find_coordinator,
+    forwarded,
+    init_producer_id,
+    list_config_resources,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from kmirror.server.authorizer import AclOperation, Authorizer, ResourceType
+from kmirror.server.auto_topic_creation import AutoTopicCreationManager
+from kmirror.server.controller_channel import ControllerChannel
+from kmirror.server.error_responses import error_response
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.metadata_cache import MetadataCache
+from kmirror.server.producer_id_manager import ProducerIdManager
+from kmirror.server.request_context import NO_RESPONSE, NoMessage, Request
+from kmirror.server.served_versions import ServedVersions
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.framing import encode_response, read_request
+
+Parts = Sequence[Buffer | FileSlice]
+
+_log = logging.getLogger(__name__)
+
+
+class Handler(Protocol):
+    def __call__(self, apis: KafkaApis, request: Request, /) -> Awaitable[Any]: ...
+
+
+_HANDLERS: dict[ApiKeys, Handler] = {
+    **produce.HANDLERS,
+    **fetch.HANDLERS,
+    **list_offsets.HANDLERS,
+    **metadata.HANDLERS,
+    **find_coordinator.HANDLERS,
+    **api_versions.HANDLERS,
+    **delete_records.HANDLERS,
+    **init_producer_id.HANDLERS,
+    **offset_for_leader_epoch.HANDLERS,
+    **describe_configs.HANDLERS,
+    **describe_log_dirs.HANDLERS,
+    **describe_cluster.HANDLERS,
+    **describe_producers.HANDLERS,
+    **list_config_resources.HANDLERS,
+    **describe_topic_partitions.HANDLERS,
+    **forwarded.HANDLERS,
+}
+
+
+class KafkaApis:
+    """What handlers work on. `group_coordinator` and `mirror` are None on a broker that has none; their rooms set them."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        config: KafkaConfig,
+        cluster_id: str,
+        replica_manager: ReplicaManager,
+        metadata_cache: MetadataCache,
+        controller: ControllerChannel,
+        metrics: MetricsRegistry,
+        authorizer: Authorizer | None = None,
+        group_coordinator: Any = None,
+        mirror: Any = None,
+        dynamic_configs: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self.runtime = runtime
+        self.config = config
+        self.cluster_id = cluster_id
+        self.replica_manager = replica_manager
+        self.metadata_cache = metadata_cache
+        self.controller = controller
+        self.metrics = metrics
+        self.authorizer = authorizer
+        self.group_coordinator = group_coordinator
+        self.mirror = mirror
+        self.served = ServedVersions(unstable=config.unstable_api_versions_enable)
+        self.auto_topic_creation = AutoTopicCreationManager(runtime, config, controller)
+        self.producer_ids = ProducerIdManager(config.node_id, controller)
+        cache = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, runtime.clock, runtime.random)
+        self.fetch_manager = FetchManager(cache, metrics)
+        self._handlers: dict[ApiKeys, Handler] = {}
+        self.register(_HANDLERS)
+
+    def register(self, handlers: Mapping[ApiKeys, Handler]) -> None:
+        """Serve (and advertise) these APIs, too."""
+        self._handlers.update(handlers)
+        self.served.add(handlers)
+
+    async def handle(self, context: RequestContext) -> Parts | None | CloseType:
+        """The handler of a `SocketServer`: the parts of the response, None for no response, or CLOSE."""
+        header = context.header
+        api_key = ApiKeys(header.api_key)
+        handler = self._handlers.get(api_key)
+        if handler is None or not self.served.is_served(api_key, header.api_version):
+            if api_key is ApiKeys.API_VERSIONS:
+                return encode_response(api_key, 0, header.correlation_id, api_versions.unsupported_version(self))
+            return _close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
+        try:
+            message = read_request(header, context.buffer, context.position)
+        except KmirrorError as error:
+            return _close(context, f"Error getting request for apiKey: {api_key.name}, apiVersion: {header.api_version}: {error}")
+        request = Request(
+            api_key=api_key,
+            api_version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            message=message,
+            listener_name=context.listener_name,
+            client_address=context.client_address,
+            connection_id=context.connection_id,
+        )
+        self._count(request)
+        response = await self.respond(handler, request)
+        if isinstance(response, NoMessage):
+            return None if response is NO_RESPONSE else CLOSE
+        return encode_response(api_key, header.api_version, header.correlation_id, response)
+
+    async def respond(self, handler: Handler, request: Request) -> Any:
+        """The handler's answer, or the API's answer to the error that it raised."""
+        try:
+            return await handler(self, request)
+        except ApiException as error:
+            if error.error is Errors.UNKNOWN_SERVER_ERROR:
+                _log.error("Unexpected error handling %s from %s: %s", request.api_key.name, request.client_address, error.message)
+            return error_response(request, error)
+
+    async def handle_message(self, request: Request) -> Any:
+        """A decoded request, answered without a socket (requests between roles of one process, tests)."""
+        return await self.respond(self._handlers[request.api_key], request)
+
+    def authorize(self, request: Request, operation: AclOperation, resource_type: ResourceType, resource_name: str) -> bool:
+        if self.authorizer is None:
+            return True
+        return self.authorizer.authorize(request.principal, request.client_address, operation, resource_type, resource_name)
+
+    def _count(self, request: Request) -> None:
+        tags = (("request", request.api_key.name), ("version", str(request.api_version)))
+        self.metrics.counter(MetricName("kafka.network", "RequestMetrics", "RequestsPerSec", tags)).increment()
+
+
+def _close(context: RequestContext, reason: str) -> CloseType:
+    _log.warning("Closing socket for %s because of error: %s", context.connection_id, reason)
+    return CLOSE

@@ -1,0 +1,103 @@
+"""ListOffsets (key 2).
+
+Served: v1-v11.
+
+    v2   isolation level                    v8   earliest local timestamp (KIP-405)
+    v4   leader epochs (KIP-320)            v9   latest tiered timestamp (KIP-1005)
+    v5   OFFSET_NOT_AVAILABLE               v10  timeout
+    v7   max timestamp (KIP-734)            v11  earliest pending upload (KIP-1023)
+
+Timestamps: -1 latest (high watermark, or last stable offset when read_committed; log end for followers), -2 earliest,
+-3 of the largest timestamp, -4 earliest local (= earliest: there are no tiers), -5 and -6 (nothing is tiered: offset -1).
+A partition named twice answers INVALID_REQUEST, a timestamp above the version's knowledge UNSUPPORTED_VERSION. Below v5
+OFFSET_NOT_AVAILABLE becomes LEADER_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.replica.partition_reader import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    MAX_TIMESTAMP,
+    fetch_offset_for_timestamp,
+)
+from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, ListOffsetsResult
+from kmirror.server.authorizer import AclOperation, ResourceType
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from kmirror.server.kafka_apis import KafkaApis
+
+_FIRST_VERSION = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+FIRST_VERSION_WITH_LEADER_EPOCH = 4
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+
+
+async def handle_list_offsets(apis: KafkaApis, request: Request) -> ListOffsetsResponse:
+    message: ListOffsetsRequest = request.message
+    counts = Counter((topic.name, partition.partition_index) for topic in message.topics for partition in topic.partitions)
+    topics: list[ListOffsetsTopicResponse] = []
+    for topic in message.topics:
+        allowed = apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        answers: list[ListOffsetsPartitionResponse] = []
+        for partition in topic.partitions:
+            if not allowed:
+                result = ListOffsetsResult(Errors.TOPIC_AUTHORIZATION_FAILED)
+            elif counts[topic.name, partition.partition_index] > 1:
+                result = ListOffsetsResult(Errors.INVALID_REQUEST)
+            else:
+                result = _list_offset(apis, request, TopicPartition(topic.name, partition.partition_index), partition)
+            answers.append(_partition_response(partition.partition_index, result, request.api_version))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _list_offset(apis: KafkaApis, request: Request, topic_partition: TopicPartition, wanted: ListOffsetsPartition) -> ListOffsetsResult:
+    message: ListOffsetsRequest = request.message
+    if wanted.timestamp < 0 and request.api_version < _FIRST_VERSION.get(wanted.timestamp, 1):
+        return ListOffsetsResult(Errors.UNSUPPORTED_VERSION)
+    try:
+        partition = apis.replica_manager.get_partition_or_exception(topic_partition)
+    except ApiException as error:
+        return ListOffsetsResult(error.error)
+    return fetch_offset_for_timestamp(
+        partition,
+        timestamp=wanted.timestamp,
+        isolation_level=message.isolation_level if message.replica_id == CONSUMER_REPLICA_ID else None,
+        current_leader_epoch=None if wanted.current_leader_epoch < 0 else wanted.current_leader_epoch,
+    )
+
+
+def _partition_response(index: int, result: ListOffsetsResult, api_version: int) -> ListOffsetsPartitionResponse:
+    error = result.error
+    if error is Errors.OFFSET_NOT_AVAILABLE and api_version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
+        error = Errors.LEADER_NOT_AVAILABLE
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        error_code=error,
+        timestamp=result.timestamp,
+        offset=result.offset,
+        leader_epoch=result.leader_epoch if api_version >= FIRST_VERSION_WITH_LEADER_EPOCH else -1,
+    )
+
+
+HANDLERS = {ApiKeys.LIST_OFFSETS: handle_list_offsets}

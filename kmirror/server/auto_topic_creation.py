@@ -1,0 +1,108 @@
+"""Topics that are made because somebody asked for them: `auto.create.topics.enable`, and the coordinators' own topics.
+
+The controller makes them; the request is sent once however many clients ask, and the asking clients are told
+UNKNOWN_TOPIC_OR_PARTITION (or COORDINATOR_NOT_AVAILABLE) and come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import (
+    GROUP_METADATA_TOPIC_NAME,
+    MIRROR_STATE_TOPIC_NAME,
+    SHARE_GROUP_STATE_TOPIC_NAME,
+    TRANSACTION_STATE_TOPIC_NAME,
+)
+from kmirror.runtime.api import Runtime
+from kmirror.server.controller_channel import ControllerChannel
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+
+_log = logging.getLogger(__name__)
+
+
+class AutoTopicCreationManager:
+    def __init__(self, runtime: Runtime, config: KafkaConfig, controller: ControllerChannel) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._controller = controller
+        self._in_flight: dict[str, None] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def create_topics(self, names: Iterable[str]) -> None:
+        """Ask the controller for those that are not asked for yet; returns at once."""
+        missing = [name for name in names if name not in self._in_flight]
+        if not missing:
+            return
+        self._in_flight.update(dict.fromkeys(missing))
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks.append(self._runtime.spawn(self._create(missing), name="auto-topic-creation"))
+
+    async def _create(self, names: list[str]) -> None:
+        request = CreateTopicsRequest(topics=[self._creatable(name) for name in names], timeout_ms=self._config.request_timeout_ms)
+        try:
+            response: CreateTopicsResponse = await self._controller.send(request)
+        except ApiException as error:
+            _log.warning("Auto topic creation of %s failed: %s", ", ".join(names), error.message)
+            return
+        finally:
+            for name in names:
+                del self._in_flight[name]
+        for topic in response.topics:
+            if topic.error_code not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):
+                _log.warning(
+                    "Auto topic creation of %s failed: %s: %s", topic.name, Errors.for_code(topic.error_code).name, topic.error_message
+                )
+
+    def _creatable(self, name: str) -> CreatableTopic:
+        config = self._config
+        if name == GROUP_METADATA_TOPIC_NAME:
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            }
+            return _topic(name, config.offsets_topic_num_partitions, config.offsets_topic_replication_factor, configs)
+        if name == TRANSACTION_STATE_TOPIC_NAME:
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.get_int("transaction.state.log.min.isr")),
+                "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
+                "unclean.leader.election.enable": "false",
+            }
+            partitions = config.get_int("transaction.state.log.num.partitions")
+            return _topic(name, partitions, config.get_int("transaction.state.log.replication.factor"), configs)
+        if name == SHARE_GROUP_STATE_TOPIC_NAME:
+            configs = {
+                "cleanup.policy": "delete",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.get_int("share.coordinator.state.topic.min.isr")),
+                "retention.ms": "-1",
+                "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
+            }
+            partitions = config.get_int("share.coordinator.state.topic.num.partitions")
+            return _topic(name, partitions, config.get_int("share.coordinator.state.topic.replication.factor"), configs)
+        if name == MIRROR_STATE_TOPIC_NAME:
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "flush.messages": "1",
+                "retention.ms": "-1",
+                "unclean.leader.election.enable": "false",
+            }
+            return _topic(name, config.mirror_topic_num_partitions, config.mirror_topic_replication_factor, configs)
+        return _topic(name, config.num_partitions, config.default_replication_factor, {})
+
+
+def _topic(name: str, num_partitions: int, replication_factor: int, configs: dict[str, str]) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=num_partitions,
+        replication_factor=replication_factor,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )

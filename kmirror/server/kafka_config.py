@@ -1,0 +1,433 @@
+"""A node's settings from a properties file, by Kafka's names (Kafka's `KafkaConfig`), checked as Kafka checks them.
+
+`KafkaConfig.from_props` parses and validates; its errors are `ConfigError`s with Kafka's text. Unknown names are kept in
+`unknown` and reported by `log_unknown` (Kafka warns, too). The properties that rooms below `server` need are handed to
+them as their own small settings (`replica_config`, `log_manager_config`, `default_log_config`, `socket_server_limits`,
+`controller_config`), so that no room reads this one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+from kmirror.common.config import to_text
+from kmirror.common.errors import ConfigError
+from kmirror.common.uuid import Uuid
+from kmirror.controller.controller_config import ControllerConfig
+from kmirror.metadata.registrations import Endpoint
+from kmirror.metadata.topic_configs import inherited_topic_configs
+from kmirror.network.socket_server import SocketServerLimits
+from kmirror.replica.replica_types import ReplicaConfig
+from kmirror.server.broker_configs import broker_configs
+from kmirror.server.listeners import SECURITY_PROTOCOLS, Listener, parse_listeners, parse_protocol_map
+from kmirror.storage.log_cleaner import CleanerConfig
+from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_manager import LogManagerConfig
+
+BROKER_ROLE = "broker"
+CONTROLLER_ROLE = "controller"
+
+_log = logging.getLogger(__name__)
+
+
+class KafkaConfig:
+    """`values` holds every setting, typed; `props` what the user set, as text. Named properties are those that code uses."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        configs = broker_configs()
+        self.props = dict(props)
+        self.values = configs.parse(props)
+        self.unknown = configs.unknown_names(props)
+        self._protocols = self._effective_protocol_map()
+        self.listeners = parse_listeners(self.get_list("listeners"), self._protocols)
+        self.advertised_listeners = self._effective_advertised_listeners()
+        _validate(self)
+
+    @classmethod
+    def from_props(cls, props: Mapping[str, str]) -> KafkaConfig:
+        """ConfigError where a value, or the whole, is wrong."""
+        return cls(props)
+
+    def log_unknown(self) -> None:
+        if self.unknown:
+            _log.warning("These configurations '[%s]' were supplied but are not used yet.", ", ".join(self.unknown))
+
+    # --- typed access -----------------------------------------------------------------------------------------------
+
+    def get_int(self, name: str) -> int:
+        return cast(int, self.values[name])
+
+    def get_optional_int(self, name: str) -> int | None:
+        return cast("int | None", self.values[name])
+
+    def get_bool(self, name: str) -> bool:
+        return cast(bool, self.values[name])
+
+    def get_float(self, name: str) -> float:
+        return cast(float, self.values[name])
+
+    def get_string(self, name: str) -> str | None:
+        return cast("str | None", self.values[name])
+
+    def get_list(self, name: str) -> list[str]:
+        """An unset list is empty."""
+        return [item for item in cast("list[str] | None", self.values[name]) or [] if item]
+
+    def text(self, name: str) -> str | None:
+        """The value as Kafka prints it; passwords come out hidden."""
+        key = broker_configs()[name]
+        return to_text(self.values[name], key.type)
+
+    # --- node -------------------------------------------------------------------------------------------------------
+
+    @property
+    def node_id(self) -> int:
+        return self.get_int("node.id")
+
+    @property
+    def process_roles(self) -> list[str]:
+        return self.get_list("process.roles")
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER_ROLE in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER_ROLE in self.process_roles
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        return tuple(self.get_list("log.dirs") or self.get_list("log.dir"))
+
+    @property
+    def metadata_log_dir(self) -> str:
+        return self.get_string("metadata.log.dir") or self.log_dirs[0]
+
+    @property
+    def controller_listener_names(self) -> list[str]:
+        return [name.upper() for name in self.get_list("controller.listener.names")]
+
+    @property
+    def broker_listeners(self) -> list[Listener]:
+        """What the broker listens on."""
+        return [listener for listener in self.listeners if listener.name not in self.controller_listener_names]
+
+    @property
+    def controller_listeners(self) -> list[Listener]:
+        """What the controller listens on."""
+        return [listener for listener in self.listeners if listener.name in self.controller_listener_names]
+
+    @property
+    def inter_broker_listener_name(self) -> str:
+        """The listener named so, or the one advertised with `security.inter.broker.protocol`."""
+        name = self.get_string("inter.broker.listener.name")
+        return str(name or self.get_string("security.inter.broker.protocol")).upper()
+
+    @property
+    def quorum_voters(self) -> dict[int, tuple[str, int]]:
+        """`controller.quorum.voters` as id -> (host, port)."""
+        voters: dict[int, tuple[str, int]] = {}
+        for entry in self.get_list("controller.quorum.voters"):
+            node, _, address = entry.partition("@")
+            host, _, port = address.rpartition(":")
+            if not node.isdigit() or not port.isdigit() or not host:
+                raise ConfigError(f"Failed to parse a voter map: {entry} is not of the form id@host:port")
+            voters[int(node)] = (host.strip("[]"), int(port))
+        return voters
+
+    @property
+    def quorum_bootstrap_servers(self) -> list[tuple[str, int]]:
+        servers: list[tuple[str, int]] = []
+        for entry in self.get_list("controller.quorum.bootstrap.servers"):
+            host, _, port = entry.rpartition(":")
+            if not host or not port.isdigit():
+                raise ConfigError(f"Invalid url in controller.quorum.bootstrap.servers: {entry}")
+            servers.append((host.strip("[]"), int(port)))
+        return servers
+
+    def _effective_protocol_map(self) -> dict[str, str]:
+        protocols = parse_protocol_map(self.get_string("listener.security.protocol.map") or "")
+        names = self.controller_listener_names
+        other_names = [uri.partition("://")[0].upper() for uri in self.get_list("listeners")]
+        is_standard = all(name in SECURITY_PROTOCOLS or name in names for name in other_names)
+        if "listener.security.protocol.map" not in self.props and is_standard:
+            protocols |= {name: "PLAINTEXT" for name in names if name not in SECURITY_PROTOCOLS}
+        return protocols
+
+    def _effective_advertised_listeners(self) -> list[Listener]:
+        uris = self.get_list("advertised.listeners")
+        if not uris:
+            return self.listeners
+        advertised = parse_listeners(uris, self._protocols, require_distinct_ports=False)
+        names = {listener.name for listener in advertised}
+        return advertised + [listener for listener in self.controller_listeners if listener.name not in names]
+
+    # --- what handlers use ------------------------------------------------------------------------------------------
+
+    @property
+    def unstable_api_versions_enable(self) -> bool:
+        return self.get_bool("unstable.api.versions.enable")
+
+    @property
+    def unstable_feature_versions_enable(self) -> bool:
+        return self.get_bool("unstable.feature.versions.enable")
+
+    @property
+    def auto_create_topics_enable(self) -> bool:
+        return self.get_bool("auto.create.topics.enable")
+
+    @property
+    def num_partitions(self) -> int:
+        return self.get_int("num.partitions")
+
+    @property
+    def default_replication_factor(self) -> int:
+        return self.get_int("default.replication.factor")
+
+    @property
+    def request_timeout_ms(self) -> int:
+        return self.get_int("request.timeout.ms")
+
+    @property
+    def fetch_max_bytes(self) -> int:
+        return self.get_int("fetch.max.bytes")
+
+    @property
+    def max_incremental_fetch_session_cache_slots(self) -> int:
+        return self.get_int("max.incremental.fetch.session.cache.slots")
+
+    @property
+    def max_request_partition_size_limit(self) -> int:
+        return self.get_int("max.request.partition.size.limit")
+
+    @property
+    def offsets_topic_num_partitions(self) -> int:
+        return self.get_int("offsets.topic.num.partitions")
+
+    @property
+    def offsets_topic_replication_factor(self) -> int:
+        return self.get_int("offsets.topic.replication.factor")
+
+    @property
+    def offsets_topic_segment_bytes(self) -> int:
+        return self.get_int("offsets.topic.segment.bytes")
+
+    @property
+    def mirror_topic_num_partitions(self) -> int:
+        return self.get_int("mirror.topic.num.partitions")
+
+    @property
+    def mirror_topic_replication_factor(self) -> int:
+        return self.get_int("mirror.topic.replication.factor")
+
+    # --- settings of lower rooms ------------------------------------------------------------------------------------
+
+    def replica_config(self) -> ReplicaConfig:
+        return ReplicaConfig(
+            broker_id=self.node_id,
+            high_watermark_checkpoint_interval_ms=self.get_int("replica.high.watermark.checkpoint.interval.ms"),
+            replica_lag_time_max_ms=self.get_int("replica.lag.time.max.ms"),
+            replica_fetch_max_bytes=self.get_int("replica.fetch.max.bytes"),
+            replica_fetch_response_max_bytes=self.get_int("replica.fetch.response.max.bytes"),
+            replica_fetch_min_bytes=self.get_int("replica.fetch.min.bytes"),
+            replica_fetch_wait_max_ms=self.get_int("replica.fetch.wait.max.ms"),
+            replica_fetch_backoff_ms=self.get_int("replica.fetch.backoff.ms"),
+            num_replica_fetchers=self.get_int("num.replica.fetchers"),
+        )
+
+    def topic_config_defaults(self) -> dict[str, str]:
+        """The topic configs that this node's properties imply, as text."""
+        return inherited_topic_configs(self.props)
+
+    def default_log_config(self) -> LogConfig:
+        return LogConfig.from_props(self.topic_config_defaults())
+
+    def log_manager_config(self) -> LogManagerConfig:
+        flush_check_interval_ms = self.get_int("log.flush.scheduler.interval.ms")
+        return LogManagerConfig(
+            log_dirs=self.log_dirs,
+            cleaner=CleanerConfig(
+                enable=self.get_bool("log.cleaner.enable"),
+                threads=self.get_int("log.cleaner.threads"),
+                dedupe_buffer_size=self.get_int("log.cleaner.dedupe.buffer.size"),
+                dedupe_buffer_load_factor=self.get_float("log.cleaner.io.buffer.load.factor"),
+                backoff_ms=self.get_int("log.cleaner.backoff.ms"),
+            ),
+            initial_task_delay_ms=self.get_int("log.initial.task.delay.ms"),
+            retention_check_interval_ms=self.get_int("log.retention.check.interval.ms"),
+            flush_check_interval_ms=flush_check_interval_ms,
+            flush_recovery_offset_checkpoint_interval_ms=self.get_int("log.flush.offset.checkpoint.interval.ms"),
+            flush_start_offset_checkpoint_interval_ms=self.get_int("log.flush.start.offset.checkpoint.interval.ms"),
+            max_transaction_timeout_ms=self.get_int("transaction.max.timeout.ms"),
+            producer_id_expiration_ms=self.get_int("producer.id.expiration.ms"),
+            producer_id_expiration_check_interval_ms=self.get_int("producer.id.expiration.check.interval.ms"),
+        )
+
+    def socket_server_limits(self) -> SocketServerLimits:
+        overrides: dict[str, int] = {}
+        for entry in filter(None, (self.get_string("max.connections.per.ip.overrides") or "").split(",")):
+            address, _, count = entry.strip().rpartition(":")
+            overrides[address] = int(count)
+        return SocketServerLimits(
+            socket_request_max_bytes=self.get_int("socket.request.max.bytes"),
+            max_connections=self.get_int("max.connections"),
+            max_connections_per_ip=self.get_int("max.connections.per.ip"),
+            max_connections_per_ip_overrides=overrides,
+            connections_max_idle_ms=self.get_int("connections.max.idle.ms"),
+        )
+
+    def controller_config(self, *, cluster_id: str, directory_id: Uuid, listeners: tuple[Endpoint, ...]) -> ControllerConfig:
+        """`listeners` are the controller's bound and advertised endpoints."""
+        return ControllerConfig(
+            node_id=self.node_id,
+            cluster_id=cluster_id,
+            metadata_log_dir=self.metadata_log_dir,
+            directory_id=str(directory_id),
+            listeners=listeners,
+            default_replication_factor=self.default_replication_factor,
+            num_partitions=self.num_partitions,
+            broker_session_timeout_ms=self.get_int("broker.session.timeout.ms"),
+            metadata_max_idle_interval_ms=self.get_int("metadata.max.idle.interval.ms"),
+            snapshot_max_new_record_bytes=self.get_int("metadata.log.max.record.bytes.between.snapshots"),
+            snapshot_max_interval_ms=self.get_int("metadata.log.max.snapshot.interval.ms"),
+            metadata_max_retention_bytes=self.get_int("metadata.max.retention.bytes"),
+            metadata_max_retention_ms=self.get_int("metadata.max.retention.ms"),
+            metadata_segment_bytes=self.get_int("metadata.log.segment.bytes"),
+            metadata_segment_ms=self.get_int("metadata.log.segment.ms"),
+            leader_imbalance_check_interval_ms=self._leader_imbalance_check_interval_ms(),
+            static_topic_configs=dict(self.props),
+            mirror_topic_num_partitions=self.mirror_topic_num_partitions,
+            mirror_topic_replication_factor=self.mirror_topic_replication_factor,
+            unstable_api_versions_enable=self.unstable_api_versions_enable,
+            unstable_feature_versions_enable=self.unstable_feature_versions_enable,
+        )
+
+    def _leader_imbalance_check_interval_ms(self) -> int:
+        enabled = self.get_bool("auto.leader.rebalance.enable")
+        return self.get_int("leader.imbalance.check.interval.seconds") * 1_000 if enabled else 0
+
+
+def _require(condition: Any, message: str) -> None:
+    if not condition:
+        raise ConfigError(f"requirement failed: {message}")
+
+
+def _validate(config: KafkaConfig) -> None:
+    """Kafka's checks across settings, with its texts."""
+    broker_id = config.get_int("broker.id")
+    if broker_id not in (-1, config.node_id) and "broker.id" in config.props:
+        raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+    _require(config.log_dirs, "At least one log directory must be defined via log.dirs or log.dir.")
+    _validate_log_settings(config)
+    _validate_quorum(config)
+    if config.is_controller:
+        _validate_controller_listeners(config)
+    else:
+        _validate_broker_only(config)
+    if config.is_broker:
+        _validate_broker_listeners(config)
+    for listener in config.advertised_listeners:
+        is_advertised = "advertised.listeners" in config.props or listener.name not in config.controller_listener_names
+        _require(
+            not (is_advertised and listener.host == "0.0.0.0"),
+            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
+        )
+
+
+def _validate_log_settings(config: KafkaConfig) -> None:
+    roll_ms, retention_ms = config.get_optional_int("log.roll.ms"), config.get_optional_int("log.retention.ms")
+    _require(roll_ms is None or roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
+    _require(
+        retention_ms is None or retention_ms >= 1 or retention_ms == -1,
+        "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+    )
+    per_thread = config.get_int("log.cleaner.dedupe.buffer.size") // max(1, config.get_int("log.cleaner.threads"))
+    _require(per_thread > 1024 * 1024, "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+    wait_ms = config.get_int("replica.fetch.wait.max.ms")
+    _require(
+        wait_ms <= config.get_int("replica.socket.timeout.ms"),
+        "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts",
+    )
+    _require(
+        wait_ms <= config.get_int("replica.lag.time.max.ms"),
+        "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent frequent changes in ISR",
+    )
+    queued = config.get_int("queued.max.request.bytes")
+    _require(
+        queued <= 0 or queued >= config.get_int("socket.request.max.bytes"),
+        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+    )
+
+
+def _validate_quorum(config: KafkaConfig) -> None:
+    voters = config.quorum_voters
+    if not voters and not config.quorum_bootstrap_servers:
+        raise ConfigError(
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers or "
+            "controller.quorum.voters must contain a parseable set of controllers."
+        )
+    if not voters:
+        return
+    listed = ", ".join(str(voter) for voter in sorted(voters))
+    if config.is_controller:
+        _require(
+            config.node_id in voters,
+            f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in the set of voters "
+            f"controller.quorum.voters=Set({listed})",
+        )
+    else:
+        _require(
+            config.node_id not in voters,
+            f"If process.roles contains just the 'broker' role, the node id {config.node_id} must not be included in the set of voters "
+            f"controller.quorum.voters=Set({listed})",
+        )
+
+
+def _validate_controller_listeners(config: KafkaConfig) -> None:
+    names = {listener.name for listener in config.listeners}
+    _require(
+        config.controller_listeners,
+        "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when running the KRaft controller role",
+    )
+    _require(
+        all(name in names for name in config.controller_listener_names),
+        "controller.listener.names must only contain values appearing in the 'listeners' configuration when running the KRaft controller role",
+    )
+    if not config.is_broker:
+        _require(
+            not config.broker_listeners,
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when process.roles=controller",
+        )
+
+
+def _validate_broker_only(config: KafkaConfig) -> None:
+    _require(
+        config.controller_listener_names,
+        "controller.listener.names must contain at least one value when running KRaft with just the broker role",
+    )
+    _require(
+        not config.controller_listeners,
+        "controller.listener.names must not contain a value appearing in the 'listeners' configuration when running KRaft with just the broker role",
+    )
+
+
+def _validate_broker_listeners(config: KafkaConfig) -> None:
+    controller_names = config.controller_listener_names
+    advertised = [listener.name for listener in config.advertised_listeners if listener.name not in controller_names]
+    listening = [listener.name for listener in config.listeners]
+    _require(
+        advertised, "There must be at least one broker advertised listener. Perhaps all listeners appear in controller.listener.names?"
+    )
+    _require(
+        config.inter_broker_listener_name in advertised,
+        "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options based on currently "
+        f"configured listeners are {','.join(advertised)}",
+    )
+    _require(
+        all(name in listening for name in advertised),
+        "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found "
+        f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(listening)}",
+    )
