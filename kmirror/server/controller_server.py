@@ -13,10 +13,10 @@ from kmirror.controller.request_context import ControllerRequestContext
 from kmirror.network.request_context import CLOSE, CloseType, RequestContext
 from kmirror.network.socket_server import Parts, SocketServer, SocketServerLimits
 from kmirror.runtime.api import Runtime
-from kmirror.server.api_versions_fallback import unsupported_api_versions
 from kmirror.server.listeners import Listener
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import encode_response, read_request
+from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kmirror.wire.primitives import ProtocolReadError
 
 
@@ -52,12 +52,16 @@ class ControllerServer:
             message = read_request(header, context.buffer, context.position)
         except ApiException as error:
             if error.error is Errors.UNSUPPORTED_VERSION and header.api_key == ApiKeys.API_VERSIONS:
-                return unsupported_api_versions(header.correlation_id)
+                return encode_response(ApiKeys.API_VERSIONS, 0, header.correlation_id, self._unsupported_api_versions())
             return CLOSE
         except ProtocolReadError:
             return CLOSE
-        asked = ControllerRequestContext(
-            is_broker=True, listener_name=context.listener_name, client_address=context.client_address
-        )
+        asked = ControllerRequestContext(is_broker=True, listener_name=context.listener_name, client_address=context.client_address)
         response = await self._apis.handle(header, message, asked)
         return encode_response(header.api_key, header.api_version, header.correlation_id, response)
+
+    def _unsupported_api_versions(self) -> ApiVersionsResponse:
+        """What a client that asks in a version we do not know can read: version 0 and the versions that we do know."""
+        spec = API_TABLE[ApiKeys.API_VERSIONS]
+        known = ApiVersion(api_key=ApiKeys.API_VERSIONS, min_version=spec.lowest, max_version=spec.highest)
+        return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION, api_keys=[known])

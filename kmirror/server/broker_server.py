@@ -1,0 +1,241 @@
+"""The broker role of a node, put together and run in Kafka's order (Kafka's `BrokerServer`).
+
+    log dirs locked ─> listener bound ─> registered ─> metadata caught up ─> logs loaded ─> publishers installed ─> unfenced
+
+The listener is bound first, because its port is part of the registration; requests that come before the broker has
+installed its publishers wait. On the way down: leave in good order (the controller moves leaderships away), stop taking
+requests, end what waits, then close the logs and write the clean-shutdown marker.
+
+`BrokerMetadataPublisher` is the one place that says who acts on a metadata change, and in which order: the cache (what
+clients are told), the replica manager (logs and roles), the coordinators, the mirror.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricsRegistry
+from kmirror.common.uuid import Uuid
+from kmirror.coordinator.common.replica_log import ReplicaManagerLog
+from kmirror.coordinator.group.group_coordinator import GroupCoordinator
+from kmirror.metadata.delta import MetadataDelta
+from kmirror.metadata.features import supported_features
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.loader import LoaderManifest, MetadataLoader
+from kmirror.metadata.registrations import Endpoint
+from kmirror.network.client import NetworkClient
+from kmirror.network.request_context import CloseType, RequestContext
+from kmirror.network.socket_server import Parts, SocketServer
+from kmirror.replica.replica_manager import ReplicaManager
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.log_scheduler import RuntimeLogScheduler
+from kmirror.server.apis import groups
+from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager
+from kmirror.server.controller_channel import ControllerChannel
+from kmirror.server.kafka_apis import KafkaApis
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.metadata_cache import MetadataCache
+from kmirror.server.metadata_fetcher import MetadataFetcher
+from kmirror.storage.log_manager import LogManager
+from kmirror.storage.unified_log import UnifiedLog
+
+CONTROLLED_SHUTDOWN_TIMEOUT_MS = 10_000
+SHUTDOWN_GRACE_MS = 100
+_log = logging.getLogger(__name__)
+
+
+class BrokerMetadataPublisher:
+    """Hands each metadata change to the rooms that act on it, in their order."""
+
+    name = "BrokerMetadataPublisher"
+
+    def __init__(self, cache: MetadataCache, replica_manager: ReplicaManager, group_coordinator: GroupCoordinator) -> None:
+        self._cache = cache
+        self._replica_manager = replica_manager
+        self._group_coordinator = group_coordinator
+
+    def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
+        self._cache.set_image(image)
+        self._replica_manager.apply_delta(delta, image)
+        self._group_coordinator.on_metadata_update(delta, image)
+
+
+class BrokerServer:
+    """`start` returns when the broker is unfenced and serves; `stop` is a controlled shutdown, `kill` is none."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: KafkaConfig,
+        cluster_id: str,
+        *,
+        controller_host: str,
+        controller_port: int,
+        metrics: MetricsRegistry,
+    ) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._cluster_id = cluster_id
+        self._scope = TaskScope(runtime, f"broker-{config.node_id}")
+        self._loader = MetadataLoader()
+        self._scheduler = RuntimeLogScheduler(runtime)
+        self._client = NetworkClient(runtime, f"broker-{config.node_id}-to-controller")
+        self._channel = ControllerChannel(
+            runtime, self._client, controller_host, controller_port, request_timeout_ms=config.request_timeout_ms
+        )
+        self.metadata_cache = MetadataCache()
+        self.log_manager = LogManager(
+            config.log_manager_config(),
+            files=runtime.files,
+            clock=runtime.clock,
+            random=runtime.random,
+            scheduler=self._scheduler,
+            default_log_config=config.default_log_config(),
+            topic_config=self._topic_config,
+        )
+        self.replica_manager = ReplicaManager(config.replica_config(), runtime, self.log_manager, metrics)
+        self.group_coordinator = GroupCoordinator(
+            runtime, config.group_config(), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
+        )
+        self.apis = KafkaApis(
+            runtime=runtime,
+            config=config,
+            cluster_id=cluster_id,
+            replica_manager=self.replica_manager,
+            metadata_cache=self.metadata_cache,
+            controller=self._channel,
+            metrics=metrics,
+            group_coordinator=self.group_coordinator,
+        )
+        self.apis.register(groups.HANDLERS)
+        self._ready: asyncio.Future[None] = runtime.create_future()
+        self._sockets = [
+            SocketServer(runtime, listener.name, listener.host, listener.port, self._handle, limits=config.socket_server_limits())
+            for listener in config.broker_listeners
+        ]
+        self._lifecycle: BrokerLifecycleManager | None = None
+
+    def _topic_config(self, topic: str) -> Mapping[str, str]:
+        return self._loader.image.configs.topic(topic)
+
+    def port(self, listener_name: str) -> int:
+        """The bound port of a listener."""
+        return next(socket.port for socket in self._sockets if socket.listener_name == listener_name)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        previous_epoch = self.log_manager.read_broker_epoch_from_clean_shutdown_files()
+        for socket in self._sockets:
+            await socket.start()
+        lifecycle = BrokerLifecycleManager(
+            self._runtime,
+            self._channel,
+            self._identity(-1 if previous_epoch is None else previous_epoch),
+            heartbeat_interval_ms=self._config.broker_heartbeat_interval_ms,
+            metadata_offset=lambda: self._loader.next_offset - 1,
+            offline_log_dirs=self._offline_log_dirs,
+        )
+        self._lifecycle = lifecycle
+        self._scope.spawn(lifecycle.run(), name="lifecycle")
+        await lifecycle.registered
+        await self._catch_up(lifecycle.broker_epoch)
+        for step in self.log_manager.load_steps(self._is_stray):
+            await self._runtime.run_blocking(step)
+        self.log_manager.start_tasks()
+        self.replica_manager.start()
+        self._loader.install_publisher(BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator))
+        lifecycle.set_ready_to_unfence()
+        await lifecycle.unfenced
+        self._ready.set_result(None)
+        _log.info("[BrokerServer id=%d] started", self._config.node_id)
+
+    def _identity(self, previous_epoch: int) -> BrokerIdentity:
+        config = self._config
+        features = {
+            name: (levels.min, levels.max) for name, levels in supported_features(unstable=config.unstable_feature_versions_enable).items()
+        }
+        return BrokerIdentity(
+            broker_id=config.node_id,
+            cluster_id=self._cluster_id,
+            rack=config.broker_rack,
+            listeners=tuple(
+                Endpoint(listener.name, listener.host, listener.port or self.port(listener.name), listener.security_protocol_id)
+                for listener in config.advertised_broker_listeners
+            ),
+            features=features,
+            log_dirs=tuple(self.log_manager.directory_ids()),
+            previous_broker_epoch=previous_epoch,
+        )
+
+    def _offline_log_dirs(self) -> list[Uuid]:
+        return self.log_manager.offline_directory_ids()
+
+    async def _catch_up(self, offset: int) -> None:
+        """Start fetching metadata and wait until `offset` (our own registration) is loaded."""
+        caught_up: asyncio.Future[None] = self._runtime.create_future()
+
+        def progress(next_offset: int, high_watermark: int) -> None:
+            if next_offset > offset and not caught_up.done():
+                caught_up.set_result(None)
+
+        fetcher = MetadataFetcher(
+            self._runtime, self._channel, self._loader, node_id=self._config.node_id, cluster_id=self._cluster_id, on_progress=progress
+        )
+        self._scope.spawn(fetcher.run(), name="metadata-fetcher")
+        await caught_up
+
+    def _is_stray(self, log: UnifiedLog) -> bool:
+        """A partition folder that the metadata does not place here (Kafka's `LogManager.isStrayKraftReplica`)."""
+        topics = self._loader.image.topics
+        by_id = log.topic_id is not None and bool(log.topic_id)
+        topic = topics.topic_by_id(log.topic_id) if by_id and log.topic_id is not None else topics.topic(log.topic_partition.topic)
+        if topic is None:
+            return True
+        registration = topic.partitions.get(log.topic_partition.partition)
+        return registration is None or self._config.node_id not in registration.replicas
+
+    async def stop(self) -> None:
+        """Controlled shutdown; the data is closed cleanly."""
+        if self._lifecycle is not None:
+            self._lifecycle.begin_controlled_shutdown()
+            timer = self._runtime.call_later_ms(CONTROLLED_SHUTDOWN_TIMEOUT_MS, self._give_up_waiting)
+            await self._lifecycle.may_shut_down
+            timer.cancel()
+        for socket in self._sockets:
+            await socket.stop(grace_ms=SHUTDOWN_GRACE_MS)
+        await self._scope.cancel()
+        await self.group_coordinator.shutdown()
+        await self.replica_manager.shutdown()
+        self._scheduler.close()
+        self.log_manager.shutdown(-1 if self._lifecycle is None else self._lifecycle.broker_epoch)
+        self._client.close()
+
+    def _give_up_waiting(self) -> None:
+        assert self._lifecycle is not None, "a shutdown timer without a lifecycle"
+        if not self._lifecycle.may_shut_down.done():
+            _log.warning("The controller did not agree to the shutdown of broker %d in time; going on", self._config.node_id)
+            self._lifecycle.may_shut_down.set_result(None)
+
+    async def kill(self) -> None:
+        """Drop everything at once: nothing is flushed, no checkpoint and no marker is written."""
+        self._scheduler.close()
+        for socket in self._sockets:
+            await socket.stop()
+        await self._scope.cancel()
+        self.replica_manager.kill()
+        await self.group_coordinator.shutdown()
+        self.log_manager.kill()
+        self._client.close()
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    async def _handle(self, context: RequestContext) -> Parts | None | CloseType:
+        if not self._ready.done():
+            await asyncio.shield(self._ready)
+        if self._lifecycle is None:
+            raise ApiException(Errors.BROKER_NOT_AVAILABLE)
+        return await self.apis.handle(context)

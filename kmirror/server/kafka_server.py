@@ -1,0 +1,100 @@
+"""One node: broker, controller, or both, from one `server.properties` (Kafka's `KafkaRaftServer`).
+
+The roles know each other by the controller listener's address alone and talk by Kafka's RPCs, also when they share the
+process. In a combined node the controller starts first and stops last.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kmirror.common.errors import ConfigError, KmirrorError
+from kmirror.common.metrics import MetricsRegistry
+from kmirror.runtime.api import Runtime
+from kmirror.server.broker_server import BrokerServer
+from kmirror.server.controller_server import ControllerServer
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.storage.meta_properties import MetaProperties, read_meta_properties
+
+_log = logging.getLogger(__name__)
+
+
+class KafkaServer:
+    """`start`, `stop` (in good order) or `kill` (as SIGKILL); then the object is used up."""
+
+    def __init__(self, config: KafkaConfig, runtime: Runtime) -> None:
+        self._config = config
+        self._runtime = runtime
+        self.metrics = MetricsRegistry()
+        self.controller: ControllerServer | None = None
+        self.broker: BrokerServer | None = None
+
+    def bound_port(self, listener_name: str) -> int:
+        """The port that a listener of this node is bound to."""
+        if self.controller is not None and listener_name == self._config.controller_listener.name:
+            return self.controller.port
+        if self.broker is None:
+            raise KmirrorError(f"this node has no listener {listener_name}")
+        return self.broker.port(listener_name)
+
+    async def start(self) -> None:
+        """KmirrorError when the log dirs are not formatted or belong to another node or cluster."""
+        properties = self._read_meta_properties()
+        cluster_id = properties.cluster_id
+        try:
+            if self._config.is_controller:
+                self.controller = ControllerServer(
+                    self._runtime,
+                    self._config.controller_config(cluster_id, properties.directory_id),
+                    self._config.controller_listener,
+                    self._config.socket_server_limits(),
+                )
+                await self.controller.start()
+            if self._config.is_broker:
+                host, port = self._controller_address()
+                self.broker = BrokerServer(
+                    self._runtime, self._config, cluster_id, controller_host=host, controller_port=port, metrics=self.metrics
+                )
+                await self.broker.start()
+        except BaseException:
+            await self.kill()
+            raise
+        _log.info("[KafkaServer id=%d] Kafka Server started", self._config.node_id)
+
+    def _controller_address(self) -> tuple[str, int]:
+        host, port = self._config.controller_address()
+        return host, self.controller.port if self.controller is not None else port
+
+    def _read_meta_properties(self) -> MetaProperties:
+        """Of the metadata log dir; every formatted log dir must agree with it."""
+        found: MetaProperties | None = None
+        for log_dir in self._config.all_log_dirs():
+            properties = read_meta_properties(self._runtime.files, log_dir)
+            if properties is None:
+                continue
+            if properties.node_id != self._config.node_id:
+                raise ConfigError(
+                    f"Stored node id {properties.node_id} doesn't match previous node id {self._config.node_id} in {log_dir}/meta.properties. "
+                    "If you moved your data, make sure your configured node id matches."
+                )
+            if found is not None and found.cluster_id != properties.cluster_id:
+                raise ConfigError(f"{log_dir}/meta.properties names cluster {properties.cluster_id}, another log dir {found.cluster_id}")
+            if found is None or log_dir == self._config.metadata_log_dir:
+                found = properties
+        if found is None:
+            raise ConfigError(
+                f"No readable meta.properties files found in {', '.join(self._config.all_log_dirs())}: format them first (kmirror format)"
+            )
+        return found
+
+    async def stop(self) -> None:
+        if self.broker is not None:
+            await self.broker.stop()
+        if self.controller is not None:
+            await self.controller.stop()
+
+    async def kill(self) -> None:
+        if self.broker is not None:
+            await self.broker.kill()
+        if self.controller is not None:
+            await self.controller.kill()
