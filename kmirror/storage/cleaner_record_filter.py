@@ -92,7 +92,9 @@ class CleanerRecordFilter:
             return self._emptied(batch) if retain_empty else None
         self._stats.messages_written += len(retained)
         marker_of_empty_transaction = discardable and batch.is_control
-        needs_horizon = batch.delete_horizon_ms is None and (marker_of_empty_transaction or any(record.value is None for record in retained))
+        needs_horizon = batch.delete_horizon_ms is None and (
+            marker_of_empty_transaction or any(record.value is None for record in retained)
+        )
         if unchanged and not needs_horizon:
             return batch.memory
         batch.ensure_valid()  # a new CRC must not bless broken bytes

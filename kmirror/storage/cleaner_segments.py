@@ -14,14 +14,15 @@ from typing import Final
 from kmirror.common.errors import ApiException, CorruptFileError
 from kmirror.common.ports import File
 from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.storage.batch_header import BatchHeader, unpack_header
 from kmirror.storage.cleaned_transaction_metadata import CleanedTransactionMetadata
 from kmirror.storage.cleaner_offset_map import OffsetMap
 from kmirror.storage.cleaner_record_filter import CleanerRecordFilter, CleanerStats
 from kmirror.storage.fetch_data_info import AbortedTxn
-from kmirror.storage.log_file_names import CLEANED_FILE_SUFFIX
 from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.ports import LogPorts
+from kmirror.storage.segment_files import LogFolder, create_new_cleaned_segment
 from kmirror.storage.unified_log import UnifiedLog
 
 READ_CHUNK_BYTES: Final = 1 << 20
@@ -118,7 +119,9 @@ class OffsetMapBuilder:
                 if not self._add_batch(batch):
                     return False
             except ApiException as error:
-                raise CorruptFileError(source.file.path, source.position, f"batch at offset {batch.base_offset}: {error.message}") from error
+                raise CorruptFileError(
+                    source.file.path, source.position, f"batch at offset {batch.base_offset}: {error.message}"
+                ) from error
             if batch.last_offset >= self._start_offset:
                 self._offset_map.update_latest_offset(batch.last_offset)
             self._stats.map_bytes_read += batch.size_in_bytes
@@ -149,7 +152,7 @@ def group_segments_by_size(
     sizes = (0, 0, 0)
     for index, segment in enumerate(segments):
         end_offset = segments[index + 1].base_offset if index + 1 < len(segments) else first_uncleanable_offset
-        new_sizes = (segment.size, segment.offset_index.size_in_bytes, segment.time_index.size_in_bytes)
+        new_sizes = (segment.size, segment.offset_index.entries * 8, segment.time_index.entries * 12)
         total = tuple(old + new for old, new in zip(sizes, new_sizes, strict=True))
         fits = bool(groups) and total[0] <= max_size and total[1] <= max_index_size and total[2] <= max_index_size
         if fits and (segment.size == 0 or end_offset - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET):
@@ -174,9 +177,7 @@ class SegmentCleaner:
         check_not_aborted: Callable[[], None],
     ) -> None:
         """On the loop: takes what it needs of the log."""
-        self._directory = log.directory
-        self._config = log.config
-        self._ports = ports
+        self._folder = LogFolder(log.directory, log.topic_partition, log.config, ports)
         self._filter = record_filter
         self._check_not_aborted = check_not_aborted
         self._base_offset = segments[0].base_offset
@@ -188,6 +189,7 @@ class SegmentCleaner:
         ]
         self._cleaned: LogSegment | None = None
         self._pending = bytearray()
+        self._pending_headers: list[BatchHeader] = []
 
     @property
     def cleaned(self) -> LogSegment:
@@ -196,7 +198,7 @@ class SegmentCleaner:
 
     def clean(self) -> None:
         """On a worker: write, seal and sync the cleaned segment."""
-        cleaned = self._cleaned = self._create()
+        cleaned = self._cleaned = create_new_cleaned_segment(self._folder, self._base_offset)
         for source, aborted_transactions in zip(self._sources, self._aborted_transactions, strict=True):
             self._filter.transaction_metadata.add_aborted_transactions(aborted_transactions)
             self._clean_into(cleaned, source)
@@ -206,12 +208,7 @@ class SegmentCleaner:
         cleaned.flush()
         cleaned.set_last_modified_ms(self._last_modified_ms)
 
-    def _create(self) -> LogSegment:
-        LogSegment.delete_files_if_exist(self._ports.files, self._directory, self._base_offset, CLEANED_FILE_SUFFIX)
-        return LogSegment.open(self._directory, self._base_offset, self._config, self._ports, file_suffix=CLEANED_FILE_SUFFIX)
-
     def _clean_into(self, cleaned: LogSegment, source: SegmentSource) -> None:
-        last_offset = -1
         for batch in read_batches(source):
             self._check_not_aborted()
             try:
@@ -219,15 +216,16 @@ class SegmentCleaner:
             except ApiException as error:
                 raise CorruptFileError(source.file.path, 0, f"batch at offset {batch.base_offset}: {error.message}") from error
             if kept is not None:
+                self._pending_headers.append(unpack_header(kept, 0, len(self._pending)))
                 self._pending += kept
-                last_offset = batch.last_offset
             if len(self._pending) >= WRITE_CHUNK_BYTES:
-                self._write_pending(cleaned, last_offset)
-        self._write_pending(cleaned, last_offset)
+                self._write_pending(cleaned)
+        self._write_pending(cleaned)
 
-    def _write_pending(self, cleaned: LogSegment, last_offset: int) -> None:
+    def _write_pending(self, cleaned: LogSegment) -> None:
         if self._pending:
-            cleaned.append(last_offset, bytes(self._pending))
+            cleaned.append(self._pending_headers[-1].last_offset, self._pending_headers, bytes(self._pending))
+            self._pending_headers.clear()
             self._pending.clear()
 
     def discard(self) -> None:

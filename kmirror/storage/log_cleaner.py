@@ -54,7 +54,9 @@ class CleaningAborted(KmirrorError):
 class LogCleaner:
     """Gives out one `CleaningJob` at a time; whoever drives it calls `next_job` again after backoff_ms when there was none."""
 
-    def __init__(self, config: CleanerConfig, ports: LogPorts, *, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]) -> None:
+    def __init__(
+        self, config: CleanerConfig, ports: LogPorts, *, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]
+    ) -> None:
         """`logs` is the LogManager's live map of current logs."""
         self.config = config
         self.manager = LogCleanerManager(ports.files, log_dirs, logs)

@@ -72,7 +72,9 @@ class LogCleanerManager:
     def __init__(self, files: FileSystem, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]) -> None:
         """`logs` is the live map of the LogManager's current logs."""
         self._logs = logs
-        self._checkpoints = {log_dir: OffsetCheckpointFile(files, f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT_FILE_NAME}") for log_dir in log_dirs}
+        self._checkpoints = {
+            log_dir: OffsetCheckpointFile(files, f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT_FILE_NAME}") for log_dir in log_dirs
+        }
         self._runs: dict[TopicPartition, CleaningRun] = {}
         self._pauses: dict[TopicPartition, int] = {}
         self._uncleanable: dict[TopicPartition, str] = {}
@@ -251,7 +253,7 @@ def segments_between(log: UnifiedLog, start_offset: int, end_offset: int) -> lis
 
 def max_compaction_delay_ms(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> int:
     """How much longer than max.compaction.lag.ms the oldest dirty record has waited; 0 if it has not."""
-    timestamps = [segment.first_batch_timestamp() for segment in dirty_sealed_segments(log, first_dirty_offset)]
+    timestamps = [segment.first_batch_timestamp for segment in dirty_sealed_segments(log, first_dirty_offset)]
     earliest = min((timestamp for timestamp in timestamps if timestamp > 0), default=None)
     clean_until_ms = now_ms - max(log.config.max_compaction_lag_ms, 0)
     return clean_until_ms - earliest if earliest is not None and earliest < clean_until_ms else 0

@@ -93,5 +93,6 @@ def _lock(files: FileSystem, path: str) -> File:
         return files.lock(f"{path}/{LOCK_FILE_NAME}")
     except BlockingIOError as error:
         raise KmirrorError(
-            f"Failed to acquire lock on file {LOCK_FILE_NAME} in {path}. A Kafka instance in another process or thread is using this directory."
+            f"Failed to acquire lock on file {LOCK_FILE_NAME} in {path}. "
+            f"A Kafka instance in another process or thread is using this directory."
         ) from error

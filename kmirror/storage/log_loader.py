@@ -28,7 +28,6 @@ from typing import Final, TypeVar
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
-from kmirror.storage.local_log import InvalidOffsetError, LogSegmentOffsetOverflowError, delete_segment_files, split_overflowed_segment
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_file_names import (
     CLEANED_FILE_SUFFIX,
@@ -42,14 +41,16 @@ from kmirror.storage.log_file_names import (
     time_index_file,
 )
 from kmirror.storage.log_offset_metadata import LoadedLogOffsets, LogOffsetMetadata
-from kmirror.storage.log_segment import LogSegment
+from kmirror.storage.log_segment import InvalidOffsetError, LogSegment, LogSegmentOffsetOverflowError
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.ports import LogPorts
 from kmirror.storage.producer_state_manager import ProducerStateManager
-from kmirror.storage.producer_state_rebuild import delete_producer_snapshots, rebuild_producer_state
+from kmirror.storage.producer_state_rebuild import rebuild_producer_state
+from kmirror.storage.segment_files import LogFolder, delete_producer_snapshots, delete_segments, split_overflowed_segment
 
 _LOGGER: Final = logging.getLogger(__name__)
 _SNAPSHOT_DELETED_SUFFIX: Final = ".checkpoint.deleted"
+LONG_MAX: Final = (1 << 63) - 1
 Result = TypeVar("Result")
 
 
@@ -70,6 +71,7 @@ class LogLoader:
         log_start_offset_checkpoint: int,
         recovery_point_checkpoint: int,
     ) -> None:
+        self._folder = LogFolder(directory, topic_partition, config, ports)
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
@@ -90,12 +92,12 @@ class LogLoader:
             recovery_point = log_end_offset = self._open_log_to_be_deleted()
         else:
             recovery_point, log_end_offset = self._retry_on_offset_overflow(self._recover_log)
-            self._segments.last_segment.resize_indexes(self._config.max_index_size)
-        log_start_offset = max(self._log_start_offset_checkpoint, self._segments.first_segment.base_offset)
+            self._segments.active_segment.resize_indexes(self._config.max_index_size)
+        log_start_offset = max(self._log_start_offset_checkpoint, self._segments.base_offsets[0])
         self._leader_epoch_cache.truncate_from_end_async_flush(log_end_offset)
         self._leader_epoch_cache.truncate_from_start_async_flush(self._log_start_offset_checkpoint)
         self._load_producer_state(log_start_offset, log_end_offset)
-        active = self._segments.last_segment
+        active = self._segments.active_segment
         return LoadedLogOffsets(log_start_offset, recovery_point, LogOffsetMetadata(log_end_offset, active.base_offset, active.size))
 
     # leftovers
@@ -123,9 +125,7 @@ class LogLoader:
         ranges: list[tuple[int, int]] = []
         for name in swap_files:
             if is_log_file(name.removesuffix(SWAP_FILE_SUFFIX)):
-                segment = LogSegment.open(
-                    self._directory, offset_from_file_name(name), self._config, self._ports, file_suffix=SWAP_FILE_SUFFIX, file_already_exists=True
-                )
+                segment = self._folder.open_segment(offset_from_file_name(name), SWAP_FILE_SUFFIX)
                 _LOGGER.info("%s: completing the interrupted swap of %s", self._topic_partition, name)
                 ranges.append((segment.base_offset, segment.read_next_offset()))
                 segment.close_handlers()
@@ -150,13 +150,13 @@ class LogLoader:
             except LogSegmentOffsetOverflowError as error:
                 if not error.segment.has_overflow():
                     raise CorruptFileError(
-                        error.segment.path, error.position, f"batch with last offset {error.offset} in the segment with base offset {error.segment.base_offset}"
+                        error.path,
+                        error.position,
+                        f"a batch ends at offset {error.offset}, below the segment's base offset {error.segment.base_offset}",
                     ) from error
                 _LOGGER.info("%s: splitting %s: %s", self._topic_partition, error.segment.path, error)
-                deleted = split_overflowed_segment(
-                    error.segment, self._segments, self._directory, self._topic_partition, self._config, self._ports
-                )
-                self._delete_producer_snapshots(deleted)
+                result = split_overflowed_segment(self._folder, error.segment, self._segments)
+                self._delete_producer_snapshots(result.deleted_segments)
 
     def _load_segment_files(self) -> None:
         self._segments.close()
@@ -171,7 +171,7 @@ class LogLoader:
 
     def _load_segment(self, base_offset: int) -> None:
         time_index_is_new = not self._files.exists(time_index_file(self._directory, base_offset))
-        segment = LogSegment.open(self._directory, base_offset, self._config, self._ports, file_already_exists=True)
+        segment = self._folder.open_segment(base_offset)
         problem = segment.sanity_problem(time_index_file_newly_created=time_index_is_new)
         if problem is not None:
             _LOGGER.warning("%s: recovering segment %d and rebuilding its indexes: %s", self._topic_partition, base_offset, problem)
@@ -194,7 +194,6 @@ class LogLoader:
             log_start_offset=self._log_start_offset_checkpoint,
             last_offset=segment.base_offset,
             now_ms=self._ports.clock.time_ms(),
-            reload_from_clean_shutdown=False,
         )
         bytes_truncated = segment.recover(producer_state_manager, self._leader_epoch_cache)
         producer_state_manager.take_snapshot()
@@ -208,17 +207,19 @@ class LogLoader:
             self._recover_unflushed_segments()
         log_end_offset = self._delete_segments_if_log_start_greater_than_log_end()
         if self._segments.is_empty:
-            self._segments.add(self._new_segment(self._log_start_offset_checkpoint))
+            self._segments.add(self._folder.open_segment(self._log_start_offset_checkpoint))
         if log_end_offset is not None and self._had_clean_shutdown:
             return log_end_offset, log_end_offset
         if log_end_offset is None:
-            log_end_offset = self._segments.last_segment.read_next_offset()
+            log_end_offset = self._segments.active_segment.read_next_offset()
         return min(self._recovery_point_checkpoint, log_end_offset), log_end_offset
 
     def _recover_unflushed_segments(self) -> None:
-        unflushed = self._segments.values_from(self._recovery_point_checkpoint)
+        unflushed = self._segments.values_between(self._recovery_point_checkpoint, LONG_MAX)
         for index, segment in enumerate(unflushed):
-            _LOGGER.info("%s: recovering unflushed segment %d (%d of %d)", self._topic_partition, segment.base_offset, index + 1, len(unflushed))
+            _LOGGER.info(
+                "%s: recovering unflushed segment %d (%d of %d)", self._topic_partition, segment.base_offset, index + 1, len(unflushed)
+            )
             try:
                 bytes_truncated = self._recover_segment(segment)
             except (InvalidOffsetError, OSError) as error:
@@ -226,7 +227,10 @@ class LogLoader:
                 bytes_truncated = segment.truncate_to(segment.base_offset)
             if bytes_truncated > 0:
                 _LOGGER.warning(
-                    "%s: segment %d is corrupt, truncated to offset %d", self._topic_partition, segment.base_offset, segment.read_next_offset()
+                    "%s: segment %d is corrupt, truncated to offset %d",
+                    self._topic_partition,
+                    segment.base_offset,
+                    segment.read_next_offset(),
                 )
                 self._remove_and_delete_segments(unflushed[index + 1 :])
                 return
@@ -235,7 +239,7 @@ class LogLoader:
         """The log end offset, or None when there are no segments (any more)."""
         if self._segments.is_empty:
             return None
-        log_end_offset = self._segments.last_segment.read_next_offset()
+        log_end_offset = self._segments.active_segment.read_next_offset()
         if log_end_offset >= self._log_start_offset_checkpoint:
             return log_end_offset
         _LOGGER.warning(
@@ -251,28 +255,23 @@ class LogLoader:
 
     def _open_log_to_be_deleted(self) -> int:
         if self._segments.is_empty:
-            self._segments.add(self._new_segment(0))
+            self._segments.add(self._folder.open_segment(0))
         return 0
-
-    def _new_segment(self, base_offset: int) -> LogSegment:
-        return LogSegment.open(
-            self._directory, base_offset, self._config, self._ports, init_file_size=self._config.init_file_size, preallocate=self._config.preallocate
-        )
 
     def _remove_and_delete_segments(self, segments: list[LogSegment]) -> None:
         for segment in segments:
             self._segments.remove(segment.base_offset)
-        delete_segment_files(segments, self._directory, self._topic_partition, self._config, self._ports, async_delete=True)
+        delete_segments(self._folder, segments)
         self._delete_producer_snapshots(segments)
 
     def _delete_producer_snapshots(self, segments: list[LogSegment]) -> None:
-        delete_producer_snapshots(segments, self._producer_state_manager, self._config, self._ports, async_delete=True)
+        delete_producer_snapshots(self._folder, segments, self._producer_state_manager)
 
     # producer state
 
     def _load_producer_state(self, log_start_offset: int, log_end_offset: int) -> None:
         assert self._producer_state_manager.is_empty, f"producer state of {self._topic_partition} before it was loaded"
-        self._producer_state_manager.remove_stray_snapshots(segment.base_offset for segment in self._segments.values)
+        self._producer_state_manager.remove_stray_snapshots(self._segments.base_offsets)
         rebuild_producer_state(
             self._producer_state_manager,
             self._segments,

@@ -134,7 +134,7 @@ class LogManager:
         return [log_dir.directory_id for log_dir in self._dirs.live.values() if log_dir.directory_id is not None]
 
     def read_broker_epoch_from_clean_shutdown_files(self) -> int | None:
-        """The epoch for PreviousBrokerEpoch; call before `startup`, which removes the markers. None unless all log dirs have the same one."""
+        """The epoch for PreviousBrokerEpoch, before `startup` removes the markers. None unless all log dirs have the same one."""
         if self.has_offline_log_dirs():
             return None
         epochs = [CleanShutdownFile(self._ports.files, path).read() for path in self._dirs.live]
@@ -249,7 +249,14 @@ class LogManager:
         _LOGGER.warning("log for partition %s is marked as stray and renamed to %s", log.topic_partition, log.directory)
 
     def open_log(
-        self, directory: str, config: LogConfig, *, log_start_offset: int = 0, recovery_point: int = 0, clean: bool = True, topic_id: Uuid | None = None
+        self,
+        directory: str,
+        config: LogConfig,
+        *,
+        log_start_offset: int = 0,
+        recovery_point: int = 0,
+        clean: bool = True,
+        topic_id: Uuid | None = None,
     ) -> UnifiedLog:
         """A log in `directory`, with this manager's settings."""
         return UnifiedLog.open(
@@ -323,7 +330,7 @@ class LogManager:
         is_new: bool = False,
         target_directory_id: Uuid | None = None,
     ) -> UnifiedLog:
-        """KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused, INCONSISTENT_TOPIC_ID where the folder is another topic's."""
+        """KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused, INCONSISTENT_TOPIC_ID where it is another topic's."""
         log = self._current_logs.get(topic_partition)
         if log is None:
             log = self._create_log(topic_partition, topic_id, is_new=is_new, target_directory_id=target_directory_id)
@@ -332,11 +339,14 @@ class LogManager:
         if topic_id is not None and log.topic_id != topic_id:
             raise ApiException(
                 Errors.INCONSISTENT_TOPIC_ID,
-                f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition},but log already contained topic ID {log.topic_id}",
+                f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition},"
+                f"but log already contained topic ID {log.topic_id}",
             )
         return log
 
-    def _create_log(self, topic_partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool, target_directory_id: Uuid | None) -> UnifiedLog:
+    def _create_log(
+        self, topic_partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool, target_directory_id: Uuid | None
+    ) -> UnifiedLog:
         if topic_partition in self.refused:
             raise ApiException(Errors.KAFKA_STORAGE_ERROR, self.refused[topic_partition])
         if not is_new and self.has_offline_log_dirs():
@@ -349,12 +359,16 @@ class LogManager:
             try:
                 log = self.open_log(f"{path}/{log_dir_name(topic_partition)}", config, topic_id=topic_id)
             except OSError as error:
-                self._ports.log_dir_failures.maybe_add_offline_log_dir(path, f"Error while creating log for {topic_partition} in dir {path}", error)
+                self._ports.log_dir_failures.maybe_add_offline_log_dir(
+                    path, f"Error while creating log for {topic_partition} in dir {path}", error
+                )
                 continue
             self._current_logs[topic_partition] = log
             _LOGGER.info("created log for partition %s in %s", topic_partition, log.directory)
             return log
-        raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"No log directories available for {topic_partition}. Tried {', '.join(self._dirs.paths)}")
+        raise ApiException(
+            Errors.KAFKA_STORAGE_ERROR, f"No log directories available for {topic_partition}. Tried {', '.join(self._dirs.paths)}"
+        )
 
     def _candidate_dirs(self, target_directory_id: Uuid | None) -> list[str]:
         """The directory that the controller chose, else the ones with the fewest logs first."""

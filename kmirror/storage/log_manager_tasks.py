@@ -35,8 +35,12 @@ class LogManagerTasks:
         config = self._manager.config
         self._every("kafka-log-retention", self.cleanup_logs, config.retention_check_interval_ms)
         self._every("kafka-log-flusher", self.flush_dirty_logs, config.flush_check_interval_ms)
-        self._every("kafka-recovery-point-checkpoint", self.checkpoint_log_recovery_offsets, config.flush_recovery_offset_checkpoint_interval_ms)
-        self._every("kafka-log-start-offset-checkpoint", self.checkpoint_log_start_offsets, config.flush_start_offset_checkpoint_interval_ms)
+        self._every(
+            "kafka-recovery-point-checkpoint", self.checkpoint_log_recovery_offsets, config.flush_recovery_offset_checkpoint_interval_ms
+        )
+        self._every(
+            "kafka-log-start-offset-checkpoint", self.checkpoint_log_start_offsets, config.flush_start_offset_checkpoint_interval_ms
+        )
         self._every("PeriodicProducerExpirationCheck", self.remove_expired_producers, config.producer_id_expiration_check_interval_ms)
         self._ports.scheduler.schedule_once("kafka-delete-logs", self._delete_logs_and_reschedule, config.initial_task_delay_ms)
 
@@ -113,7 +117,9 @@ class LogManagerTasks:
         if log_dir is None:
             return
         logs = self._manager.logs_in_dir(path)
-        offsets = {partition: log.log_start_offset for partition, log in logs.items() if log.log_start_offset > log.log_segments[0].base_offset}
+        offsets = {
+            partition: log.log_start_offset for partition, log in logs.items() if log.log_start_offset > log.log_segments[0].base_offset
+        }
         try:
             log_dir.log_start_offsets.write(offsets)
         except OSError as error:

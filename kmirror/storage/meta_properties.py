@@ -31,7 +31,17 @@ DIRECTORY_ID_MIGRATING: Final = Uuid(bytes(16))
 DIRECTORY_ID_UNASSIGNED: Final = Uuid(bytes(15) + b"\x01")
 DIRECTORY_ID_LOST: Final = Uuid(bytes(15) + b"\x02")
 
-_ESCAPED_IN_VALUES: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"}
+_ESCAPED_IN_VALUES: Final = {
+    "\\": "\\\\",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\f": "\\f",
+    "=": "\\=",
+    ":": "\\:",
+    "#": "\\#",
+    "!": "\\!",
+}
 _UNESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 

@@ -15,7 +15,12 @@ from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.partition_metadata_file import PartitionMetadataFile
 
 FILES = OsFileSystem()
-OFFSET_CHECKPOINTS = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint", "cleaner-offset-checkpoint")
+OFFSET_CHECKPOINTS = (
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
 
 
 def golden_files(name: str) -> list[pathlib.Path]:
