@@ -315,6 +315,8 @@ class LogSegment:
                 if header.max_timestamp > self.max_timestamp_so_far:
                     self._max_timestamp_and_offset = TimestampOffset(header.max_timestamp, header.last_offset)
                 if valid_bytes - last_index_entry > self._index_interval_bytes:
+                    if self.offset_index.entries and header.last_offset <= self.offset_index.last_offset:
+                        raise InvalidOffsetError(self.path, header.position, f"offset {header.last_offset} after {self.offset_index.last_offset}")
                     self.offset_index.append(header.last_offset, valid_bytes)
                     largest = self.max_timestamp_and_offset
                     self.time_index.maybe_append(largest.timestamp, largest.offset)
@@ -467,6 +469,10 @@ class LogSegmentOffsetOverflowError(CorruptFileError):
         super().__init__(segment.path, position, f"offset {offset} is out of range for base offset {segment.base_offset}")
         self.segment = segment
         self.offset = offset
+
+
+class InvalidOffsetError(CorruptFileError):
+    """Offsets do not ascend: no index can be built over this segment."""
 
 
 def delete_segment_files(files: FileSystem, directory: str, base_offset: int, suffix: str = "") -> None:
