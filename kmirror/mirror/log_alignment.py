@@ -8,8 +8,8 @@ With transactions as intervals [first offset, marker offset], a cut at t opens e
 lowered to the smallest such first offset until none is opened. In the KIP's example (4001: 0..3, 4002: from 2) cutting at 4
 opens 4002, cutting at 2 opens 4001, so the result is 0.
 
-*Last mirror epoch* (D4 step 4). The largest leader epoch of the batches left; batches behind an own reset were not mirrored
-from the source in this run, so with an own reset in the log only batches before the last one count. Too low is always safe.
+*Last mirror epoch* (D4 step 4). The largest leader epoch of the batches left; but when the last reset in the log is an own one
+(it carries the mirror's SourceClusterId), only batches before it count. Too low is always safe, too high never.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class LogSummary:
 
     def add(self, header: BatchHeader) -> None:
         self.largest_epoch_before_last_batch = self.largest_epoch
-        if header.reset_source == self.source_cluster_id:
-            self.largest_epoch_before_own_reset = self.largest_epoch
+        if header.reset_source is not None:
+            self.largest_epoch_before_own_reset = self.largest_epoch if header.reset_source == self.source_cluster_id else None
         self.largest_epoch = max(self.largest_epoch, header.leader_epoch)
         self.last_batch = header
         self.scan.add(header)

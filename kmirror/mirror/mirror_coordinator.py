@@ -23,6 +23,7 @@ from kmirror.metadata.image import MetadataImage
 from kmirror.mirror.mirror_coordinator_shard import MirrorCoordinatorShard, PartitionKey, StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import BrokerChannel
+from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages import read_mirror_states, write_mirror_states
 
@@ -215,7 +216,7 @@ class MirrorStateClient:
                     result.update(_read_response(await self._brokers.send(broker_id, _read_request(mirror_name, keys))))
             except ApiException as error:
                 result.update({key: error.error for key in keys})
-            except OSError:
+            except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
                 result.update({key: Errors.COORDINATOR_NOT_AVAILABLE for key in keys})
         return result
 

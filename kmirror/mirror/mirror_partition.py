@@ -45,6 +45,7 @@ from kmirror.mirror.mirror_state_machine import (
 from kmirror.mirror.ports import ControllerChannel, MirrorConfig
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.replica.partition import Partition, ReadOnlyReason
+from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -68,6 +69,7 @@ class MirrorServices:
     states: MirrorStateClient
     controller: ControllerChannel
     fetchers: MirrorFetcherManager
+    replica_manager: ReplicaManager
     image: Callable[[], MetadataImage]
     mirror: Callable[[str], Mirror]
 
@@ -141,6 +143,14 @@ class MirrorPartition:
         """The source's data or answer is unusable for good (D3-16)."""
         self._rejected = reason
         self.wake()
+
+    def on_fetcher_gone(self, reason: str | None) -> None:
+        """The fetcher gave the partition back: after a cut (no reason: at once) or because its source broker failed it (D3-13)."""
+        self.status.reason = reason
+        if reason is None:
+            self.wake()
+        else:
+            self._services.runtime.call_later_ms(self._services.config.mirror_fetch_backoff_ms, self.wake)
 
     def on_storage_error(self, reason: str) -> None:
         self._storage_error = reason

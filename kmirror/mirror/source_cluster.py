@@ -19,6 +19,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.wire.messages import describe_configs, describe_mirrors, list_mirrors, metadata
+from kmirror.wire.primitives import ProtocolReadError
 
 CONFIG_SOURCE_DYNAMIC_TOPIC = 1
 RESOURCE_TOPIC = 2
@@ -171,8 +172,8 @@ class SourceCluster:
             }
         return result
 
-    async def close(self) -> None:
-        await self._client.close()
+    def close(self) -> None:
+        self._client.close()
 
     async def _ask_any(self, request: Any) -> Any:
         failure: SourceError | None = None
@@ -189,7 +190,7 @@ class SourceCluster:
             return await self._client.send(host, port, request, timeout_ms=self._timeout_ms)
         except UnsupportedVersionError:
             raise
-        except (DisconnectError, RequestTimeoutError, OSError) as error:
+        except (DisconnectError, RequestTimeoutError, ProtocolReadError) as error:
             raise SourceError(f"source broker {host}:{port}: {error or type(error).__name__}") from error
         except ApiException as error:
             raise SourceError(f"source broker {host}:{port}: {error}", error.error) from error

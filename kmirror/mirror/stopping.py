@@ -141,7 +141,8 @@ async def _persist_last_mirror_epoch(driver: MirrorPartition) -> None:
 async def _append_reset(driver: MirrorPartition) -> None:
     now_ms = driver.services.runtime.clock.time_ms()
     batch = build_mirror_pid_reset(driver.mirror.source_cluster_id, timestamp=now_ms)
-    driver.services.append_control_batch(driver.partition, batch)
+    driver.partition.append_records_to_leader(batch, origin=AppendOrigin.COORDINATOR, required_acks=1)
+    driver.services.replica_manager.complete_delayed(driver.id.topic_partition)
     await _wait_replicated(driver)
     log = driver.log
     await driver.services.runtime.run_blocking(lambda: log.flush(force_flush_active_segment=True))
@@ -156,6 +157,3 @@ async def _wait_replicated(driver: MirrorPartition) -> None:
         return f"replicas {late} have not fetched up to {end_offset} yet" if late else None
 
     await wait_until(driver, problem)
-
-
-APPEND_ORIGIN = AppendOrigin.COORDINATOR

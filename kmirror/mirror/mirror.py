@@ -1,0 +1,163 @@
+"""One mirror on one broker: its configuration, its connections to the source, and what is known of the source.
+
+The source is recognised by its cluster id (C13): an opaque text, compared with the remembered one, remembered only when none
+is known, and then for good: as the hidden key `source.cluster.id` of the mirror's configs in the metadata log. While another
+cluster answers, the mirror is suspended: no fetching, no metadata sync, states unchanged (B36, D3-35).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC
+from kmirror.mirror.last_mirror_epoch import NotYetError
+from kmirror.mirror.ports import ControllerChannel, MirrorConfig, SourceClientFactory
+from kmirror.mirror.source_cluster import SourceCluster, parse_bootstrap_servers
+from kmirror.network.client import UnsupportedVersionError
+from kmirror.runtime.api import Runtime
+from kmirror.wire.messages import describe_mirrors, incremental_alter_configs
+
+if TYPE_CHECKING:
+    from kmirror.mirror.mirror_partition import MirrorPartition
+
+SOURCE_CLUSTER_ID_CONFIG = "source.cluster.id"
+BOOTSTRAP_SERVERS_CONFIG = "bootstrap.servers"
+
+_log = logging.getLogger(__name__)
+
+
+class Mirror:
+    """Made when the first partition of the mirror is led or synced here; `reconfigure` when its configs change."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: MirrorConfig,
+        name: str,
+        configs: dict[str, str],
+        *,
+        client_factory: SourceClientFactory,
+        controller: ControllerChannel,
+    ) -> None:
+        self.name = name
+        self.configs = dict(configs)
+        self.suspended_reason: str | None = None
+        self.refresh_errors = 0
+        self._runtime = runtime
+        self._config = config
+        self._client_factory = client_factory
+        self._controller = controller
+        self._learned_cluster_id = ""
+        self._source: SourceCluster | None = None
+        self._refused_since_ms: dict[TopicPartition, int] = {}
+        self._chained_topics: set[str] = set()
+
+    @property
+    def source(self) -> SourceCluster:
+        """The connections, made when first needed."""
+        if self._source is None:
+            client_id = f"broker-{self._config.broker_id}-mirror-metadata-manager-{self.name}"
+            client = self._client_factory(client_id, self.configs)
+            servers = parse_bootstrap_servers(self.configs.get(BOOTSTRAP_SERVERS_CONFIG, ""))
+            self._source = SourceCluster(client, servers, request_timeout_ms=self._config.request_timeout_ms)
+        return self._source
+
+    @property
+    def source_cluster_id(self) -> str:
+        """"" until the source was reached once."""
+        return self.configs.get(SOURCE_CLUSTER_ID_CONFIG) or self._learned_cluster_id
+
+    @property
+    def is_suspended(self) -> bool:
+        return self.suspended_reason is not None
+
+    def check_not_suspended(self) -> None:
+        if self.suspended_reason is not None:
+            raise NotYetError(self.suspended_reason)
+
+    def reconfigure(self, configs: dict[str, str]) -> bool:
+        """True when something that connections depend on changed (D3-32): they are closed and made anew."""
+        changed = {key: value for key, value in configs.items() if key != SOURCE_CLUSTER_ID_CONFIG} != {
+            key: value for key, value in self.configs.items() if key != SOURCE_CLUSTER_ID_CONFIG
+        }
+        self.configs = dict(configs)
+        if changed:
+            self.close()
+        return changed
+
+    async def learn_cluster_id(self, cluster_id: str | None) -> None:
+        """Compare an answer's cluster id with the remembered one; remember it when there is none yet."""
+        if not cluster_id:
+            return
+        known = self.source_cluster_id
+        if known and known != cluster_id:
+            reason = f"the source's cluster id is {cluster_id}, but mirror {self.name} belongs to {known}"
+            if self.suspended_reason != reason:
+                _log.error("mirror %s is suspended: %s", self.name, reason)
+                self.refresh_errors += 1
+            self.suspended_reason = reason
+            return
+        if self.suspended_reason is not None:
+            _log.info("mirror %s: the known source is back", self.name)
+            self.suspended_reason = None
+        if not known:
+            self._learned_cluster_id = cluster_id
+        if SOURCE_CLUSTER_ID_CONFIG not in self.configs:
+            await self._alter_config(RESOURCE_MIRROR, self.name, SOURCE_CLUSTER_ID_CONFIG, cluster_id)
+            self.configs.setdefault(SOURCE_CLUSTER_ID_CONFIG, cluster_id)
+
+    async def source_has_topic(self, topic: str, topic_id: Uuid) -> bool:
+        """Whether the source has the topic, with our id or without ids (D3-4, C14). SourceError when it does not answer."""
+        metadata = await self.source.refresh([topic])
+        await self.learn_cluster_id(metadata.cluster_id)
+        self.check_not_suspended()
+        found = metadata.topics.get(topic)
+        if found is None or found.error is not Errors.NONE:
+            return False
+        return not found.topic_id or found.topic_id == topic_id
+
+    async def is_source_topic_mirrored(self, topic: str) -> bool:
+        """Whether the topic is in a mirror at the source too (a chain): then its batches' epochs exceed the source's (D3-12)."""
+        for node in self.source.nodes():
+            try:
+                response = await self.source.send(node, describe_mirrors.DescribeMirrorsRequest())
+            except UnsupportedVersionError:
+                continue
+            if any(described.topic_name == topic for mirror in response.mirrors for described in mirror.topics):
+                self._chained_topics.add(topic)
+                return True
+        return False
+
+    def is_known_chain(self, topic: str) -> bool:
+        return topic in self._chained_topics
+
+    async def pause_name(self, topic: str) -> None:
+        """Have the controller set `mirror.name` to `X.paused` (B5), without the checks that an operator's pause gets."""
+        await self._alter_config(RESOURCE_TOPIC, topic, "mirror.name", f"{self.name}.paused")
+
+    def note_refused(self, topic_partition: TopicPartition, driver: MirrorPartition) -> None:
+        """D3-16: an authorization failure that lasts longer than two refresh intervals fails the partition."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        since_ms = self._refused_since_ms.setdefault(topic_partition, now_ms)
+        if now_ms - since_ms > 2 * self._config.mirror_metadata_refresh_interval_ms:
+            driver.on_rejected("the source refuses to let us read the topic")
+
+    def note_allowed(self, topic_partition: TopicPartition) -> None:
+        self._refused_since_ms.pop(topic_partition, None)
+
+    def close(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+    async def _alter_config(self, resource_type: int, name: str, key: str, value: str) -> None:
+        config = incremental_alter_configs.AlterableConfig(name=key, config_operation=0, value=value)
+        resource = incremental_alter_configs.AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
+        response = await self._controller.send(incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource]))
+        for row in response.responses:
+            if row.error_code:
+                raise ApiException(Errors.for_code(row.error_code), row.error_message)

@@ -1,0 +1,110 @@
+"""MirrorFetcherManager: which fetcher copies which partition.
+
+The key is (fetcher id, source broker, mirror), three-dimensional as the KIP asks (FEA8): partitions of one mirror spread over
+mirror.num.replica.fetchers fetchers per source broker, and different mirrors never share one. A fetcher lives as long as it
+has partitions. Its client id `broker-N-fetcher-F-mirror-X` (A12) is what the source's operators set quotas on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition, java_string_hash
+from kmirror.mirror.mirror_fetcher import FetchedMirrorPartition, MirrorFetcher
+from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
+from kmirror.mirror.source_cluster import SourceError, SourceNode
+from kmirror.mirror.source_end_point import SourceEndPoint
+from kmirror.runtime.api import Runtime, TaskScope
+
+if TYPE_CHECKING:
+    from kmirror.mirror.mirror_partition import MirrorPartition
+
+
+class FetcherKey(NamedTuple):
+    fetcher_id: int
+    source_broker: SourceNode
+    mirror_name: str
+
+
+class _Running(NamedTuple):
+    fetcher: MirrorFetcher
+    task: asyncio.Task[None]
+
+
+class MirrorFetcherManager:
+    """All mirror fetchers of this broker."""
+
+    def __init__(self, runtime: Runtime, config: MirrorConfig, client_factory: SourceClientFactory) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._client_factory = client_factory
+        self._fetchers: dict[FetcherKey, _Running] = {}
+        self._owner: dict[TopicPartition, FetcherKey] = {}
+        self._scope = TaskScope(runtime, "mirror-fetchers")
+
+    def owns(self, topic_partition: TopicPartition) -> bool:
+        """Whether some fetcher has the partition now."""
+        key = self._owner.get(topic_partition)
+        running = self._fetchers.get(key) if key is not None else None
+        return running is not None and running.fetcher.owns(topic_partition)
+
+    async def add_partition(self, driver: MirrorPartition) -> None:
+        """Find the source's leader and start fetching. SourceError when there is none, or the topic is not the one it was."""
+        topic_partition = driver.id.topic_partition
+        mirror = driver.mirror
+        metadata = await mirror.source.refresh([topic_partition.topic])
+        await mirror.learn_cluster_id(metadata.cluster_id)
+        mirror.check_not_suspended()
+        topic = metadata.topics.get(topic_partition.topic)
+        if topic is None or topic.error is not Errors.NONE:
+            raise SourceError(f"source topic {topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
+        if topic.topic_id and topic.topic_id != driver.id.topic_id:
+            driver.on_rejected(f"the source's topic has the id {topic.topic_id}, the local one {driver.id.topic_id}")
+            return
+        partition = topic.partitions.get(topic_partition.partition)
+        node = mirror.source.node(partition.leader) if partition is not None else None
+        if partition is None or node is None:
+            raise SourceError(f"the source has no leader of {topic_partition}")
+        await self.remove_partition(topic_partition)
+        fetched = FetchedMirrorPartition(
+            driver, topic_id=topic.topic_id, source_epoch=partition.leader_epoch, source_is_mirror=mirror.is_known_chain(topic_partition.topic)
+        )
+        key = FetcherKey(self._fetcher_id(topic_partition), node, driver.id.mirror_name)
+        self._owner[topic_partition] = key
+        self._fetcher(key, mirror.configs).add(fetched)
+
+    async def remove_partition(self, topic_partition: TopicPartition) -> None:
+        """No fetcher touches the partition when this returns."""
+        key = self._owner.pop(topic_partition, None)
+        running = self._fetchers.get(key) if key is not None else None
+        if key is None or running is None:
+            return
+        await running.fetcher.remove(topic_partition)
+        if running.fetcher.is_empty and self._fetchers.get(key) is running:
+            del self._fetchers[key]
+            running.task.cancel()
+            running.fetcher.close()
+
+    async def shutdown(self) -> None:
+        await self._scope.cancel()
+        for running in self._fetchers.values():
+            running.fetcher.close()
+        self._fetchers.clear()
+        self._owner.clear()
+
+    def _fetcher_id(self, topic_partition: TopicPartition) -> int:
+        spread = abs(31 * java_string_hash(topic_partition.topic) + topic_partition.partition)
+        return spread % self._config.mirror_num_replica_fetchers
+
+    def _fetcher(self, key: FetcherKey, mirror_configs: dict[str, str]) -> MirrorFetcher:
+        running = self._fetchers.get(key)
+        if running is None:
+            client_id = f"broker-{self._config.broker_id}-fetcher-{key.fetcher_id}-mirror-{key.mirror_name}"
+            end_point = SourceEndPoint(self._client_factory(client_id, mirror_configs), key.source_broker, self._config)
+            name = f"MirrorFetcherThread-{key.source_broker.id}-{key.fetcher_id}-{key.mirror_name}"
+            fetcher = MirrorFetcher(self._runtime, end_point, name)
+            running = _Running(fetcher, self._scope.spawn(fetcher.run(), name=name))
+            self._fetchers[key] = running
+        return running.fetcher
