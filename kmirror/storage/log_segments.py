@@ -105,6 +105,10 @@ class LogSegments:
         first = max(bisect_right(self._offsets, start) - 1, 0)
         return [self._segments[offset] for offset in self._offsets[first : bisect_left(self._offsets, end)]]
 
+    def values_from(self, start: int) -> list[LogSegment]:
+        """The segments from the one that contains `start` on."""
+        return [self._segments[offset] for offset in self._offsets[max(bisect_right(self._offsets, start) - 1, 0) :]]
+
     def non_active_log_segments_from(self, start: int) -> list[LogSegment]:
         """The segments from the one that contains `start` on, without the active one."""
         if not self._offsets or start > self._offsets[-1]:
