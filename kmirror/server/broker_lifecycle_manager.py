@@ -19,7 +19,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.registrations import Endpoint
 from kmirror.runtime.api import Runtime
-from kmirror.server.controller_channel import ControllerChannel
+from kmirror.server.node_to_controller_channel import NodeToControllerChannel
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 
@@ -58,7 +58,7 @@ class BrokerLifecycleManager:
     def __init__(
         self,
         runtime: Runtime,
-        channel: ControllerChannel,
+        channel: NodeToControllerChannel,
         identity: BrokerIdentity,
         *,
         heartbeat_interval_ms: int,

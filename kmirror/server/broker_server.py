@@ -21,6 +21,7 @@ from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
+from kmirror.coordinator.group.group_metadata_manager import GroupConfig
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.features import supported_features
 from kmirror.metadata.image import MetadataImage
@@ -34,17 +35,30 @@ from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
 from kmirror.server.apis import groups
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager
-from kmirror.server.controller_channel import ControllerChannel
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.metadata_fetcher import MetadataFetcher
+from kmirror.server.node_to_controller_channel import NodeToControllerChannel
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.unified_log import UnifiedLog
 
 CONTROLLED_SHUTDOWN_TIMEOUT_MS = 10_000
 SHUTDOWN_GRACE_MS = 100
 _log = logging.getLogger(__name__)
+
+
+def group_config(config: KafkaConfig) -> GroupConfig:
+    """The group coordinator's settings from the broker's properties."""
+    return GroupConfig(
+        max_size=config.get_int("group.max.size"),
+        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
+        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
+        offset_metadata_max_size=config.get_int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
+    )
 
 
 class BrokerMetadataPublisher:
@@ -83,7 +97,7 @@ class BrokerServer:
         self._loader = MetadataLoader()
         self._scheduler = RuntimeLogScheduler(runtime)
         self._client = NetworkClient(runtime, f"broker-{config.node_id}-to-controller")
-        self._channel = ControllerChannel(
+        self._channel = NodeToControllerChannel(
             runtime, self._client, controller_host, controller_port, request_timeout_ms=config.request_timeout_ms
         )
         self.metadata_cache = MetadataCache()
@@ -98,7 +112,7 @@ class BrokerServer:
         )
         self.replica_manager = ReplicaManager(config.replica_config(), runtime, self.log_manager, metrics)
         self.group_coordinator = GroupCoordinator(
-            runtime, config.group_config(), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
+            runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
         )
         self.apis = KafkaApis(
             runtime=runtime,
@@ -111,6 +125,7 @@ class BrokerServer:
             group_coordinator=self.group_coordinator,
         )
         self.apis.register(groups.HANDLERS)
+        self._directory_ids = self.log_manager.directory_ids()
         self._ready: asyncio.Future[None] = runtime.create_future()
         self._sockets = [
             SocketServer(runtime, listener.name, listener.host, listener.port, self._handle, limits=config.socket_server_limits())
@@ -135,7 +150,7 @@ class BrokerServer:
             self._runtime,
             self._channel,
             self._identity(-1 if previous_epoch is None else previous_epoch),
-            heartbeat_interval_ms=self._config.broker_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._config.get_int("broker.heartbeat.interval.ms"),
             metadata_offset=lambda: self._loader.next_offset - 1,
             offline_log_dirs=self._offline_log_dirs,
         )
@@ -155,24 +170,25 @@ class BrokerServer:
 
     def _identity(self, previous_epoch: int) -> BrokerIdentity:
         config = self._config
-        features = {
-            name: (levels.min, levels.max) for name, levels in supported_features(unstable=config.unstable_feature_versions_enable).items()
-        }
+        supported = supported_features(unstable=config.unstable_feature_versions_enable)
         return BrokerIdentity(
             broker_id=config.node_id,
             cluster_id=self._cluster_id,
-            rack=config.broker_rack,
+            rack=config.get_string("broker.rack"),
             listeners=tuple(
                 Endpoint(listener.name, listener.host, listener.port or self.port(listener.name), listener.security_protocol_id)
-                for listener in config.advertised_broker_listeners
+                for listener in config.advertised_listeners
+                if listener.name not in config.controller_listener_names
             ),
-            features=features,
+            features={name: (levels.min, levels.max) for name, levels in supported.items()},
             log_dirs=tuple(self.log_manager.directory_ids()),
             previous_broker_epoch=previous_epoch,
         )
 
     def _offline_log_dirs(self) -> list[Uuid]:
-        return self.log_manager.offline_directory_ids()
+        """Directory ids of log dirs that failed since the start."""
+        live = self.log_manager.directory_ids()
+        return [directory_id for directory_id in self._directory_ids if directory_id not in live]
 
     async def _catch_up(self, offset: int) -> None:
         """Start fetching metadata and wait until `offset` (our own registration) is loaded."""

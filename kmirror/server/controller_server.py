@@ -5,15 +5,19 @@ The listener takes bare requests of brokers and, inside Envelopes, those of clie
 
 from __future__ import annotations
 
+import asyncio
+
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_apis import ControllerApis
-from kmirror.controller.controller_config import ControllerConfig
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.request_context import ControllerRequestContext
+from kmirror.metadata.registrations import Endpoint
 from kmirror.network.request_context import CLOSE, CloseType, RequestContext
-from kmirror.network.socket_server import Parts, SocketServer, SocketServerLimits
+from kmirror.network.socket_server import Parts, SocketServer
 from kmirror.runtime.api import Runtime
-from kmirror.server.listeners import Listener
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.storage.meta_properties import MetaProperties
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import encode_response, read_request
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -21,30 +25,47 @@ from kmirror.wire.primitives import ProtocolReadError
 
 
 class ControllerServer:
-    """`start` opens the metadata log and the listener; `port` is the bound one."""
+    """`start` binds the listener and opens the metadata log; `port` is the bound one.
 
-    def __init__(self, runtime: Runtime, config: ControllerConfig, listener: Listener, limits: SocketServerLimits) -> None:
-        self.controller = QuorumController(config, runtime)
-        self._apis = ControllerApis(self.controller)
-        self._listener = listener
-        self._socket_server = SocketServer(runtime, listener.name, listener.host, listener.port, self._handle, limits=limits)
+    The port is part of what the controller registers, so the listener comes first; requests wait until the log is open.
+    """
+
+    def __init__(self, runtime: Runtime, config: KafkaConfig, properties: MetaProperties) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._properties = properties
+        self._listener = config.controller_listeners[0]
+        self._socket_server = SocketServer(
+            runtime, self._listener.name, self._listener.host, self._listener.port, self._handle, limits=config.socket_server_limits()
+        )
+        self._ready: asyncio.Future[ControllerApis] = runtime.create_future()
+        self.controller: QuorumController | None = None
 
     @property
     def port(self) -> int:
         return self._socket_server.port
 
     async def start(self) -> None:
-        await self.controller.start()
         await self._socket_server.start()
+        endpoint = Endpoint(self._listener.name, self._listener.host, self.port, self._listener.security_protocol_id)
+        properties = self._properties
+        config = self._config.controller_config(
+            cluster_id=properties.cluster_id or "", directory_id=properties.directory_id or Uuid.ZERO, listeners=(endpoint,)
+        )
+        self.controller = QuorumController(config, self._runtime)
+        await self.controller.start()
+        self._ready.set_result(ControllerApis(self.controller))
 
     async def stop(self) -> None:
         await self._socket_server.stop()
-        await self.controller.stop()
+        if self.controller is not None:
+            await self.controller.stop()
 
     async def kill(self) -> None:
         """Stop without flushing or closing anything on disk."""
         await self._socket_server.stop()
-        await self.controller.kill()
+        if self.controller is not None:
+            await self.controller.kill()
 
     async def _handle(self, context: RequestContext) -> Parts | None | CloseType:
         header = context.header
@@ -57,7 +78,8 @@ class ControllerServer:
         except ProtocolReadError:
             return CLOSE
         asked = ControllerRequestContext(is_broker=True, listener_name=context.listener_name, client_address=context.client_address)
-        response = await self._apis.handle(header, message, asked)
+        apis = await asyncio.shield(self._ready)
+        response = await apis.handle(header, message, asked)
         return encode_response(header.api_key, header.api_version, header.correlation_id, response)
 
     def _unsupported_api_versions(self) -> ApiVersionsResponse:

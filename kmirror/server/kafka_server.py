@@ -25,13 +25,13 @@ class KafkaServer:
     def __init__(self, config: KafkaConfig, runtime: Runtime) -> None:
         self._config = config
         self._runtime = runtime
-        self.metrics = MetricsRegistry()
+        self.metrics = MetricsRegistry(runtime.clock)
         self.controller: ControllerServer | None = None
         self.broker: BrokerServer | None = None
 
     def bound_port(self, listener_name: str) -> int:
         """The port that a listener of this node is bound to."""
-        if self.controller is not None and listener_name == self._config.controller_listener.name:
+        if self.controller is not None and listener_name in self._config.controller_listener_names:
             return self.controller.port
         if self.broker is None:
             raise KmirrorError(f"this node has no listener {listener_name}")
@@ -40,15 +40,10 @@ class KafkaServer:
     async def start(self) -> None:
         """KmirrorError when the log dirs are not formatted or belong to another node or cluster."""
         properties = self._read_meta_properties()
-        cluster_id = properties.cluster_id
+        cluster_id = properties.cluster_id or ""
         try:
             if self._config.is_controller:
-                self.controller = ControllerServer(
-                    self._runtime,
-                    self._config.controller_config(cluster_id, properties.directory_id),
-                    self._config.controller_listener,
-                    self._config.socket_server_limits(),
-                )
+                self.controller = ControllerServer(self._runtime, self._config, properties)
                 await self.controller.start()
             if self._config.is_broker:
                 host, port = self._controller_address()
@@ -62,29 +57,32 @@ class KafkaServer:
         _log.info("[KafkaServer id=%d] Kafka Server started", self._config.node_id)
 
     def _controller_address(self) -> tuple[str, int]:
-        host, port = self._config.controller_address()
+        """The one voter; this process's own controller by the port that it is bound to."""
+        addresses = [*self._config.quorum_voters.values(), *self._config.quorum_bootstrap_servers]
+        if len(addresses) != 1:
+            raise ConfigError(f"kmirror runs a controller quorum of one voter; {len(addresses)} are configured")
+        host, port = addresses[0]
         return host, self.controller.port if self.controller is not None else port
 
     def _read_meta_properties(self) -> MetaProperties:
         """Of the metadata log dir; every formatted log dir must agree with it."""
         found: MetaProperties | None = None
-        for log_dir in self._config.all_log_dirs():
+        log_dirs = list(dict.fromkeys((self._config.metadata_log_dir, *self._config.log_dirs)))
+        for log_dir in log_dirs:
             properties = read_meta_properties(self._runtime.files, log_dir)
             if properties is None:
                 continue
             if properties.node_id != self._config.node_id:
                 raise ConfigError(
-                    f"Stored node id {properties.node_id} doesn't match previous node id {self._config.node_id} in {log_dir}/meta.properties. "
-                    "If you moved your data, make sure your configured node id matches."
+                    f"Stored node id {properties.node_id} in {log_dir}/meta.properties doesn't match the configured node.id "
+                    f"{self._config.node_id}. If you moved your data, make sure your configured node id matches."
                 )
             if found is not None and found.cluster_id != properties.cluster_id:
                 raise ConfigError(f"{log_dir}/meta.properties names cluster {properties.cluster_id}, another log dir {found.cluster_id}")
             if found is None or log_dir == self._config.metadata_log_dir:
                 found = properties
         if found is None:
-            raise ConfigError(
-                f"No readable meta.properties files found in {', '.join(self._config.all_log_dirs())}: format them first (kmirror format)"
-            )
+            raise ConfigError(f"No readable meta.properties files found in {', '.join(log_dirs)}: format them first (kmirror format)")
         return found
 
     async def stop(self) -> None:

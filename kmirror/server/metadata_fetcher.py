@@ -20,7 +20,7 @@ from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.snapshot import decode_snapshot
 from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
-from kmirror.server.controller_channel import ControllerChannel
+from kmirror.server.node_to_controller_channel import NodeToControllerChannel
 from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState, SnapshotId
 from kmirror.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -42,7 +42,7 @@ class MetadataFetcher:
     def __init__(
         self,
         runtime: Runtime,
-        channel: ControllerChannel,
+        channel: NodeToControllerChannel,
         loader: MetadataLoader,
         *,
         node_id: int,
