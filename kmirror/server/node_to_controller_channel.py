@@ -1,22 +1,94 @@
-"""How a broker reaches the active controller (Kafka's `NodeToControllerChannelManager`), as handlers see it.
+"""A broker's way to the active controller: its own requests as they are, clients' requests inside an Envelope.
 
-`broker_server` implements it over `network.client`; tests with a function.
+A request is retried while the controller cannot be reached or says that it is not the active one, until the caller's
+time is up (Kafka's `NodeToControllerChannelManager`). A forwarded request is sent as the bytes of a whole request with
+its header, together with the client's principal and address; the envelope's answer holds the bytes of the response.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import ipaddress
+import logging
+from typing import Any
 
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Buffer, FileSlice
+from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.runtime.api import Runtime
 from kmirror.server.request_context import Request
+from kmirror.wire.framing import RequestHeader, encode_request, read_response
+from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
+from kmirror.wire.messages.envelope import EnvelopeRequest
+from kmirror.wire.primitives import Writer
+
+RETRY_BACKOFF_MS = 20
+PRINCIPAL_VERSION = 0
+FRAME_LENGTH_BYTES = 4
+_log = logging.getLogger(__name__)
 
 
-class ControllerChannel(Protocol):
-    """Both raise ApiException: REQUEST_TIMED_OUT when no controller answered in time, UNSUPPORTED_VERSION when it cannot."""
+class NodeToControllerChannel:
+    """Requests to the controller at one address; implements `ControllerChannel` (handlers) and the mirror's channel."""
+
+    def __init__(self, runtime: Runtime, client: NetworkClient, host: str, port: int, *, request_timeout_ms: int) -> None:
+        self._runtime = runtime
+        self._client = client
+        self._host = host
+        self._port = port
+        self._request_timeout_ms = request_timeout_ms
+
+    async def send(self, message: Any, *, timeout_ms: int | None = None, connection_key: str = "") -> Any:
+        """The response; ApiException REQUEST_TIMED_OUT, or UNSUPPORTED_VERSION when the controller does not serve the API."""
+        limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self._runtime.clock.monotonic_ms() + limit_ms
+        while True:
+            remaining_ms = deadline_ms - self._runtime.clock.monotonic_ms()
+            if remaining_ms <= 0:
+                raise ApiException(Errors.REQUEST_TIMED_OUT, f"The controller did not answer within {limit_ms} ms.")
+            try:
+                response = await self._client.send(self._host, self._port, message, timeout_ms=remaining_ms, connection_key=connection_key)
+            except UnsupportedVersionError as error:
+                raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
+            except (DisconnectError, RequestTimeoutError) as error:
+                _log.debug("the controller at %s:%d is unreachable: %s", self._host, self._port, error)
+            else:
+                if getattr(response, "error_code", 0) != Errors.NOT_CONTROLLER:
+                    return response
+            await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
 
     async def forward(self, request: Request) -> Any:
-        """A client's request, in its own version and with its principal; the controller's response message."""
-        ...
+        """The controller's response to a client's request, as a message of the same API and version."""
+        header = RequestHeader(request.api_key, request.api_version, request.correlation_id, request.client_id)
+        frame = b"".join(_as_bytes(part) for part in encode_request(header, request.message))
+        envelope = EnvelopeRequest(
+            request_data=frame[FRAME_LENGTH_BYTES:],
+            request_principal=_principal_bytes(request),
+            client_host_address=_address_bytes(request.client_address),
+        )
+        answer = await self.send(envelope)
+        if answer.error_code:
+            raise ApiException(Errors(answer.error_code))
+        if answer.response_data is None:
+            raise KmirrorError(f"the controller answered an envelope of {request.api_key.name} without data")
+        _, message = read_response(request.api_key, request.api_version, memoryview(answer.response_data))
+        return message
 
-    async def send(self, message: Any) -> Any:
-        """A request of this broker itself; the controller's response message."""
-        ...
+
+def _as_bytes(part: Buffer | FileSlice) -> bytes:
+    return part.to_bytes() if isinstance(part, FileSlice) else bytes(part)
+
+
+def _principal_bytes(request: Request) -> bytes:
+    """Kafka's `DefaultKafkaPrincipalBuilder.serialize`: a version and the message."""
+    out = Writer()
+    principal = DefaultPrincipalData(type=request.principal.principal_type, name=request.principal.name)
+    principal.write(out, PRINCIPAL_VERSION)
+    return PRINCIPAL_VERSION.to_bytes(2, "big") + out.to_bytes()
+
+
+def _address_bytes(address: str) -> bytes:
+    """A textual IPv4 or IPv6 address as Java's `InetAddress.getAddress`; loopback where there is none."""
+    try:
+        return ipaddress.ip_address(address).packed
+    except ValueError:
+        return b"\x7f\x00\x00\x01"
