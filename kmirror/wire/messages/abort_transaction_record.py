@@ -19,7 +19,7 @@ from kmirror.wire.primitives import (
 
 
 class AbortTransactionRecord(Struct, gc=False):
-    """Abort transaction record."""
+    """Ends a metadata transaction and undoes it."""
 
     API_KEY: ClassVar[int] = 25
     LOWEST_VERSION: ClassVar[int] = 0

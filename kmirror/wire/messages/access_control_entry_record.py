@@ -26,7 +26,7 @@ _write_uuid_i1 = struct.Struct(">16sb").pack
 
 
 class AccessControlEntryRecord(Struct, gc=False):
-    """Access control entry record."""
+    """An access rule came into being."""
 
     API_KEY: ClassVar[int] = 18
     LOWEST_VERSION: ClassVar[int] = 0

@@ -25,7 +25,7 @@ _write_i8_i2 = struct.Struct(">qh").pack
 
 
 class AddOffsetsToTxnRequest(Struct, gc=False):
-    """Add offsets to txn request."""
+    """Asks to add a group's offsets to a transaction."""
 
     API_KEY: ClassVar[int] = 25
     LOWEST_VERSION: ClassVar[int] = 0
@@ -82,7 +82,7 @@ class AddOffsetsToTxnRequest(Struct, gc=False):
 
 
 class AddOffsetsToTxnResponse(Struct, gc=False):
-    """Add offsets to txn response."""
+    """Answers a request to add a group's offsets to a transaction."""
 
     API_KEY: ClassVar[int] = 25
     LOWEST_VERSION: ClassVar[int] = 0

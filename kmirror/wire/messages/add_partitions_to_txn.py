@@ -33,7 +33,7 @@ _write_i8_i2_bool = struct.Struct(">qh?").pack
 
 
 class AddPartitionsToTxnTransaction(Struct, gc=False):
-    """The transactions."""
+    """Transactions concerned."""
 
     transactional_id: str = ""
     producer_id: int = 0
@@ -74,7 +74,7 @@ class AddPartitionsToTxnTransaction(Struct, gc=False):
 
 
 class AddPartitionsToTxnTopic(Struct, gc=False):
-    """The v3 and below topics."""
+    """Partitions to add, in the form for clients."""
 
     name: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -121,7 +121,7 @@ class AddPartitionsToTxnTopic(Struct, gc=False):
 
 
 class AddPartitionsToTxnRequest(Struct, gc=False):
-    """Add partitions to txn request."""
+    """Asks to add partitions to transactions."""
 
     API_KEY: ClassVar[int] = 24
     LOWEST_VERSION: ClassVar[int] = 0
@@ -227,7 +227,7 @@ class AddPartitionsToTxnRequest(Struct, gc=False):
 
 
 class AddPartitionsToTxnResult(Struct, gc=False):
-    """The results by transaction."""
+    """Results of the transactions, in the form for brokers."""
 
     transactional_id: str = ""
     topic_results: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
@@ -262,7 +262,7 @@ class AddPartitionsToTxnResult(Struct, gc=False):
 
 
 class AddPartitionsToTxnPartitionResult(Struct, gc=False):
-    """The results by partition."""
+    """Results of the partitions."""
 
     partition_index: int = 0
     partition_error_code: int = 0
@@ -293,7 +293,7 @@ class AddPartitionsToTxnPartitionResult(Struct, gc=False):
 
 
 class AddPartitionsToTxnTopicResult(Struct, gc=False):
-    """The results by topic v3 and below."""
+    """Results of the topics, in the form for clients."""
 
     name: str = ""
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(default_factory=list)
@@ -344,7 +344,7 @@ class AddPartitionsToTxnTopicResult(Struct, gc=False):
 
 
 class AddPartitionsToTxnResponse(Struct, gc=False):
-    """Add partitions to txn response."""
+    """Answers a request to add partitions to transactions."""
 
     API_KEY: ClassVar[int] = 24
     LOWEST_VERSION: ClassVar[int] = 0

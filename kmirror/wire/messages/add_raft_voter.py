@@ -31,7 +31,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class Listener(Struct, gc=False):
-    """The listeners."""
+    """Listeners of the node."""
 
     name: str = ""
     host: str = ""
@@ -63,7 +63,7 @@ class Listener(Struct, gc=False):
 
 
 class AddRaftVoterRequest(Struct, gc=False):
-    """Add raft voter request."""
+    """Asks to add a voter to the metadata quorum."""
 
     API_KEY: ClassVar[int] = 80
     LOWEST_VERSION: ClassVar[int] = 0
@@ -125,7 +125,7 @@ class AddRaftVoterRequest(Struct, gc=False):
 
 
 class AddRaftVoterResponse(Struct, gc=False):
-    """Add raft voter response."""
+    """Answers a request to add a voter to the metadata quorum."""
 
     API_KEY: ClassVar[int] = 80
     LOWEST_VERSION: ClassVar[int] = 0

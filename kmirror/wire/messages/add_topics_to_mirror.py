@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class TopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: str = ""
@@ -58,7 +58,7 @@ class TopicData(Struct, gc=False):
 
 
 class AddTopicsToMirrorRequest(Struct, gc=False):
-    """Add topics to mirror request."""
+    """Asks to begin mirroring topics (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 95
     LOWEST_VERSION: ClassVar[int] = 0
@@ -101,7 +101,7 @@ class AddTopicsToMirrorRequest(Struct, gc=False):
 
 
 class TopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     error_code: int = 0
@@ -130,7 +130,7 @@ class TopicResult(Struct, gc=False):
 
 
 class AddTopicsToMirrorResponse(Struct, gc=False):
-    """Add topics to mirror response."""
+    """Answers a request to begin mirroring topics (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 95
     LOWEST_VERSION: ClassVar[int] = 0

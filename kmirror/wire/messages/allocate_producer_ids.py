@@ -22,7 +22,7 @@ _write_i4_i8 = struct.Struct(">iq").pack
 
 
 class AllocateProducerIdsRequest(Struct, gc=False):
-    """Allocate producer ids request."""
+    """Asks to get a block of producer ids."""
 
     API_KEY: ClassVar[int] = 67
     LOWEST_VERSION: ClassVar[int] = 0
@@ -57,7 +57,7 @@ class AllocateProducerIdsRequest(Struct, gc=False):
 
 
 class AllocateProducerIdsResponse(Struct, gc=False):
-    """Allocate producer ids response."""
+    """Answers a request to get a block of producer ids."""
 
     API_KEY: ClassVar[int] = 67
     LOWEST_VERSION: ClassVar[int] = 0

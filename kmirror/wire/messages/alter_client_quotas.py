@@ -33,7 +33,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class AlterClientQuotasRequestEntityData(Struct, gc=False):
-    """The entity."""
+    """Who the quota is for."""
 
     entity_type: str = ""
     entity_name: str | None = ""
@@ -78,7 +78,7 @@ class AlterClientQuotasRequestEntityData(Struct, gc=False):
 
 
 class OpData(Struct, gc=False):
-    """The ops."""
+    """Quota values to set or remove."""
 
     key: str = ""
     value: float = 0.0
@@ -118,7 +118,7 @@ class OpData(Struct, gc=False):
 
 
 class AlterClientQuotasRequestEntryData(Struct, gc=False):
-    """The entries."""
+    """Matching entries."""
 
     entity: list[AlterClientQuotasRequestEntityData] = field(default_factory=list)
     ops: list[OpData] = field(default_factory=list)
@@ -176,7 +176,7 @@ class AlterClientQuotasRequestEntryData(Struct, gc=False):
 
 
 class AlterClientQuotasRequest(Struct, gc=False):
-    """Alter client quotas request."""
+    """Asks to change client quotas."""
 
     API_KEY: ClassVar[int] = 49
     LOWEST_VERSION: ClassVar[int] = 0
@@ -230,7 +230,7 @@ class AlterClientQuotasRequest(Struct, gc=False):
 
 
 class AlterClientQuotasResponseEntityData(Struct, gc=False):
-    """The entity."""
+    """Who the quota is for."""
 
     entity_type: str = ""
     entity_name: str | None = ""
@@ -275,7 +275,7 @@ class AlterClientQuotasResponseEntityData(Struct, gc=False):
 
 
 class AlterClientQuotasResponseEntryData(Struct, gc=False):
-    """The entries."""
+    """Matching entries."""
 
     error_code: int = 0
     error_message: str | None = ""
@@ -331,7 +331,7 @@ class AlterClientQuotasResponseEntryData(Struct, gc=False):
 
 
 class AlterClientQuotasResponse(Struct, gc=False):
-    """Alter client quotas response."""
+    """Answers a request to change client quotas."""
 
     API_KEY: ClassVar[int] = 49
     LOWEST_VERSION: ClassVar[int] = 0

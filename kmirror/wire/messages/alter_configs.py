@@ -33,7 +33,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class AlterableConfig(Struct, gc=False):
-    """The configs."""
+    """Configuration entries."""
 
     name: str = ""
     value: str | None = ""
@@ -78,7 +78,7 @@ class AlterableConfig(Struct, gc=False):
 
 
 class AlterConfigsResource(Struct, gc=False):
-    """The resources."""
+    """Resources concerned."""
 
     resource_type: int = 0
     resource_name: str = ""
@@ -133,7 +133,7 @@ class AlterConfigsResource(Struct, gc=False):
 
 
 class AlterConfigsRequest(Struct, gc=False):
-    """Alter configs request."""
+    """Asks to replace configurations."""
 
     API_KEY: ClassVar[int] = 33
     LOWEST_VERSION: ClassVar[int] = 0
@@ -187,7 +187,7 @@ class AlterConfigsRequest(Struct, gc=False):
 
 
 class AlterConfigsResourceResponse(Struct, gc=False):
-    """The responses."""
+    """One result for each thing asked."""
 
     error_code: int = 0
     error_message: str | None = ""
@@ -240,7 +240,7 @@ class AlterConfigsResourceResponse(Struct, gc=False):
 
 
 class AlterConfigsResponse(Struct, gc=False):
-    """Alter configs response."""
+    """Answers a request to replace configurations."""
 
     API_KEY: ClassVar[int] = 33
     LOWEST_VERSION: ClassVar[int] = 0

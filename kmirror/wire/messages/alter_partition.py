@@ -34,7 +34,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class BrokerState(Struct, gc=False):
-    """The new isr with epochs."""
+    """In-sync replicas that the leader proposes, with the epochs of their brokers."""
 
     broker_id: int = 0
     broker_epoch: int = -1
@@ -61,7 +61,7 @@ class BrokerState(Struct, gc=False):
 
 
 class AlterPartitionRequestPartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     leader_epoch: int = 0
@@ -123,7 +123,7 @@ class AlterPartitionRequestPartitionData(Struct, gc=False):
 
 
 class AlterPartitionRequestTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[AlterPartitionRequestPartitionData] = field(default_factory=list)
@@ -160,7 +160,7 @@ class AlterPartitionRequestTopicData(Struct, gc=False):
 
 
 class AlterPartitionRequest(Struct, gc=False):
-    """Alter partition request."""
+    """Asks to change a partition's in-sync replicas."""
 
     API_KEY: ClassVar[int] = 56
     LOWEST_VERSION: ClassVar[int] = 2
@@ -205,7 +205,7 @@ class AlterPartitionRequest(Struct, gc=False):
 
 
 class AlterPartitionResponsePartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -245,7 +245,7 @@ class AlterPartitionResponsePartitionData(Struct, gc=False):
 
 
 class AlterPartitionResponseTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[AlterPartitionResponsePartitionData] = field(default_factory=list)
@@ -282,7 +282,7 @@ class AlterPartitionResponseTopicData(Struct, gc=False):
 
 
 class AlterPartitionResponse(Struct, gc=False):
-    """Alter partition response."""
+    """Answers a request to change a partition's in-sync replicas."""
 
     API_KEY: ClassVar[int] = 56
     LOWEST_VERSION: ClassVar[int] = 2

@@ -32,7 +32,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class ReassignablePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     replicas: list[int] | None = None
@@ -70,7 +70,7 @@ class ReassignablePartition(Struct, gc=False):
 
 
 class ReassignableTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[ReassignablePartition] = field(default_factory=list)
@@ -105,7 +105,7 @@ class ReassignableTopic(Struct, gc=False):
 
 
 class AlterPartitionReassignmentsRequest(Struct, gc=False):
-    """Alter partition reassignments request."""
+    """Asks to begin or cancel moves of replicas."""
 
     API_KEY: ClassVar[int] = 45
     LOWEST_VERSION: ClassVar[int] = 0
@@ -161,7 +161,7 @@ class AlterPartitionReassignmentsRequest(Struct, gc=False):
 
 
 class ReassignablePartitionResponse(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -192,7 +192,7 @@ class ReassignablePartitionResponse(Struct, gc=False):
 
 
 class ReassignableTopicResponse(Struct, gc=False):
-    """The responses."""
+    """One result for each thing asked."""
 
     name: str = ""
     partitions: list[ReassignablePartitionResponse] = field(default_factory=list)
@@ -227,7 +227,7 @@ class ReassignableTopicResponse(Struct, gc=False):
 
 
 class AlterPartitionReassignmentsResponse(Struct, gc=False):
-    """Alter partition reassignments response."""
+    """Answers a request to begin or cancel moves of replicas."""
 
     API_KEY: ClassVar[int] = 45
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class AlterReplicaLogDirTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -75,7 +75,7 @@ class AlterReplicaLogDirTopic(Struct, gc=False):
 
 
 class AlterReplicaLogDir(Struct, gc=False):
-    """The dirs."""
+    """Log directories concerned."""
 
     path: str = ""
     topics: list[AlterReplicaLogDirTopic] = field(default_factory=list)
@@ -126,7 +126,7 @@ class AlterReplicaLogDir(Struct, gc=False):
 
 
 class AlterReplicaLogDirsRequest(Struct, gc=False):
-    """Alter replica log dirs request."""
+    """Asks to move replicas to other log directories."""
 
     API_KEY: ClassVar[int] = 34
     LOWEST_VERSION: ClassVar[int] = 1
@@ -176,7 +176,7 @@ class AlterReplicaLogDirsRequest(Struct, gc=False):
 
 
 class AlterReplicaLogDirPartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -207,7 +207,7 @@ class AlterReplicaLogDirPartitionResult(Struct, gc=False):
 
 
 class AlterReplicaLogDirTopicResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     topic_name: str = ""
     partitions: list[AlterReplicaLogDirPartitionResult] = field(default_factory=list)
@@ -258,7 +258,7 @@ class AlterReplicaLogDirTopicResult(Struct, gc=False):
 
 
 class AlterReplicaLogDirsResponse(Struct, gc=False):
-    """Alter replica log dirs response."""
+    """Answers a request to move replicas to other log directories."""
 
     API_KEY: ClassVar[int] = 34
     LOWEST_VERSION: ClassVar[int] = 1

@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     start_offset: int = 0
@@ -55,7 +55,7 @@ class AlterShareGroupOffsetsRequestPartition(Struct, gc=False):
 
 
 class AlterShareGroupOffsetsRequestTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[AlterShareGroupOffsetsRequestPartition] = field(default_factory=list)
@@ -90,7 +90,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct, gc=False):
 
 
 class AlterShareGroupOffsetsRequest(Struct, gc=False):
-    """Alter share group offsets request."""
+    """Asks to change the start offsets of a share group."""
 
     API_KEY: ClassVar[int] = 91
     LOWEST_VERSION: ClassVar[int] = 0
@@ -133,7 +133,7 @@ class AlterShareGroupOffsetsRequest(Struct, gc=False):
 
 
 class AlterShareGroupOffsetsResponsePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -164,7 +164,7 @@ class AlterShareGroupOffsetsResponsePartition(Struct, gc=False):
 
 
 class AlterShareGroupOffsetsResponseTopic(Struct, gc=False):
-    """The responses."""
+    """One result for each thing asked."""
 
     topic_name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -204,7 +204,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct, gc=False):
 
 
 class AlterShareGroupOffsetsResponse(Struct, gc=False):
-    """Alter share group offsets response."""
+    """Answers a request to change the start offsets of a share group."""
 
     API_KEY: ClassVar[int] = 91
     LOWEST_VERSION: ClassVar[int] = 0

@@ -30,7 +30,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class ScramCredentialDeletion(Struct, gc=False):
-    """The deletions."""
+    """What to delete."""
 
     name: str = ""
     mechanism: int = 0
@@ -59,7 +59,7 @@ class ScramCredentialDeletion(Struct, gc=False):
 
 
 class ScramCredentialUpsertion(Struct, gc=False):
-    """The upsertions."""
+    """Credentials to create or replace."""
 
     name: str = ""
     mechanism: int = 0
@@ -95,7 +95,7 @@ class ScramCredentialUpsertion(Struct, gc=False):
 
 
 class AlterUserScramCredentialsRequest(Struct, gc=False):
-    """Alter user scram credentials request."""
+    """Asks to change SCRAM credentials."""
 
     API_KEY: ClassVar[int] = 51
     LOWEST_VERSION: ClassVar[int] = 0
@@ -145,7 +145,7 @@ class AlterUserScramCredentialsRequest(Struct, gc=False):
 
 
 class AlterUserScramCredentialsResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     user: str = ""
     error_code: int = 0
@@ -178,7 +178,7 @@ class AlterUserScramCredentialsResult(Struct, gc=False):
 
 
 class AlterUserScramCredentialsResponse(Struct, gc=False):
-    """Alter user scram credentials response."""
+    """Answers a request to change SCRAM credentials."""
 
     API_KEY: ClassVar[int] = 51
     LOWEST_VERSION: ClassVar[int] = 0

@@ -36,7 +36,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class ApiVersionsRequest(Struct, gc=False):
-    """Api versions request."""
+    """Asks to ask which APIs and versions are served."""
 
     API_KEY: ClassVar[int] = 18
     LOWEST_VERSION: ClassVar[int] = 0
@@ -86,7 +86,7 @@ class ApiVersionsRequest(Struct, gc=False):
 
 
 class ApiVersion(Struct, gc=False):
-    """The api keys."""
+    """APIs that are served here, with their versions."""
 
     api_key: int = 0
     min_version: int = 0
@@ -118,7 +118,7 @@ class ApiVersion(Struct, gc=False):
 
 
 class SupportedFeatureKey(Struct, gc=False):
-    """The supported features."""
+    """Features that this node supports."""
 
     name: str = ""
     min_version: int = 0
@@ -148,7 +148,7 @@ class SupportedFeatureKey(Struct, gc=False):
 
 
 class FinalizedFeatureKey(Struct, gc=False):
-    """The finalized features."""
+    """Features that are in force in the whole cluster."""
 
     name: str = ""
     max_version_level: int = 0
@@ -178,7 +178,7 @@ class FinalizedFeatureKey(Struct, gc=False):
 
 
 class ApiVersionsResponse(Struct, gc=False):
-    """Api versions response."""
+    """Answers a request to ask which APIs and versions are served."""
 
     API_KEY: ClassVar[int] = 18
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class AssignReplicasToDirsRequestPartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     unknown_tagged_fields: TaggedFields = ()
@@ -54,7 +54,7 @@ class AssignReplicasToDirsRequestPartitionData(Struct, gc=False):
 
 
 class AssignReplicasToDirsRequestTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[AssignReplicasToDirsRequestPartitionData] = field(default_factory=list)
@@ -91,7 +91,7 @@ class AssignReplicasToDirsRequestTopicData(Struct, gc=False):
 
 
 class AssignReplicasToDirsRequestDirectoryData(Struct, gc=False):
-    """The directories."""
+    """Ids of the log directories of the replicas, in their order."""
 
     id: Uuid = Uuid.ZERO
     topics: list[AssignReplicasToDirsRequestTopicData] = field(default_factory=list)
@@ -128,7 +128,7 @@ class AssignReplicasToDirsRequestDirectoryData(Struct, gc=False):
 
 
 class AssignReplicasToDirsRequest(Struct, gc=False):
-    """Assign replicas to dirs request."""
+    """Asks to say which directories replicas are in."""
 
     API_KEY: ClassVar[int] = 73
     LOWEST_VERSION: ClassVar[int] = 0
@@ -173,7 +173,7 @@ class AssignReplicasToDirsRequest(Struct, gc=False):
 
 
 class AssignReplicasToDirsResponsePartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -200,7 +200,7 @@ class AssignReplicasToDirsResponsePartitionData(Struct, gc=False):
 
 
 class AssignReplicasToDirsResponseTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[AssignReplicasToDirsResponsePartitionData] = field(default_factory=list)
@@ -237,7 +237,7 @@ class AssignReplicasToDirsResponseTopicData(Struct, gc=False):
 
 
 class AssignReplicasToDirsResponseDirectoryData(Struct, gc=False):
-    """The directories."""
+    """Ids of the log directories of the replicas, in their order."""
 
     id: Uuid = Uuid.ZERO
     topics: list[AssignReplicasToDirsResponseTopicData] = field(default_factory=list)
@@ -274,7 +274,7 @@ class AssignReplicasToDirsResponseDirectoryData(Struct, gc=False):
 
 
 class AssignReplicasToDirsResponse(Struct, gc=False):
-    """Assign replicas to dirs response."""
+    """Answers a request to say which directories replicas are in."""
 
     API_KEY: ClassVar[int] = 73
     LOWEST_VERSION: ClassVar[int] = 0

@@ -40,7 +40,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class BeginQuorumEpochRequestPartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     voter_directory_id: Uuid = Uuid.ZERO
@@ -82,7 +82,7 @@ class BeginQuorumEpochRequestPartitionData(Struct, gc=False):
 
 
 class BeginQuorumEpochRequestTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[BeginQuorumEpochRequestPartitionData] = field(default_factory=list)
@@ -133,7 +133,7 @@ class BeginQuorumEpochRequestTopicData(Struct, gc=False):
 
 
 class LeaderEndpoint(Struct, gc=False):
-    """The leader endpoints."""
+    """Where the leader can be reached."""
 
     name: str = ""
     host: str = ""
@@ -165,7 +165,7 @@ class LeaderEndpoint(Struct, gc=False):
 
 
 class BeginQuorumEpochRequest(Struct, gc=False):
-    """Begin quorum epoch request."""
+    """Asks to announce a new quorum leader."""
 
     API_KEY: ClassVar[int] = 53
     LOWEST_VERSION: ClassVar[int] = 0
@@ -247,7 +247,7 @@ class BeginQuorumEpochRequest(Struct, gc=False):
 
 
 class BeginQuorumEpochResponsePartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -280,7 +280,7 @@ class BeginQuorumEpochResponsePartitionData(Struct, gc=False):
 
 
 class BeginQuorumEpochResponseTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[BeginQuorumEpochResponsePartitionData] = field(default_factory=list)
@@ -331,7 +331,7 @@ class BeginQuorumEpochResponseTopicData(Struct, gc=False):
 
 
 class NodeEndpoint(Struct, gc=False):
-    """The node endpoints."""
+    """Addresses of the leaders named in this answer."""
 
     node_id: int = 0
     host: str = ""
@@ -364,7 +364,7 @@ class NodeEndpoint(Struct, gc=False):
 
 
 class BeginQuorumEpochResponse(Struct, gc=False):
-    """Begin quorum epoch response."""
+    """Answers a request to announce a new quorum leader."""
 
     API_KEY: ClassVar[int] = 53
     LOWEST_VERSION: ClassVar[int] = 0

@@ -19,7 +19,7 @@ from kmirror.wire.primitives import (
 
 
 class BeginTransactionRecord(Struct, gc=False):
-    """Begin transaction record."""
+    """What follows, up to the end of the transaction, takes effect together."""
 
     API_KEY: ClassVar[int] = 23
     LOWEST_VERSION: ClassVar[int] = 0

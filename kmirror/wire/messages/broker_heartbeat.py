@@ -30,7 +30,7 @@ _write_i4_i8_i8_bool_bool = struct.Struct(">iqq??").pack
 
 
 class BrokerHeartbeatRequest(Struct, gc=False):
-    """Broker heartbeat request."""
+    """Asks to keep a broker's registration alive."""
 
     API_KEY: ClassVar[int] = 63
     LOWEST_VERSION: ClassVar[int] = 0
@@ -108,7 +108,7 @@ class BrokerHeartbeatRequest(Struct, gc=False):
 
 
 class BrokerHeartbeatResponse(Struct, gc=False):
-    """Broker heartbeat response."""
+    """Answers a request to keep a broker's registration alive."""
 
     API_KEY: ClassVar[int] = 63
     LOWEST_VERSION: ClassVar[int] = 0

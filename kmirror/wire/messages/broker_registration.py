@@ -38,7 +38,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class Listener(Struct, gc=False):
-    """The listeners."""
+    """Listeners of the node."""
 
     name: str = ""
     host: str = ""
@@ -71,7 +71,7 @@ class Listener(Struct, gc=False):
 
 
 class Feature(Struct, gc=False):
-    """The features."""
+    """Features with their levels."""
 
     name: str = ""
     min_supported_version: int = 0
@@ -101,7 +101,7 @@ class Feature(Struct, gc=False):
 
 
 class BrokerRegistrationRequest(Struct, gc=False):
-    """Broker registration request."""
+    """Asks to register a broker."""
 
     API_KEY: ClassVar[int] = 62
     LOWEST_VERSION: ClassVar[int] = 0
@@ -196,7 +196,7 @@ class BrokerRegistrationRequest(Struct, gc=False):
 
 
 class BrokerRegistrationResponse(Struct, gc=False):
-    """Broker registration response."""
+    """Answers a request to register a broker."""
 
     API_KEY: ClassVar[int] = 62
     LOWEST_VERSION: ClassVar[int] = 0

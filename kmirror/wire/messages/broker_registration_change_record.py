@@ -29,7 +29,7 @@ _write_i4_i8 = struct.Struct(">iq").pack
 
 
 class BrokerRegistrationChangeRecord(Struct, gc=False):
-    """Broker registration change record."""
+    """Changes parts of a broker's registration."""
 
     API_KEY: ClassVar[int] = 17
     LOWEST_VERSION: ClassVar[int] = 0

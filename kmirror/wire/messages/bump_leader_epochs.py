@@ -27,7 +27,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class LeaderEpochState(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     min_leader_epoch: int = -1
@@ -54,7 +54,7 @@ class LeaderEpochState(Struct, gc=False):
 
 
 class TopicState(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[LeaderEpochState] = field(default_factory=list)
@@ -91,7 +91,7 @@ class TopicState(Struct, gc=False):
 
 
 class BumpLeaderEpochsRequest(Struct, gc=False):
-    """Bump leader epochs request."""
+    """Asks to raise leader epochs above those of a source (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 105
     LOWEST_VERSION: ClassVar[int] = 0
@@ -131,7 +131,7 @@ class BumpLeaderEpochsRequest(Struct, gc=False):
 
 
 class PartitionDetail(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -158,7 +158,7 @@ class PartitionDetail(Struct, gc=False):
 
 
 class TopicPartitions(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[PartitionDetail] = field(default_factory=list)
@@ -193,7 +193,7 @@ class TopicPartitions(Struct, gc=False):
 
 
 class BumpLeaderEpochsResponse(Struct, gc=False):
-    """Bump leader epochs response."""
+    """Answers a request to raise leader epochs above those of a source (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 105
     LOWEST_VERSION: ClassVar[int] = 0

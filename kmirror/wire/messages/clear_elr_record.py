@@ -18,7 +18,7 @@ from kmirror.wire.primitives import (
 
 
 class ClearElrRecord(Struct, gc=False):
-    """Clear elr record."""
+    """Empties the lists of eligible leaders."""
 
     API_KEY: ClassVar[int] = 28
     LOWEST_VERSION: ClassVar[int] = 0

@@ -23,7 +23,7 @@ _write_f8_bool = struct.Struct(">d?").pack
 
 
 class EntityData(Struct, gc=False):
-    """The entity."""
+    """Who the quota is for."""
 
     entity_type: str = ""
     entity_name: str | None = ""
@@ -52,7 +52,7 @@ class EntityData(Struct, gc=False):
 
 
 class ClientQuotaRecord(Struct, gc=False):
-    """Client quota record."""
+    """Sets or removes a client quota."""
 
     API_KEY: ClassVar[int] = 14
     LOWEST_VERSION: ClassVar[int] = 0

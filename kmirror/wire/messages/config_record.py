@@ -22,7 +22,7 @@ _write_i1 = struct.Struct(">b").pack
 
 
 class ConfigRecord(Struct, gc=False):
-    """Config record."""
+    """Sets or removes one configuration value."""
 
     API_KEY: ClassVar[int] = 4
     LOWEST_VERSION: ClassVar[int] = 0

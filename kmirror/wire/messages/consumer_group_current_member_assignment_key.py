@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Struct, gc=False):
-    """Consumer group current member assignment key."""
+    """Key of the record of what a consumer group's member has."""
 
     API_KEY: ClassVar[int] = 8
     LOWEST_VERSION: ClassVar[int] = 0

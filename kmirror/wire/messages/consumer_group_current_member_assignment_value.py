@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class TopicPartitions(Struct, gc=False):
-    """The partitions pending revocation."""
+    """Partitions that the member must give up before it gets others."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[int] = field(default_factory=list)
@@ -81,7 +81,7 @@ class TopicPartitions(Struct, gc=False):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Struct, gc=False):
-    """Consumer group current member assignment value."""
+    """Value of the record of what a consumer group's member has."""
 
     API_KEY: ClassVar[int] = 8
     LOWEST_VERSION: ClassVar[int] = 0

@@ -36,7 +36,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class ConsumerGroupDescribeRequest(Struct, gc=False):
-    """Consumer group describe request."""
+    """Asks to describe consumer groups."""
 
     API_KEY: ClassVar[int] = 69
     LOWEST_VERSION: ClassVar[int] = 0
@@ -76,7 +76,7 @@ class ConsumerGroupDescribeRequest(Struct, gc=False):
 
 
 class TopicPartitions(Struct, gc=False):
-    """The topic partitions."""
+    """Topics with their partitions."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: str = ""
@@ -112,7 +112,7 @@ class TopicPartitions(Struct, gc=False):
 
 
 class Assignment(Struct, gc=False):
-    """The target assignment."""
+    """What the member is to have in the end."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     unknown_tagged_fields: TaggedFields = ()
@@ -144,7 +144,7 @@ class Assignment(Struct, gc=False):
 
 
 class Member(Struct, gc=False):
-    """The members."""
+    """Members concerned."""
 
     member_id: str = ""
     instance_id: str | None = None
@@ -213,7 +213,7 @@ class Member(Struct, gc=False):
 
 
 class DescribedGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -271,7 +271,7 @@ class DescribedGroup(Struct, gc=False):
 
 
 class ConsumerGroupDescribeResponse(Struct, gc=False):
-    """Consumer group describe response."""
+    """Answers a request to describe consumer groups."""
 
     API_KEY: ClassVar[int] = 69
     LOWEST_VERSION: ClassVar[int] = 0

@@ -35,7 +35,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class ConsumerGroupHeartbeatRequestTopicPartitions(Struct, gc=False):
-    """The topic partitions."""
+    """Topics with their partitions."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Struct, gc=False):
 
 
 class ConsumerGroupHeartbeatRequest(Struct, gc=False):
-    """Consumer group heartbeat request."""
+    """Asks to join, stay in or leave a consumer group."""
 
     API_KEY: ClassVar[int] = 68
     LOWEST_VERSION: ClassVar[int] = 0
@@ -163,7 +163,7 @@ class ConsumerGroupHeartbeatRequest(Struct, gc=False):
 
 
 class ConsumerGroupHeartbeatResponseTopicPartitions(Struct, gc=False):
-    """The topic partitions."""
+    """Topics with their partitions."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[int] = field(default_factory=list)
@@ -196,7 +196,7 @@ class ConsumerGroupHeartbeatResponseTopicPartitions(Struct, gc=False):
 
 
 class Assignment(Struct, gc=False):
-    """The assignment."""
+    """What the member is to work on."""
 
     topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = field(default_factory=list)
     unknown_tagged_fields: TaggedFields = ()
@@ -228,7 +228,7 @@ class Assignment(Struct, gc=False):
 
 
 class ConsumerGroupHeartbeatResponse(Struct, gc=False):
-    """Consumer group heartbeat response."""
+    """Answers a request to join, stay in or leave a consumer group."""
 
     API_KEY: ClassVar[int] = 68
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ConsumerGroupMemberMetadataKey(Struct, gc=False):
-    """Consumer group member metadata key."""
+    """Key of the record of a consumer group's member."""
 
     API_KEY: ClassVar[int] = 5
     LOWEST_VERSION: ClassVar[int] = 0

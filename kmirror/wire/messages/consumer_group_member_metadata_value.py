@@ -27,7 +27,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class ClassicProtocol(Struct, gc=False):
-    """The supported protocols."""
+    """Assignment strategies that the member supports, best first."""
 
     name: str = ""
     metadata: bytes = b""
@@ -55,7 +55,7 @@ class ClassicProtocol(Struct, gc=False):
 
 
 class ClassicMemberMetadata(Struct, gc=False):
-    """The classic member metadata."""
+    """What a member that speaks the classic protocol sent; null for others."""
 
     session_timeout_ms: int = 0
     supported_protocols: list[ClassicProtocol] = field(default_factory=list)
@@ -91,7 +91,7 @@ class ClassicMemberMetadata(Struct, gc=False):
 
 
 class ConsumerGroupMemberMetadataValue(Struct, gc=False):
-    """Consumer group member metadata value."""
+    """Value of the record of a consumer group's member."""
 
     API_KEY: ClassVar[int] = 5
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ConsumerGroupMetadataKey(Struct, gc=False):
-    """Consumer group metadata key."""
+    """Key of the record of a consumer group."""
 
     API_KEY: ClassVar[int] = 3
     LOWEST_VERSION: ClassVar[int] = 0

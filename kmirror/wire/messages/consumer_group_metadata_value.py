@@ -23,7 +23,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class ConsumerGroupMetadataValue(Struct, gc=False):
-    """Consumer group metadata value."""
+    """Value of the record of a consumer group."""
 
     API_KEY: ClassVar[int] = 3
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ConsumerGroupPartitionMetadataKey(Struct, gc=False):
-    """Consumer group partition metadata key."""
+    """Key of the record of the partitions of a consumer group's topics."""
 
     API_KEY: ClassVar[int] = 4
     LOWEST_VERSION: ClassVar[int] = 0

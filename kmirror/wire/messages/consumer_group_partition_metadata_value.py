@@ -26,7 +26,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class PartitionMetadata(Struct, gc=False):
-    """The partition metadata."""
+    """Partitions of the topic with their racks."""
 
     partition: int = 0
     racks: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class PartitionMetadata(Struct, gc=False):
 
 
 class TopicMetadata(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: str = ""
@@ -102,7 +102,7 @@ class TopicMetadata(Struct, gc=False):
 
 
 class ConsumerGroupPartitionMetadataValue(Struct, gc=False):
-    """Consumer group partition metadata value."""
+    """Value of the record of the partitions of a consumer group's topics."""
 
     API_KEY: ClassVar[int] = 4
     LOWEST_VERSION: ClassVar[int] = 0

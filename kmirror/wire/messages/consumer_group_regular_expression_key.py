@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ConsumerGroupRegularExpressionKey(Struct, gc=False):
-    """Consumer group regular expression key."""
+    """Key of the record of the topics that a pattern of a consumer group matches."""
 
     API_KEY: ClassVar[int] = 16
     LOWEST_VERSION: ClassVar[int] = 0

@@ -22,7 +22,7 @@ _write_i8_i8 = struct.Struct(">qq").pack
 
 
 class ConsumerGroupRegularExpressionValue(Struct, gc=False):
-    """Consumer group regular expression value."""
+    """Value of the record of the topics that a pattern of a consumer group matches."""
 
     API_KEY: ClassVar[int] = 16
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Struct, gc=False):
-    """Consumer group target assignment member key."""
+    """Key of the record of what a consumer group's member is to have."""
 
     API_KEY: ClassVar[int] = 7
     LOWEST_VERSION: ClassVar[int] = 0

@@ -23,7 +23,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class TopicPartition(Struct, gc=False):
-    """The topic partitions."""
+    """Topics with their partitions."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ class TopicPartition(Struct, gc=False):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Struct, gc=False):
-    """Consumer group target assignment member value."""
+    """Value of the record of what a consumer group's member is to have."""
 
     API_KEY: ClassVar[int] = 7
     LOWEST_VERSION: ClassVar[int] = 0

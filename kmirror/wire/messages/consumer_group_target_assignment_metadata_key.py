@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Struct, gc=False):
-    """Consumer group target assignment metadata key."""
+    """Key of the record of a consumer group's target assignment."""
 
     API_KEY: ClassVar[int] = 6
     LOWEST_VERSION: ClassVar[int] = 0

@@ -23,7 +23,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Struct, gc=False):
-    """Consumer group target assignment metadata value."""
+    """Value of the record of a consumer group's target assignment."""
 
     API_KEY: ClassVar[int] = 6
     LOWEST_VERSION: ClassVar[int] = 0

@@ -19,7 +19,7 @@ from kmirror.wire.primitives import (
 
 
 class TopicPartition(Struct, gc=False):
-    """The assigned partitions."""
+    """Partitions that the member owns."""
 
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class TopicPartition(Struct, gc=False):
 
 
 class ConsumerProtocolAssignment(Struct, gc=False):
-    """Consumer protocol assignment."""
+    """What a classic consumer is assigned."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 3

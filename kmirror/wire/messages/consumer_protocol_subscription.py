@@ -24,7 +24,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class TopicPartition(Struct, gc=False):
-    """The owned partitions."""
+    """Partitions that the member had before."""
 
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -44,7 +44,7 @@ class TopicPartition(Struct, gc=False):
 
 
 class ConsumerProtocolSubscription(Struct, gc=False):
-    """Consumer protocol subscription."""
+    """What a classic consumer subscribes to."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 3

@@ -18,7 +18,7 @@ _write_i2 = struct.Struct(">h").pack
 
 
 class ControlRecordTypeSchema(Struct, gc=False):
-    """Control record type schema."""
+    """Key of a control record, after its version."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0

@@ -30,7 +30,7 @@ _write_u2_i2 = struct.Struct(">Hh").pack
 
 
 class Listener(Struct, gc=False):
-    """The listeners."""
+    """Listeners of the node."""
 
     name: str = ""
     host: str = ""
@@ -63,7 +63,7 @@ class Listener(Struct, gc=False):
 
 
 class Feature(Struct, gc=False):
-    """The features."""
+    """Features with their levels."""
 
     name: str = ""
     min_supported_version: int = 0
@@ -93,7 +93,7 @@ class Feature(Struct, gc=False):
 
 
 class ControllerRegistrationRequest(Struct, gc=False):
-    """Controller registration request."""
+    """Asks to register a controller."""
 
     API_KEY: ClassVar[int] = 70
     LOWEST_VERSION: ClassVar[int] = 0
@@ -150,7 +150,7 @@ class ControllerRegistrationRequest(Struct, gc=False):
 
 
 class ControllerRegistrationResponse(Struct, gc=False):
-    """Controller registration response."""
+    """Answers a request to register a controller."""
 
     API_KEY: ClassVar[int] = 70
     LOWEST_VERSION: ClassVar[int] = 0

@@ -33,7 +33,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class AclCreation(Struct, gc=False):
-    """The creations."""
+    """Access rules to create."""
 
     resource_type: int = 0
     resource_name: str = ""
@@ -99,7 +99,7 @@ class AclCreation(Struct, gc=False):
 
 
 class CreateAclsRequest(Struct, gc=False):
-    """Create acls request."""
+    """Asks to create access rules."""
 
     API_KEY: ClassVar[int] = 30
     LOWEST_VERSION: ClassVar[int] = 1
@@ -149,7 +149,7 @@ class CreateAclsRequest(Struct, gc=False):
 
 
 class AclCreationResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     error_code: int = 0
     error_message: str | None = ""
@@ -189,7 +189,7 @@ class AclCreationResult(Struct, gc=False):
 
 
 class CreateAclsResponse(Struct, gc=False):
-    """Create acls response."""
+    """Answers a request to create access rules."""
 
     API_KEY: ClassVar[int] = 30
     LOWEST_VERSION: ClassVar[int] = 1

@@ -34,7 +34,7 @@ _write_i8_i8_i8 = struct.Struct(">qqq").pack
 
 
 class CreatableRenewers(Struct, gc=False):
-    """The renewers."""
+    """Principals that may renew the token."""
 
     principal_type: str = ""
     principal_name: str = ""
@@ -78,7 +78,7 @@ class CreatableRenewers(Struct, gc=False):
 
 
 class CreateDelegationTokenRequest(Struct, gc=False):
-    """Create delegation token request."""
+    """Asks to make a delegation token."""
 
     API_KEY: ClassVar[int] = 38
     LOWEST_VERSION: ClassVar[int] = 1
@@ -153,7 +153,7 @@ class CreateDelegationTokenRequest(Struct, gc=False):
 
 
 class CreateDelegationTokenResponse(Struct, gc=False):
-    """Create delegation token response."""
+    """Answers a request to make a delegation token."""
 
     API_KEY: ClassVar[int] = 38
     LOWEST_VERSION: ClassVar[int] = 1

@@ -23,7 +23,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class MirrorConfig(Struct, gc=False):
-    """The config."""
+    """Configuration of the mirror."""
 
     name: str = ""
     value: str | None = ""
@@ -52,7 +52,7 @@ class MirrorConfig(Struct, gc=False):
 
 
 class CreateMirrorRequest(Struct, gc=False):
-    """Create mirror request."""
+    """Asks to create a mirror (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 94
     LOWEST_VERSION: ClassVar[int] = 0
@@ -95,7 +95,7 @@ class CreateMirrorRequest(Struct, gc=False):
 
 
 class CreateMirrorResponse(Struct, gc=False):
-    """Create mirror response."""
+    """Answers a request to create a mirror (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 94
     LOWEST_VERSION: ClassVar[int] = 0

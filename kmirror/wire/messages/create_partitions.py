@@ -34,7 +34,7 @@ _write_i4_bool = struct.Struct(">i?").pack
 
 
 class CreatePartitionsAssignment(Struct, gc=False):
-    """The assignments."""
+    """Assignments of the members."""
 
     broker_ids: list[int] = field(default_factory=list)
     unknown_tagged_fields: TaggedFields = ()
@@ -72,7 +72,7 @@ class CreatePartitionsAssignment(Struct, gc=False):
 
 
 class CreatePartitionsTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     count: int = 0
@@ -136,7 +136,7 @@ class CreatePartitionsTopic(Struct, gc=False):
 
 
 class CreatePartitionsRequest(Struct, gc=False):
-    """Create partitions request."""
+    """Asks to add partitions to topics."""
 
     API_KEY: ClassVar[int] = 37
     LOWEST_VERSION: ClassVar[int] = 0
@@ -191,7 +191,7 @@ class CreatePartitionsRequest(Struct, gc=False):
 
 
 class CreatePartitionsTopicResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     name: str = ""
     error_code: int = 0
@@ -240,7 +240,7 @@ class CreatePartitionsTopicResult(Struct, gc=False):
 
 
 class CreatePartitionsResponse(Struct, gc=False):
-    """Create partitions response."""
+    """Answers a request to add partitions to topics."""
 
     API_KEY: ClassVar[int] = 37
     LOWEST_VERSION: ClassVar[int] = 0

@@ -45,7 +45,7 @@ _write_uuid_i2 = struct.Struct(">16sh").pack
 
 
 class CreatableReplicaAssignment(Struct, gc=False):
-    """The assignments."""
+    """Assignments of the members."""
 
     partition_index: int = 0
     broker_ids: list[int] = field(default_factory=list)
@@ -87,7 +87,7 @@ class CreatableReplicaAssignment(Struct, gc=False):
 
 
 class CreatableTopicConfig(Struct, gc=False):
-    """The configs."""
+    """Configuration entries."""
 
     name: str = ""
     value: str | None = ""
@@ -132,7 +132,7 @@ class CreatableTopicConfig(Struct, gc=False):
 
 
 class MirrorInfo(Struct, gc=False):
-    """The mirror info."""
+    """Set when the topic is to be a mirror topic; null for an ordinary one."""
 
     topic_id: Uuid = Uuid.ZERO
     unknown_tagged_fields: TaggedFields = ()
@@ -159,7 +159,7 @@ class MirrorInfo(Struct, gc=False):
 
 
 class CreatableTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     num_partitions: int = 0
@@ -248,7 +248,7 @@ class CreatableTopic(Struct, gc=False):
 
 
 class CreateTopicsRequest(Struct, gc=False):
-    """Create topics request."""
+    """Asks to create topics."""
 
     API_KEY: ClassVar[int] = 19
     LOWEST_VERSION: ClassVar[int] = 2
@@ -303,7 +303,7 @@ class CreateTopicsRequest(Struct, gc=False):
 
 
 class CreatableTopicConfigs(Struct, gc=False):
-    """The configs."""
+    """Configuration entries."""
 
     name: str = ""
     value: str | None = ""
@@ -338,7 +338,7 @@ class CreatableTopicConfigs(Struct, gc=False):
 
 
 class CreatableTopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -438,7 +438,7 @@ class CreatableTopicResult(Struct, gc=False):
 
 
 class CreateTopicsResponse(Struct, gc=False):
-    """Create topics response."""
+    """Answers a request to create topics."""
 
     API_KEY: ClassVar[int] = 19
     LOWEST_VERSION: ClassVar[int] = 2

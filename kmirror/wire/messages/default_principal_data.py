@@ -21,7 +21,7 @@ _write_bool = struct.Struct(">?").pack
 
 
 class DefaultPrincipalData(Struct, gc=False):
-    """Default principal data."""
+    """A principal as brokers forward it."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0

@@ -23,7 +23,7 @@ _write_i8_i8_i8 = struct.Struct(">qqq").pack
 
 
 class DelegationTokenRecord(Struct, gc=False):
-    """Delegation token record."""
+    """A delegation token was made or renewed."""
 
     API_KEY: ClassVar[int] = 10
     LOWEST_VERSION: ClassVar[int] = 0

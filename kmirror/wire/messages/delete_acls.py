@@ -33,7 +33,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class DeleteAclsFilter(Struct, gc=False):
-    """The filters."""
+    """What to match; an entity must match all of them."""
 
     resource_type_filter: int = 0
     resource_name_filter: str | None = ""
@@ -102,7 +102,7 @@ class DeleteAclsFilter(Struct, gc=False):
 
 
 class DeleteAclsRequest(Struct, gc=False):
-    """Delete acls request."""
+    """Asks to delete access rules."""
 
     API_KEY: ClassVar[int] = 31
     LOWEST_VERSION: ClassVar[int] = 1
@@ -152,7 +152,7 @@ class DeleteAclsRequest(Struct, gc=False):
 
 
 class DeleteAclsMatchingAcl(Struct, gc=False):
-    """The matching acls."""
+    """Rules that matched the filter."""
 
     error_code: int = 0
     error_message: str | None = ""
@@ -232,7 +232,7 @@ class DeleteAclsMatchingAcl(Struct, gc=False):
 
 
 class DeleteAclsFilterResult(Struct, gc=False):
-    """The filter results."""
+    """What each filter matched."""
 
     error_code: int = 0
     error_message: str | None = ""
@@ -288,7 +288,7 @@ class DeleteAclsFilterResult(Struct, gc=False):
 
 
 class DeleteAclsResponse(Struct, gc=False):
-    """Delete acls response."""
+    """Answers a request to delete access rules."""
 
     API_KEY: ClassVar[int] = 31
     LOWEST_VERSION: ClassVar[int] = 1

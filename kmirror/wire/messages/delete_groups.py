@@ -29,7 +29,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class DeleteGroupsRequest(Struct, gc=False):
-    """Delete groups request."""
+    """Asks to delete groups."""
 
     API_KEY: ClassVar[int] = 42
     LOWEST_VERSION: ClassVar[int] = 0
@@ -78,7 +78,7 @@ class DeleteGroupsRequest(Struct, gc=False):
 
 
 class DeletableGroupResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     group_id: str = ""
     error_code: int = 0
@@ -117,7 +117,7 @@ class DeletableGroupResult(Struct, gc=False):
 
 
 class DeleteGroupsResponse(Struct, gc=False):
-    """Delete groups response."""
+    """Answers a request to delete groups."""
 
     API_KEY: ClassVar[int] = 42
     LOWEST_VERSION: ClassVar[int] = 0

@@ -22,7 +22,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class DeleteMirrorRequest(Struct, gc=False):
-    """Delete mirror request."""
+    """Asks to delete a mirror (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 104
     LOWEST_VERSION: ClassVar[int] = 0
@@ -55,7 +55,7 @@ class DeleteMirrorRequest(Struct, gc=False):
 
 
 class DeleteMirrorResponse(Struct, gc=False):
-    """Delete mirror response."""
+    """Answers a request to delete a mirror (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 104
     LOWEST_VERSION: ClassVar[int] = 0

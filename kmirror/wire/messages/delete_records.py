@@ -29,7 +29,7 @@ _write_i4_i8_i2 = struct.Struct(">iqh").pack
 
 
 class DeleteRecordsPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     offset: int = 0
@@ -60,7 +60,7 @@ class DeleteRecordsPartition(Struct, gc=False):
 
 
 class DeleteRecordsTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[DeleteRecordsPartition] = field(default_factory=list)
@@ -111,7 +111,7 @@ class DeleteRecordsTopic(Struct, gc=False):
 
 
 class DeleteRecordsRequest(Struct, gc=False):
-    """Delete records request."""
+    """Asks to delete records below an offset."""
 
     API_KEY: ClassVar[int] = 21
     LOWEST_VERSION: ClassVar[int] = 0
@@ -165,7 +165,7 @@ class DeleteRecordsRequest(Struct, gc=False):
 
 
 class DeleteRecordsPartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     low_watermark: int = 0
@@ -197,7 +197,7 @@ class DeleteRecordsPartitionResult(Struct, gc=False):
 
 
 class DeleteRecordsTopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[DeleteRecordsPartitionResult] = field(default_factory=list)
@@ -248,7 +248,7 @@ class DeleteRecordsTopicResult(Struct, gc=False):
 
 
 class DeleteRecordsResponse(Struct, gc=False):
-    """Delete records response."""
+    """Answers a request to delete records below an offset."""
 
     API_KEY: ClassVar[int] = 21
     LOWEST_VERSION: ClassVar[int] = 0

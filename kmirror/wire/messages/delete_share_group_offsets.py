@@ -26,7 +26,7 @@ _write_uuid_i2 = struct.Struct(">16sh").pack
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     unknown_tagged_fields: TaggedFields = ()
@@ -51,7 +51,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct, gc=False):
 
 
 class DeleteShareGroupOffsetsRequest(Struct, gc=False):
-    """Delete share group offsets request."""
+    """Asks to delete the start offsets of a share group."""
 
     API_KEY: ClassVar[int] = 92
     LOWEST_VERSION: ClassVar[int] = 0
@@ -94,7 +94,7 @@ class DeleteShareGroupOffsetsRequest(Struct, gc=False):
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct, gc=False):
-    """The responses."""
+    """One result for each thing asked."""
 
     topic_name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -129,7 +129,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct, gc=False):
 
 
 class DeleteShareGroupOffsetsResponse(Struct, gc=False):
-    """Delete share group offsets response."""
+    """Answers a request to delete the start offsets of a share group."""
 
     API_KEY: ClassVar[int] = 92
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     unknown_tagged_fields: TaggedFields = ()
@@ -54,7 +54,7 @@ class PartitionData(Struct, gc=False):
 
 
 class DeleteStateData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionData] = field(default_factory=list)
@@ -91,7 +91,7 @@ class DeleteStateData(Struct, gc=False):
 
 
 class DeleteShareGroupStateRequest(Struct, gc=False):
-    """Delete share group state request."""
+    """Asks to delete the state of share partitions."""
 
     API_KEY: ClassVar[int] = 86
     LOWEST_VERSION: ClassVar[int] = 0
@@ -134,7 +134,7 @@ class DeleteShareGroupStateRequest(Struct, gc=False):
 
 
 class PartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     error_code: int = 0
@@ -165,7 +165,7 @@ class PartitionResult(Struct, gc=False):
 
 
 class DeleteStateResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -202,7 +202,7 @@ class DeleteStateResult(Struct, gc=False):
 
 
 class DeleteShareGroupStateResponse(Struct, gc=False):
-    """Delete share group state response."""
+    """Answers a request to delete the state of share partitions."""
 
     API_KEY: ClassVar[int] = 86
     LOWEST_VERSION: ClassVar[int] = 0

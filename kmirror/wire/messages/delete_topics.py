@@ -36,7 +36,7 @@ _write_uuid_i2 = struct.Struct(">16sh").pack
 
 
 class DeleteTopicState(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str | None = None
     topic_id: Uuid = Uuid.ZERO
@@ -67,7 +67,7 @@ class DeleteTopicState(Struct, gc=False):
 
 
 class DeleteTopicsRequest(Struct, gc=False):
-    """Delete topics request."""
+    """Asks to delete topics."""
 
     API_KEY: ClassVar[int] = 20
     LOWEST_VERSION: ClassVar[int] = 1
@@ -141,7 +141,7 @@ class DeleteTopicsRequest(Struct, gc=False):
 
 
 class DeletableTopicResult(Struct, gc=False):
-    """The responses."""
+    """One result for each thing asked."""
 
     name: str | None = ""
     topic_id: Uuid = Uuid.ZERO
@@ -203,7 +203,7 @@ class DeletableTopicResult(Struct, gc=False):
 
 
 class DeleteTopicsResponse(Struct, gc=False):
-    """Delete topics response."""
+    """Answers a request to delete topics."""
 
     API_KEY: ClassVar[int] = 20
     LOWEST_VERSION: ClassVar[int] = 1

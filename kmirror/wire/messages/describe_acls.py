@@ -31,7 +31,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class DescribeAclsRequest(Struct, gc=False):
-    """Describe acls request."""
+    """Asks to list access rules."""
 
     API_KEY: ClassVar[int] = 29
     LOWEST_VERSION: ClassVar[int] = 1
@@ -108,7 +108,7 @@ class DescribeAclsRequest(Struct, gc=False):
 
 
 class AclDescription(Struct, gc=False):
-    """The acls."""
+    """Access rules."""
 
     principal: str = ""
     host: str = ""
@@ -157,7 +157,7 @@ class AclDescription(Struct, gc=False):
 
 
 class DescribeAclsResource(Struct, gc=False):
-    """The resources."""
+    """Resources concerned."""
 
     resource_type: int = 0
     resource_name: str = ""
@@ -216,7 +216,7 @@ class DescribeAclsResource(Struct, gc=False):
 
 
 class DescribeAclsResponse(Struct, gc=False):
-    """Describe acls response."""
+    """Answers a request to list access rules."""
 
     API_KEY: ClassVar[int] = 29
     LOWEST_VERSION: ClassVar[int] = 1

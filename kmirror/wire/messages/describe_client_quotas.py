@@ -35,7 +35,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class ComponentData(Struct, gc=False):
-    """The components."""
+    """Parts of the entity that must match."""
 
     entity_type: str = ""
     match_type: int = 0
@@ -84,7 +84,7 @@ class ComponentData(Struct, gc=False):
 
 
 class DescribeClientQuotasRequest(Struct, gc=False):
-    """Describe client quotas request."""
+    """Asks to list client quotas."""
 
     API_KEY: ClassVar[int] = 48
     LOWEST_VERSION: ClassVar[int] = 0
@@ -138,7 +138,7 @@ class DescribeClientQuotasRequest(Struct, gc=False):
 
 
 class EntityData(Struct, gc=False):
-    """The entity."""
+    """Who the quota is for."""
 
     entity_type: str = ""
     entity_name: str | None = ""
@@ -183,7 +183,7 @@ class EntityData(Struct, gc=False):
 
 
 class ValueData(Struct, gc=False):
-    """The values."""
+    """Quotas in force."""
 
     key: str = ""
     value: float = 0.0
@@ -222,7 +222,7 @@ class ValueData(Struct, gc=False):
 
 
 class EntryData(Struct, gc=False):
-    """The entries."""
+    """Matching entries."""
 
     entity: list[EntityData] = field(default_factory=list)
     values: list[ValueData] = field(default_factory=list)
@@ -280,7 +280,7 @@ class EntryData(Struct, gc=False):
 
 
 class DescribeClientQuotasResponse(Struct, gc=False):
-    """Describe client quotas response."""
+    """Answers a request to list client quotas."""
 
     API_KEY: ClassVar[int] = 48
     LOWEST_VERSION: ClassVar[int] = 0

@@ -34,7 +34,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class DescribeClusterRequest(Struct, gc=False):
-    """Describe cluster request."""
+    """Asks to describe the cluster's nodes."""
 
     API_KEY: ClassVar[int] = 60
     LOWEST_VERSION: ClassVar[int] = 0
@@ -91,7 +91,7 @@ class DescribeClusterRequest(Struct, gc=False):
 
 
 class DescribeClusterBroker(Struct, gc=False):
-    """The brokers."""
+    """Brokers of the cluster."""
 
     broker_id: int = 0
     host: str = ""
@@ -139,7 +139,7 @@ class DescribeClusterBroker(Struct, gc=False):
 
 
 class DescribeClusterResponse(Struct, gc=False):
-    """Describe cluster response."""
+    """Answers a request to describe the cluster's nodes."""
 
     API_KEY: ClassVar[int] = 60
     LOWEST_VERSION: ClassVar[int] = 0

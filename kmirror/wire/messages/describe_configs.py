@@ -41,7 +41,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class DescribeConfigsResource(Struct, gc=False):
-    """The resources."""
+    """Resources concerned."""
 
     resource_type: int = 0
     resource_name: str = ""
@@ -104,7 +104,7 @@ class DescribeConfigsResource(Struct, gc=False):
 
 
 class DescribeConfigsRequest(Struct, gc=False):
-    """Describe configs request."""
+    """Asks to describe configurations."""
 
     API_KEY: ClassVar[int] = 32
     LOWEST_VERSION: ClassVar[int] = 1
@@ -170,7 +170,7 @@ class DescribeConfigsRequest(Struct, gc=False):
 
 
 class DescribeConfigsSynonym(Struct, gc=False):
-    """The synonyms."""
+    """Other places that the value could come from, the winner first."""
 
     name: str = ""
     value: str | None = ""
@@ -219,7 +219,7 @@ class DescribeConfigsSynonym(Struct, gc=False):
 
 
 class DescribeConfigsResourceResult(Struct, gc=False):
-    """The configs."""
+    """Configuration entries."""
 
     name: str = ""
     value: str | None = ""
@@ -308,7 +308,7 @@ class DescribeConfigsResourceResult(Struct, gc=False):
 
 
 class DescribeConfigsResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     error_code: int = 0
     error_message: str | None = ""
@@ -377,7 +377,7 @@ class DescribeConfigsResult(Struct, gc=False):
 
 
 class DescribeConfigsResponse(Struct, gc=False):
-    """Describe configs response."""
+    """Answers a request to describe configurations."""
 
     API_KEY: ClassVar[int] = 32
     LOWEST_VERSION: ClassVar[int] = 1

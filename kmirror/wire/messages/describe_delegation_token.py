@@ -33,7 +33,7 @@ _write_i8_i8_i8 = struct.Struct(">qqq").pack
 
 
 class DescribeDelegationTokenOwner(Struct, gc=False):
-    """The owners."""
+    """Owners whose tokens are wanted; null for all."""
 
     principal_type: str = ""
     principal_name: str = ""
@@ -77,7 +77,7 @@ class DescribeDelegationTokenOwner(Struct, gc=False):
 
 
 class DescribeDelegationTokenRequest(Struct, gc=False):
-    """Describe delegation token request."""
+    """Asks to list delegation tokens."""
 
     API_KEY: ClassVar[int] = 41
     LOWEST_VERSION: ClassVar[int] = 1
@@ -136,7 +136,7 @@ class DescribeDelegationTokenRequest(Struct, gc=False):
 
 
 class DescribedDelegationTokenRenewer(Struct, gc=False):
-    """The renewers."""
+    """Principals that may renew the token."""
 
     principal_type: str = ""
     principal_name: str = ""
@@ -180,7 +180,7 @@ class DescribedDelegationTokenRenewer(Struct, gc=False):
 
 
 class DescribedDelegationToken(Struct, gc=False):
-    """The tokens."""
+    """Delegation tokens."""
 
     principal_type: str = ""
     principal_name: str = ""
@@ -285,7 +285,7 @@ class DescribedDelegationToken(Struct, gc=False):
 
 
 class DescribeDelegationTokenResponse(Struct, gc=False):
-    """Describe delegation token response."""
+    """Answers a request to list delegation tokens."""
 
     API_KEY: ClassVar[int] = 41
     LOWEST_VERSION: ClassVar[int] = 1

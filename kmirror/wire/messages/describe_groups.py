@@ -35,7 +35,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class DescribeGroupsRequest(Struct, gc=False):
-    """Describe groups request."""
+    """Asks to describe classic groups."""
 
     API_KEY: ClassVar[int] = 15
     LOWEST_VERSION: ClassVar[int] = 0
@@ -95,7 +95,7 @@ class DescribeGroupsRequest(Struct, gc=False):
 
 
 class DescribedGroupMember(Struct, gc=False):
-    """The members."""
+    """Members concerned."""
 
     member_id: str = ""
     group_instance_id: str | None = None
@@ -180,7 +180,7 @@ class DescribedGroupMember(Struct, gc=False):
 
 
 class DescribedGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -284,7 +284,7 @@ class DescribedGroup(Struct, gc=False):
 
 
 class DescribeGroupsResponse(Struct, gc=False):
-    """Describe groups response."""
+    """Answers a request to describe classic groups."""
 
     API_KEY: ClassVar[int] = 15
     LOWEST_VERSION: ClassVar[int] = 0

@@ -38,7 +38,7 @@ _write_i8_i8_bool = struct.Struct(">qq?").pack
 
 
 class DescribableLogDirTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -85,7 +85,7 @@ class DescribableLogDirTopic(Struct, gc=False):
 
 
 class DescribeLogDirsRequest(Struct, gc=False):
-    """Describe log dirs request."""
+    """Asks to describe log directories and what is in them."""
 
     API_KEY: ClassVar[int] = 35
     LOWEST_VERSION: ClassVar[int] = 1
@@ -144,7 +144,7 @@ class DescribeLogDirsRequest(Struct, gc=False):
 
 
 class DescribeLogDirsPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     partition_size: int = 0
@@ -177,7 +177,7 @@ class DescribeLogDirsPartition(Struct, gc=False):
 
 
 class DescribeLogDirsTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
@@ -228,7 +228,7 @@ class DescribeLogDirsTopic(Struct, gc=False):
 
 
 class DescribeLogDirsResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     error_code: int = 0
     log_dir: str = ""
@@ -301,7 +301,7 @@ class DescribeLogDirsResult(Struct, gc=False):
 
 
 class DescribeLogDirsResponse(Struct, gc=False):
-    """Describe log dirs response."""
+    """Answers a request to describe log directories and what is in them."""
 
     API_KEY: ClassVar[int] = 35
     LOWEST_VERSION: ClassVar[int] = 1

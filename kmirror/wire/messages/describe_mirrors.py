@@ -32,7 +32,7 @@ _write_i4_i8_i8_i8 = struct.Struct(">iqqq").pack
 
 
 class DescribeMirrorsRequest(Struct, gc=False):
-    """Describe mirrors request."""
+    """Asks to describe mirrors and their partitions (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 99
     LOWEST_VERSION: ClassVar[int] = 0
@@ -72,7 +72,7 @@ class DescribeMirrorsRequest(Struct, gc=False):
 
 
 class PartitionDetail(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     source_offset: int = -1
@@ -108,7 +108,7 @@ class PartitionDetail(Struct, gc=False):
 
 
 class TopicPartitions(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[PartitionDetail] = field(default_factory=list)
@@ -182,7 +182,7 @@ class DescribedMirror(Struct, gc=False):
 
 
 class DescribeMirrorsResponse(Struct, gc=False):
-    """Describe mirrors response."""
+    """Answers a request to describe mirrors and their partitions (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 99
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_i8_i4_i4_i8_i4_i8 = struct.Struct(">qiiqiq").pack
 
 
 class TopicRequest(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
@@ -59,7 +59,7 @@ class TopicRequest(Struct, gc=False):
 
 
 class DescribeProducersRequest(Struct, gc=False):
-    """Describe producers request."""
+    """Asks to describe the producers of partitions."""
 
     API_KEY: ClassVar[int] = 61
     LOWEST_VERSION: ClassVar[int] = 0
@@ -99,7 +99,7 @@ class DescribeProducersRequest(Struct, gc=False):
 
 
 class ProducerState(Struct, gc=False):
-    """The active producers."""
+    """Producers with state in this partition."""
 
     producer_id: int = 0
     producer_epoch: int = 0
@@ -130,7 +130,7 @@ class ProducerState(Struct, gc=False):
 
 
 class PartitionResponse(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -171,7 +171,7 @@ class PartitionResponse(Struct, gc=False):
 
 
 class TopicResponse(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[PartitionResponse] = field(default_factory=list)
@@ -206,7 +206,7 @@ class TopicResponse(Struct, gc=False):
 
 
 class DescribeProducersResponse(Struct, gc=False):
-    """Describe producers response."""
+    """Answers a request to describe the producers of partitions."""
 
     API_KEY: ClassVar[int] = 61
     LOWEST_VERSION: ClassVar[int] = 0

@@ -39,7 +39,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class DescribeQuorumRequestPartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     unknown_tagged_fields: TaggedFields = ()
@@ -65,7 +65,7 @@ class DescribeQuorumRequestPartitionData(Struct, gc=False):
 
 
 class DescribeQuorumRequestTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[DescribeQuorumRequestPartitionData] = field(default_factory=list)
@@ -100,7 +100,7 @@ class DescribeQuorumRequestTopicData(Struct, gc=False):
 
 
 class DescribeQuorumRequest(Struct, gc=False):
-    """Describe quorum request."""
+    """Asks to describe the metadata quorum."""
 
     API_KEY: ClassVar[int] = 55
     LOWEST_VERSION: ClassVar[int] = 0
@@ -140,7 +140,7 @@ class DescribeQuorumRequest(Struct, gc=False):
 
 
 class ReplicaState(Struct, gc=False):
-    """The observers."""
+    """Nodes that follow the quorum without a vote."""
 
     replica_id: int = 0
     replica_directory_id: Uuid = Uuid.ZERO
@@ -190,7 +190,7 @@ class ReplicaState(Struct, gc=False):
 
 
 class DescribeQuorumResponsePartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -251,7 +251,7 @@ class DescribeQuorumResponsePartitionData(Struct, gc=False):
 
 
 class DescribeQuorumResponseTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[DescribeQuorumResponsePartitionData] = field(default_factory=list)
@@ -286,7 +286,7 @@ class DescribeQuorumResponseTopicData(Struct, gc=False):
 
 
 class Listener(Struct, gc=False):
-    """The listeners."""
+    """Listeners of the node."""
 
     name: str = ""
     host: str = ""
@@ -318,7 +318,7 @@ class Listener(Struct, gc=False):
 
 
 class Node(Struct, gc=False):
-    """The nodes."""
+    """Nodes of the quorum."""
 
     node_id: int = 0
     listeners: list[Listener] = field(default_factory=list)
@@ -354,7 +354,7 @@ class Node(Struct, gc=False):
 
 
 class DescribeQuorumResponse(Struct, gc=False):
-    """Describe quorum response."""
+    """Answers a request to describe the metadata quorum."""
 
     API_KEY: ClassVar[int] = 55
     LOWEST_VERSION: ClassVar[int] = 0

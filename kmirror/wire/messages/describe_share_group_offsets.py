@@ -34,7 +34,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class DescribeShareGroupOffsetsRequestTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -65,7 +65,7 @@ class DescribeShareGroupOffsetsRequestTopic(Struct, gc=False):
 
 
 class DescribeShareGroupOffsetsRequestGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     group_id: str = ""
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(default_factory=list)
@@ -106,7 +106,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct, gc=False):
 
 
 class DescribeShareGroupOffsetsRequest(Struct, gc=False):
-    """Describe share group offsets request."""
+    """Asks to describe the start offsets of share groups."""
 
     API_KEY: ClassVar[int] = 90
     LOWEST_VERSION: ClassVar[int] = 0
@@ -146,7 +146,7 @@ class DescribeShareGroupOffsetsRequest(Struct, gc=False):
 
 
 class DescribeShareGroupOffsetsResponsePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     start_offset: int = 0
@@ -188,7 +188,7 @@ class DescribeShareGroupOffsetsResponsePartition(Struct, gc=False):
 
 
 class DescribeShareGroupOffsetsResponseTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -228,7 +228,7 @@ class DescribeShareGroupOffsetsResponseTopic(Struct, gc=False):
 
 
 class DescribeShareGroupOffsetsResponseGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     group_id: str = ""
     topics: list[DescribeShareGroupOffsetsResponseTopic] = field(default_factory=list)
@@ -271,7 +271,7 @@ class DescribeShareGroupOffsetsResponseGroup(Struct, gc=False):
 
 
 class DescribeShareGroupOffsetsResponse(Struct, gc=False):
-    """Describe share group offsets response."""
+    """Answers a request to describe the start offsets of share groups."""
 
     API_KEY: ClassVar[int] = 90
     LOWEST_VERSION: ClassVar[int] = 0

@@ -33,7 +33,7 @@ _write_uuid_bool = struct.Struct(">16s?").pack
 
 
 class TopicRequest(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     unknown_tagged_fields: TaggedFields = ()
@@ -58,7 +58,7 @@ class TopicRequest(Struct, gc=False):
 
 
 class DescribeTopicPartitionsRequestCursor(Struct, gc=False):
-    """The cursor."""
+    """Where to go on after a partial answer; null for the start."""
 
     topic_name: str = ""
     partition_index: int = 0
@@ -87,7 +87,7 @@ class DescribeTopicPartitionsRequestCursor(Struct, gc=False):
 
 
 class DescribeTopicPartitionsRequest(Struct, gc=False):
-    """Describe topic partitions request."""
+    """Asks to describe partitions of topics, in pages."""
 
     API_KEY: ClassVar[int] = 75
     LOWEST_VERSION: ClassVar[int] = 0
@@ -144,7 +144,7 @@ class DescribeTopicPartitionsRequest(Struct, gc=False):
 
 
 class DescribeTopicPartitionsResponsePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     error_code: int = 0
     partition_index: int = 0
@@ -215,7 +215,7 @@ class DescribeTopicPartitionsResponsePartition(Struct, gc=False):
 
 
 class DescribeTopicPartitionsResponseTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     error_code: int = 0
     name: str | None = ""
@@ -265,7 +265,7 @@ class DescribeTopicPartitionsResponseTopic(Struct, gc=False):
 
 
 class DescribeTopicPartitionsResponseCursor(Struct, gc=False):
-    """The next cursor."""
+    """Where the next request goes on; null if this was all."""
 
     topic_name: str = ""
     partition_index: int = 0
@@ -294,7 +294,7 @@ class DescribeTopicPartitionsResponseCursor(Struct, gc=False):
 
 
 class DescribeTopicPartitionsResponse(Struct, gc=False):
-    """Describe topic partitions response."""
+    """Answers a request to describe partitions of topics, in pages."""
 
     API_KEY: ClassVar[int] = 75
     LOWEST_VERSION: ClassVar[int] = 0

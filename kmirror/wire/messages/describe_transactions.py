@@ -28,7 +28,7 @@ _write_i4_i8_i8_i2 = struct.Struct(">iqqh").pack
 
 
 class DescribeTransactionsRequest(Struct, gc=False):
-    """Describe transactions request."""
+    """Asks to describe transactions."""
 
     API_KEY: ClassVar[int] = 65
     LOWEST_VERSION: ClassVar[int] = 0
@@ -64,7 +64,7 @@ class DescribeTransactionsRequest(Struct, gc=False):
 
 
 class TopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -95,7 +95,7 @@ class TopicData(Struct, gc=False):
 
 
 class TransactionState(Struct, gc=False):
-    """The transaction states."""
+    """Transactions."""
 
     error_code: int = 0
     transactional_id: str = ""
@@ -144,7 +144,7 @@ class TransactionState(Struct, gc=False):
 
 
 class DescribeTransactionsResponse(Struct, gc=False):
-    """Describe transactions response."""
+    """Answers a request to describe transactions."""
 
     API_KEY: ClassVar[int] = 65
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class UserName(Struct, gc=False):
-    """The users."""
+    """Users concerned; null or empty for all."""
 
     name: str = ""
     unknown_tagged_fields: TaggedFields = ()
@@ -53,7 +53,7 @@ class UserName(Struct, gc=False):
 
 
 class DescribeUserScramCredentialsRequest(Struct, gc=False):
-    """Describe user scram credentials request."""
+    """Asks to list SCRAM credentials."""
 
     API_KEY: ClassVar[int] = 50
     LOWEST_VERSION: ClassVar[int] = 0
@@ -99,7 +99,7 @@ class DescribeUserScramCredentialsRequest(Struct, gc=False):
 
 
 class CredentialInfo(Struct, gc=False):
-    """The credential infos."""
+    """Kinds of credentials that the user has."""
 
     mechanism: int = 0
     iterations: int = 0
@@ -126,7 +126,7 @@ class CredentialInfo(Struct, gc=False):
 
 
 class DescribeUserScramCredentialsResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     user: str = ""
     error_code: int = 0
@@ -169,7 +169,7 @@ class DescribeUserScramCredentialsResult(Struct, gc=False):
 
 
 class DescribeUserScramCredentialsResponse(Struct, gc=False):
-    """Describe user scram credentials response."""
+    """Answers a request to list SCRAM credentials."""
 
     API_KEY: ClassVar[int] = 50
     LOWEST_VERSION: ClassVar[int] = 0

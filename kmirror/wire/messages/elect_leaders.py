@@ -34,7 +34,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class TopicPartitions(Struct, gc=False):
-    """The topic partitions."""
+    """Topics with their partitions."""
 
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -81,7 +81,7 @@ class TopicPartitions(Struct, gc=False):
 
 
 class ElectLeadersRequest(Struct, gc=False):
-    """Elect leaders request."""
+    """Asks to elect leaders of partitions."""
 
     API_KEY: ClassVar[int] = 43
     LOWEST_VERSION: ClassVar[int] = 0
@@ -155,7 +155,7 @@ class ElectLeadersRequest(Struct, gc=False):
 
 
 class PartitionResult(Struct, gc=False):
-    """The partition result."""
+    """Results of the partitions."""
 
     partition_id: int = 0
     error_code: int = 0
@@ -196,7 +196,7 @@ class PartitionResult(Struct, gc=False):
 
 
 class ReplicaElectionResult(Struct, gc=False):
-    """The replica election results."""
+    """Results of the elections."""
 
     topic: str = ""
     partition_result: list[PartitionResult] = field(default_factory=list)
@@ -247,7 +247,7 @@ class ReplicaElectionResult(Struct, gc=False):
 
 
 class ElectLeadersResponse(Struct, gc=False):
-    """Elect leaders response."""
+    """Answers a request to elect leaders of partitions."""
 
     API_KEY: ClassVar[int] = 43
     LOWEST_VERSION: ClassVar[int] = 0

@@ -41,7 +41,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class ReplicaInfo(Struct, gc=False):
-    """The preferred candidates."""
+    """Voters that should try first to become leader."""
 
     candidate_id: int = 0
     candidate_directory_id: Uuid = Uuid.ZERO
@@ -69,7 +69,7 @@ class ReplicaInfo(Struct, gc=False):
 
 
 class EndQuorumEpochRequestPartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     leader_id: int = 0
@@ -125,7 +125,7 @@ class EndQuorumEpochRequestPartitionData(Struct, gc=False):
 
 
 class EndQuorumEpochRequestTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[EndQuorumEpochRequestPartitionData] = field(default_factory=list)
@@ -176,7 +176,7 @@ class EndQuorumEpochRequestTopicData(Struct, gc=False):
 
 
 class LeaderEndpoint(Struct, gc=False):
-    """The leader endpoints."""
+    """Where the leader can be reached."""
 
     name: str = ""
     host: str = ""
@@ -208,7 +208,7 @@ class LeaderEndpoint(Struct, gc=False):
 
 
 class EndQuorumEpochRequest(Struct, gc=False):
-    """End quorum epoch request."""
+    """Asks to resign as quorum leader."""
 
     API_KEY: ClassVar[int] = 54
     LOWEST_VERSION: ClassVar[int] = 0
@@ -282,7 +282,7 @@ class EndQuorumEpochRequest(Struct, gc=False):
 
 
 class EndQuorumEpochResponsePartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -315,7 +315,7 @@ class EndQuorumEpochResponsePartitionData(Struct, gc=False):
 
 
 class EndQuorumEpochResponseTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[EndQuorumEpochResponsePartitionData] = field(default_factory=list)
@@ -366,7 +366,7 @@ class EndQuorumEpochResponseTopicData(Struct, gc=False):
 
 
 class NodeEndpoint(Struct, gc=False):
-    """The node endpoints."""
+    """Addresses of the leaders named in this answer."""
 
     node_id: int = 0
     host: str = ""
@@ -399,7 +399,7 @@ class NodeEndpoint(Struct, gc=False):
 
 
 class EndQuorumEpochResponse(Struct, gc=False):
-    """End quorum epoch response."""
+    """Answers a request to resign as quorum leader."""
 
     API_KEY: ClassVar[int] = 54
     LOWEST_VERSION: ClassVar[int] = 0

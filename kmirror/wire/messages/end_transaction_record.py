@@ -17,7 +17,7 @@ from kmirror.wire.primitives import (
 
 
 class EndTransactionRecord(Struct, gc=False):
-    """End transaction record."""
+    """Ends a metadata transaction; it takes effect."""
 
     API_KEY: ClassVar[int] = 24
     LOWEST_VERSION: ClassVar[int] = 0

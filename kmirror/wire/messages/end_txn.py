@@ -27,7 +27,7 @@ _write_i8_i2_bool = struct.Struct(">qh?").pack
 
 
 class EndTxnRequest(Struct, gc=False):
-    """End txn request."""
+    """Asks to commit or abort a transaction."""
 
     API_KEY: ClassVar[int] = 26
     LOWEST_VERSION: ClassVar[int] = 0
@@ -76,7 +76,7 @@ class EndTxnRequest(Struct, gc=False):
 
 
 class EndTxnResponse(Struct, gc=False):
-    """End txn response."""
+    """Answers a request to commit or abort a transaction."""
 
     API_KEY: ClassVar[int] = 26
     LOWEST_VERSION: ClassVar[int] = 0

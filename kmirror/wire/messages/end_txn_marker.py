@@ -18,7 +18,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class EndTxnMarker(Struct, gc=False):
-    """End txn marker."""
+    """Value of the control record that ends a transaction."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0

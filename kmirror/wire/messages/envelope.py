@@ -22,7 +22,7 @@ _write_i2 = struct.Struct(">h").pack
 
 
 class EnvelopeRequest(Struct, gc=False):
-    """Envelope request."""
+    """Asks to forward a client's request to the controller."""
 
     API_KEY: ClassVar[int] = 58
     LOWEST_VERSION: ClassVar[int] = 0
@@ -62,7 +62,7 @@ class EnvelopeRequest(Struct, gc=False):
 
 
 class EnvelopeResponse(Struct, gc=False):
-    """Envelope response."""
+    """Answers a request to forward a client's request to the controller."""
 
     API_KEY: ClassVar[int] = 58
     LOWEST_VERSION: ClassVar[int] = 0

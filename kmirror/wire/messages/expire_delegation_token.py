@@ -25,7 +25,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class ExpireDelegationTokenRequest(Struct, gc=False):
-    """Expire delegation token request."""
+    """Asks to change when a delegation token ends."""
 
     API_KEY: ClassVar[int] = 40
     LOWEST_VERSION: ClassVar[int] = 1
@@ -72,7 +72,7 @@ class ExpireDelegationTokenRequest(Struct, gc=False):
 
 
 class ExpireDelegationTokenResponse(Struct, gc=False):
-    """Expire delegation token response."""
+    """Answers a request to change when a delegation token ends."""
 
     API_KEY: ClassVar[int] = 40
     LOWEST_VERSION: ClassVar[int] = 1

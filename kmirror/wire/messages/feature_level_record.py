@@ -21,7 +21,7 @@ _write_i2 = struct.Struct(">h").pack
 
 
 class FeatureLevelRecord(Struct, gc=False):
-    """Feature level record."""
+    """Sets the finalized level of a feature."""
 
     API_KEY: ClassVar[int] = 12
     LOWEST_VERSION: ClassVar[int] = 0

@@ -20,7 +20,7 @@ _write_i4_i8 = struct.Struct(">iq").pack
 
 
 class FenceBrokerRecord(Struct, gc=False):
-    """Fence broker record."""
+    """Fences a broker."""
 
     API_KEY: ClassVar[int] = 7
     LOWEST_VERSION: ClassVar[int] = 0

@@ -68,7 +68,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class ReplicaState(Struct, gc=False):
-    """The replica state."""
+    """Which replica is fetching."""
 
     replica_id: int = -1
     replica_epoch: int = -1
@@ -95,7 +95,7 @@ class ReplicaState(Struct, gc=False):
 
 
 class FetchPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     current_leader_epoch: int = -1
@@ -188,7 +188,7 @@ class FetchPartition(Struct, gc=False):
 
 
 class FetchTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -253,7 +253,7 @@ class FetchTopic(Struct, gc=False):
 
 
 class ForgottenTopic(Struct, gc=False):
-    """The forgotten topics data."""
+    """Partitions to drop from the fetch session."""
 
     topic: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -314,7 +314,7 @@ class ForgottenTopic(Struct, gc=False):
 
 
 class FetchRequest(Struct, gc=False):
-    """Fetch request."""
+    """Asks to read record batches, as a consumer or as a follower."""
 
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 4
@@ -454,7 +454,7 @@ class FetchRequest(Struct, gc=False):
 
 
 class EpochEndOffset(Struct, gc=False):
-    """The diverging epoch."""
+    """Largest epoch and its end offset from which on the logs differ; the follower truncates to it."""
 
     epoch: int = -1
     end_offset: int = -1
@@ -481,7 +481,7 @@ class EpochEndOffset(Struct, gc=False):
 
 
 class LeaderIdAndEpoch(Struct, gc=False):
-    """The current leader."""
+    """Who leads the partition now, if the caller asked the wrong one."""
 
     leader_id: int = -1
     leader_epoch: int = -1
@@ -508,7 +508,7 @@ class LeaderIdAndEpoch(Struct, gc=False):
 
 
 class SnapshotId(Struct, gc=False):
-    """The snapshot id."""
+    """Snapshot that the follower must fetch instead of the log."""
 
     end_offset: int = -1
     epoch: int = -1
@@ -535,7 +535,7 @@ class SnapshotId(Struct, gc=False):
 
 
 class AbortedTransaction(Struct, gc=False):
-    """The aborted transactions."""
+    """Aborted transactions whose records are among those returned; null when not asked for committed reads."""
 
     producer_id: int = 0
     first_offset: int = 0
@@ -566,7 +566,7 @@ class AbortedTransaction(Struct, gc=False):
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -698,7 +698,7 @@ class PartitionData(Struct, gc=False):
 
 
 class FetchableTopicResponse(Struct, gc=False):
-    """The responses."""
+    """Topics with what was read."""
 
     topic: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -763,7 +763,7 @@ class FetchableTopicResponse(Struct, gc=False):
 
 
 class NodeEndpoint(Struct, gc=False):
-    """The node endpoints."""
+    """Addresses of the leaders named in this answer."""
 
     node_id: int = 0
     host: str = ""
@@ -800,7 +800,7 @@ class NodeEndpoint(Struct, gc=False):
 
 
 class FetchResponse(Struct, gc=False):
-    """Fetch response."""
+    """Answers a request to read record batches, as a consumer or as a follower."""
 
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 4

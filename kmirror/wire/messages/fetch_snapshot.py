@@ -44,7 +44,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class FetchSnapshotRequestSnapshotId(Struct, gc=False):
-    """The snapshot id."""
+    """Snapshot that the follower must fetch instead of the log."""
 
     end_offset: int = 0
     epoch: int = 0
@@ -71,7 +71,7 @@ class FetchSnapshotRequestSnapshotId(Struct, gc=False):
 
 
 class FetchSnapshotRequestPartitionSnapshot(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     current_leader_epoch: int = 0
@@ -120,7 +120,7 @@ class FetchSnapshotRequestPartitionSnapshot(Struct, gc=False):
 
 
 class FetchSnapshotRequestTopicSnapshot(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[FetchSnapshotRequestPartitionSnapshot] = field(default_factory=list)
@@ -155,7 +155,7 @@ class FetchSnapshotRequestTopicSnapshot(Struct, gc=False):
 
 
 class FetchSnapshotRequest(Struct, gc=False):
-    """Fetch snapshot request."""
+    """Asks to read a snapshot of the metadata log."""
 
     API_KEY: ClassVar[int] = 59
     LOWEST_VERSION: ClassVar[int] = 0
@@ -212,7 +212,7 @@ class FetchSnapshotRequest(Struct, gc=False):
 
 
 class FetchSnapshotResponseSnapshotId(Struct, gc=False):
-    """The snapshot id."""
+    """Snapshot that the follower must fetch instead of the log."""
 
     end_offset: int = 0
     epoch: int = 0
@@ -239,7 +239,7 @@ class FetchSnapshotResponseSnapshotId(Struct, gc=False):
 
 
 class LeaderIdAndEpoch(Struct, gc=False):
-    """The current leader."""
+    """Who leads the partition now, if the caller asked the wrong one."""
 
     leader_id: int = 0
     leader_epoch: int = 0
@@ -266,7 +266,7 @@ class LeaderIdAndEpoch(Struct, gc=False):
 
 
 class FetchSnapshotResponsePartitionSnapshot(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     index: int = 0
     error_code: int = 0
@@ -317,7 +317,7 @@ class FetchSnapshotResponsePartitionSnapshot(Struct, gc=False):
 
 
 class FetchSnapshotResponseTopicSnapshot(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[FetchSnapshotResponsePartitionSnapshot] = field(default_factory=list)
@@ -352,7 +352,7 @@ class FetchSnapshotResponseTopicSnapshot(Struct, gc=False):
 
 
 class NodeEndpoint(Struct, gc=False):
-    """The node endpoints."""
+    """Addresses of the leaders named in this answer."""
 
     node_id: int = 0
     host: str = ""
@@ -385,7 +385,7 @@ class NodeEndpoint(Struct, gc=False):
 
 
 class FetchSnapshotResponse(Struct, gc=False):
-    """Fetch snapshot response."""
+    """Answers a request to read a snapshot of the metadata log."""
 
     API_KEY: ClassVar[int] = 59
     LOWEST_VERSION: ClassVar[int] = 0

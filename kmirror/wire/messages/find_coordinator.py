@@ -34,7 +34,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class FindCoordinatorRequest(Struct, gc=False):
-    """Find coordinator request."""
+    """Asks to find the broker that coordinates a key."""
 
     API_KEY: ClassVar[int] = 10
     LOWEST_VERSION: ClassVar[int] = 0
@@ -109,7 +109,7 @@ class FindCoordinatorRequest(Struct, gc=False):
 
 
 class Coordinator(Struct, gc=False):
-    """The coordinators."""
+    """Where the coordinator of each key is."""
 
     key: str = ""
     node_id: int = 0
@@ -150,7 +150,7 @@ class Coordinator(Struct, gc=False):
 
 
 class FindCoordinatorResponse(Struct, gc=False):
-    """Find coordinator response."""
+    """Answers a request to find the broker that coordinates a key."""
 
     API_KEY: ClassVar[int] = 10
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class GetTelemetrySubscriptionsRequest(Struct, gc=False):
-    """Get telemetry subscriptions request."""
+    """Asks to ask which client metrics are wanted."""
 
     API_KEY: ClassVar[int] = 71
     LOWEST_VERSION: ClassVar[int] = 0
@@ -63,7 +63,7 @@ class GetTelemetrySubscriptionsRequest(Struct, gc=False):
 
 
 class GetTelemetrySubscriptionsResponse(Struct, gc=False):
-    """Get telemetry subscriptions response."""
+    """Answers a request to ask which client metrics are wanted."""
 
     API_KEY: ClassVar[int] = 71
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class GroupMetadataKey(Struct, gc=False):
-    """Group metadata key."""
+    """Key of the record of a classic group."""
 
     API_KEY: ClassVar[int] = 2
     LOWEST_VERSION: ClassVar[int] = 0

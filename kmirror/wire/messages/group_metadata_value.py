@@ -33,7 +33,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class MemberMetadata(Struct, gc=False):
-    """The members."""
+    """Members concerned."""
 
     member_id: str = ""
     group_instance_id: str | None = None
@@ -131,7 +131,7 @@ class MemberMetadata(Struct, gc=False):
 
 
 class GroupMetadataValue(Struct, gc=False):
-    """Group metadata value."""
+    """Value of the record of a classic group."""
 
     API_KEY: ClassVar[int] = 2
     LOWEST_VERSION: ClassVar[int] = 0

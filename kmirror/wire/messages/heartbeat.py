@@ -29,7 +29,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class HeartbeatRequest(Struct, gc=False):
-    """Heartbeat request."""
+    """Asks to stay in a classic group."""
 
     API_KEY: ClassVar[int] = 12
     LOWEST_VERSION: ClassVar[int] = 0
@@ -102,7 +102,7 @@ class HeartbeatRequest(Struct, gc=False):
 
 
 class HeartbeatResponse(Struct, gc=False):
-    """Heartbeat response."""
+    """Answers a request to stay in a classic group."""
 
     API_KEY: ClassVar[int] = 12
     LOWEST_VERSION: ClassVar[int] = 0

@@ -33,7 +33,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class AlterableConfig(Struct, gc=False):
-    """The configs."""
+    """Configuration entries."""
 
     name: str = ""
     config_operation: int = 0
@@ -82,7 +82,7 @@ class AlterableConfig(Struct, gc=False):
 
 
 class AlterConfigsResource(Struct, gc=False):
-    """The resources."""
+    """Resources concerned."""
 
     resource_type: int = 0
     resource_name: str = ""
@@ -137,7 +137,7 @@ class AlterConfigsResource(Struct, gc=False):
 
 
 class IncrementalAlterConfigsRequest(Struct, gc=False):
-    """Incremental alter configs request."""
+    """Asks to change single configuration values."""
 
     API_KEY: ClassVar[int] = 44
     LOWEST_VERSION: ClassVar[int] = 0
@@ -191,7 +191,7 @@ class IncrementalAlterConfigsRequest(Struct, gc=False):
 
 
 class AlterConfigsResourceResponse(Struct, gc=False):
-    """The responses."""
+    """One result for each thing asked."""
 
     error_code: int = 0
     error_message: str | None = ""
@@ -244,7 +244,7 @@ class AlterConfigsResourceResponse(Struct, gc=False):
 
 
 class IncrementalAlterConfigsResponse(Struct, gc=False):
-    """Incremental alter configs response."""
+    """Answers a request to change single configuration values."""
 
     API_KEY: ClassVar[int] = 44
     LOWEST_VERSION: ClassVar[int] = 0

@@ -31,7 +31,7 @@ _write_i4_i8_i2_bool_bool = struct.Struct(">iqh??").pack
 
 
 class InitProducerIdRequest(Struct, gc=False):
-    """Init producer id request."""
+    """Asks to get a producer id and epoch."""
 
     API_KEY: ClassVar[int] = 22
     LOWEST_VERSION: ClassVar[int] = 0
@@ -111,7 +111,7 @@ class InitProducerIdRequest(Struct, gc=False):
 
 
 class InitProducerIdResponse(Struct, gc=False):
-    """Init producer id response."""
+    """Answers a request to get a producer id and epoch."""
 
     API_KEY: ClassVar[int] = 22
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     state_epoch: int = 0
@@ -56,7 +56,7 @@ class PartitionData(Struct, gc=False):
 
 
 class InitializeStateData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionData] = field(default_factory=list)
@@ -93,7 +93,7 @@ class InitializeStateData(Struct, gc=False):
 
 
 class InitializeShareGroupStateRequest(Struct, gc=False):
-    """Initialize share group state request."""
+    """Asks to set up the state of share partitions."""
 
     API_KEY: ClassVar[int] = 83
     LOWEST_VERSION: ClassVar[int] = 0
@@ -136,7 +136,7 @@ class InitializeShareGroupStateRequest(Struct, gc=False):
 
 
 class PartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     error_code: int = 0
@@ -167,7 +167,7 @@ class PartitionResult(Struct, gc=False):
 
 
 class InitializeStateResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -204,7 +204,7 @@ class InitializeStateResult(Struct, gc=False):
 
 
 class InitializeShareGroupStateResponse(Struct, gc=False):
-    """Initialize share group state response."""
+    """Answers a request to set up the state of share partitions."""
 
     API_KEY: ClassVar[int] = 83
     LOWEST_VERSION: ClassVar[int] = 0

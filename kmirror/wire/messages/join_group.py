@@ -38,7 +38,7 @@ _write_i4_i4 = struct.Struct(">ii").pack
 
 
 class JoinGroupRequestProtocol(Struct, gc=False):
-    """The protocols."""
+    """Assignment strategies that the member supports, best first."""
 
     name: str = ""
     metadata: bytes = b""
@@ -82,7 +82,7 @@ class JoinGroupRequestProtocol(Struct, gc=False):
 
 
 class JoinGroupRequest(Struct, gc=False):
-    """Join group request."""
+    """Asks to join a classic group."""
 
     API_KEY: ClassVar[int] = 11
     LOWEST_VERSION: ClassVar[int] = 0
@@ -197,7 +197,7 @@ class JoinGroupRequest(Struct, gc=False):
 
 
 class JoinGroupResponseMember(Struct, gc=False):
-    """The members."""
+    """Members concerned."""
 
     member_id: str = ""
     group_instance_id: str | None = None
@@ -255,7 +255,7 @@ class JoinGroupResponseMember(Struct, gc=False):
 
 
 class JoinGroupResponse(Struct, gc=False):
-    """Join group response."""
+    """Answers a request to join a classic group."""
 
     API_KEY: ClassVar[int] = 11
     LOWEST_VERSION: ClassVar[int] = 0

@@ -20,7 +20,7 @@ _write_i2_i2 = struct.Struct(">hh").pack
 
 
 class KRaftVersionRecord(Struct, gc=False):
-    """K raft version record."""
+    """Control record that sets kraft.version."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class LastMirrorEpochsKey(Struct, gc=False):
-    """Last mirror epochs key."""
+    """Key of the record of the last epochs that mirror partitions took over (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 0

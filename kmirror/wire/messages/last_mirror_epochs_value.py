@@ -22,7 +22,7 @@ _write_i4_i4 = struct.Struct(">ii").pack
 
 
 class Partition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     last_mirror_epoch: int = 0
@@ -49,7 +49,7 @@ class Partition(Struct, gc=False):
 
 
 class Topic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[Partition] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Topic(Struct, gc=False):
 
 
 class LastMirrorEpochsValue(Struct, gc=False):
-    """Last mirror epochs value."""
+    """Value of the record of the last epochs that mirror partitions took over (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 0

@@ -27,7 +27,7 @@ _write_i4_uuid = struct.Struct(">i16s").pack
 
 
 class Voter(Struct, gc=False):
-    """The granting voters."""
+    """Voters that elected the leader."""
 
     voter_id: int = 0
     voter_directory_id: Uuid = Uuid.ZERO
@@ -66,7 +66,7 @@ class Voter(Struct, gc=False):
 
 
 class LeaderChangeMessage(Struct, gc=False):
-    """Leader change message."""
+    """Control record that a new quorum leader writes first."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1

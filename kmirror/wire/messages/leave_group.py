@@ -29,7 +29,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class MemberIdentity(Struct, gc=False):
-    """The members."""
+    """Members concerned."""
 
     member_id: str = ""
     group_instance_id: str | None = None
@@ -82,7 +82,7 @@ class MemberIdentity(Struct, gc=False):
 
 
 class LeaveGroupRequest(Struct, gc=False):
-    """Leave group request."""
+    """Asks to take members out of a classic group."""
 
     API_KEY: ClassVar[int] = 13
     LOWEST_VERSION: ClassVar[int] = 0
@@ -159,7 +159,7 @@ class LeaveGroupRequest(Struct, gc=False):
 
 
 class MemberResponse(Struct, gc=False):
-    """The members."""
+    """Members concerned."""
 
     member_id: str = ""
     group_instance_id: str | None = ""
@@ -208,7 +208,7 @@ class MemberResponse(Struct, gc=False):
 
 
 class LeaveGroupResponse(Struct, gc=False):
-    """Leave group response."""
+    """Answers a request to take members out of a classic group."""
 
     API_KEY: ClassVar[int] = 13
     LOWEST_VERSION: ClassVar[int] = 0

@@ -19,7 +19,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class LegacyOffsetCommitKey(Struct, gc=False):
-    """Legacy offset commit key."""
+    """Key of the record of a committed offset in the oldest form."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 0

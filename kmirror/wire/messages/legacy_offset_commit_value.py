@@ -19,7 +19,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class LegacyOffsetCommitValue(Struct, gc=False):
-    """Legacy offset commit value."""
+    """Value of the record of a committed offset in the oldest form."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 0

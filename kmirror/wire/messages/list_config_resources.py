@@ -26,7 +26,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class ListConfigResourcesRequest(Struct, gc=False):
-    """List config resources request."""
+    """Asks to list resources that have configurations."""
 
     API_KEY: ClassVar[int] = 74
     LOWEST_VERSION: ClassVar[int] = 0
@@ -69,7 +69,7 @@ class ListConfigResourcesRequest(Struct, gc=False):
 
 
 class ConfigResource(Struct, gc=False):
-    """The config resources."""
+    """Resources that have configurations."""
 
     resource_name: str = ""
     resource_type: int = 16
@@ -102,7 +102,7 @@ class ConfigResource(Struct, gc=False):
 
 
 class ListConfigResourcesResponse(Struct, gc=False):
-    """List config resources response."""
+    """Answers a request to list resources that have configurations."""
 
     API_KEY: ClassVar[int] = 74
     LOWEST_VERSION: ClassVar[int] = 0

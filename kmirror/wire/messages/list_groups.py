@@ -28,7 +28,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class ListGroupsRequest(Struct, gc=False):
-    """List groups request."""
+    """Asks to list groups."""
 
     API_KEY: ClassVar[int] = 16
     LOWEST_VERSION: ClassVar[int] = 0
@@ -88,7 +88,7 @@ class ListGroupsRequest(Struct, gc=False):
 
 
 class ListedGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     group_id: str = ""
     protocol_type: str = ""
@@ -148,7 +148,7 @@ class ListedGroup(Struct, gc=False):
 
 
 class ListGroupsResponse(Struct, gc=False):
-    """List groups response."""
+    """Answers a request to list groups."""
 
     API_KEY: ClassVar[int] = 16
     LOWEST_VERSION: ClassVar[int] = 0

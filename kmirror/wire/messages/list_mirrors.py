@@ -25,7 +25,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class ListMirrorsRequest(Struct, gc=False):
-    """List mirrors request."""
+    """Asks to list mirrors (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 98
     LOWEST_VERSION: ClassVar[int] = 0
@@ -90,7 +90,7 @@ class ListedMirror(Struct, gc=False):
 
 
 class ListMirrorsResponse(Struct, gc=False):
-    """List mirrors response."""
+    """Answers a request to list mirrors (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 98
     LOWEST_VERSION: ClassVar[int] = 0

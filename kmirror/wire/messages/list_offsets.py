@@ -35,7 +35,7 @@ _write_i4_i8 = struct.Struct(">iq").pack
 
 
 class ListOffsetsPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     current_leader_epoch: int = -1
@@ -75,7 +75,7 @@ class ListOffsetsPartition(Struct, gc=False):
 
 
 class ListOffsetsTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[ListOffsetsPartition] = field(default_factory=list)
@@ -126,7 +126,7 @@ class ListOffsetsTopic(Struct, gc=False):
 
 
 class ListOffsetsRequest(Struct, gc=False):
-    """List offsets request."""
+    """Asks to find offsets by timestamp."""
 
     API_KEY: ClassVar[int] = 2
     LOWEST_VERSION: ClassVar[int] = 1
@@ -200,7 +200,7 @@ class ListOffsetsRequest(Struct, gc=False):
 
 
 class ListOffsetsPartitionResponse(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -245,7 +245,7 @@ class ListOffsetsPartitionResponse(Struct, gc=False):
 
 
 class ListOffsetsTopicResponse(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
@@ -296,7 +296,7 @@ class ListOffsetsTopicResponse(Struct, gc=False):
 
 
 class ListOffsetsResponse(Struct, gc=False):
-    """List offsets response."""
+    """Answers a request to find offsets by timestamp."""
 
     API_KEY: ClassVar[int] = 2
     LOWEST_VERSION: ClassVar[int] = 1

@@ -27,7 +27,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class ListPartitionReassignmentsTopics(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
@@ -58,7 +58,7 @@ class ListPartitionReassignmentsTopics(Struct, gc=False):
 
 
 class ListPartitionReassignmentsRequest(Struct, gc=False):
-    """List partition reassignments request."""
+    """Asks to list moves of replicas."""
 
     API_KEY: ClassVar[int] = 46
     LOWEST_VERSION: ClassVar[int] = 0
@@ -108,7 +108,7 @@ class ListPartitionReassignmentsRequest(Struct, gc=False):
 
 
 class OngoingPartitionReassignment(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     replicas: list[int] = field(default_factory=list)
@@ -152,7 +152,7 @@ class OngoingPartitionReassignment(Struct, gc=False):
 
 
 class OngoingTopicReassignment(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
@@ -187,7 +187,7 @@ class OngoingTopicReassignment(Struct, gc=False):
 
 
 class ListPartitionReassignmentsResponse(Struct, gc=False):
-    """List partition reassignments response."""
+    """Answers a request to list moves of replicas."""
 
     API_KEY: ClassVar[int] = 46
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class ListTransactionsRequest(Struct, gc=False):
-    """List transactions request."""
+    """Asks to list transactions."""
 
     API_KEY: ClassVar[int] = 66
     LOWEST_VERSION: ClassVar[int] = 0
@@ -92,7 +92,7 @@ class ListTransactionsRequest(Struct, gc=False):
 
 
 class TransactionState(Struct, gc=False):
-    """The transaction states."""
+    """Transactions."""
 
     transactional_id: str = ""
     producer_id: int = 0
@@ -124,7 +124,7 @@ class TransactionState(Struct, gc=False):
 
 
 class ListTransactionsResponse(Struct, gc=False):
-    """List transactions response."""
+    """Answers a request to list transactions."""
 
     API_KEY: ClassVar[int] = 66
     LOWEST_VERSION: ClassVar[int] = 0

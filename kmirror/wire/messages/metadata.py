@@ -49,7 +49,7 @@ _write_uuid_bool = struct.Struct(">16s?").pack
 
 
 class MetadataRequestTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     name: str | None = ""
@@ -98,7 +98,7 @@ class MetadataRequestTopic(Struct, gc=False):
 
 
 class MetadataRequest(Struct, gc=False):
-    """Metadata request."""
+    """Asks to describe the cluster's brokers, topics and partitions."""
 
     API_KEY: ClassVar[int] = 3
     LOWEST_VERSION: ClassVar[int] = 0
@@ -195,7 +195,7 @@ class MetadataRequest(Struct, gc=False):
 
 
 class MetadataResponseBroker(Struct, gc=False):
-    """The brokers."""
+    """Brokers of the cluster."""
 
     node_id: int = 0
     host: str = ""
@@ -252,7 +252,7 @@ class MetadataResponseBroker(Struct, gc=False):
 
 
 class MetadataResponsePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     error_code: int = 0
     partition_index: int = 0
@@ -333,7 +333,7 @@ class MetadataResponsePartition(Struct, gc=False):
 
 
 class MetadataResponseTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     error_code: int = 0
     name: str | None = ""
@@ -421,7 +421,7 @@ class MetadataResponseTopic(Struct, gc=False):
 
 
 class MetadataResponse(Struct, gc=False):
-    """Metadata response."""
+    """Answers a request to describe the cluster's brokers, topics and partitions."""
 
     API_KEY: ClassVar[int] = 3
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class MirrorPartitionStateKey(Struct, gc=False):
-    """Mirror partition state key."""
+    """Key of the record of the state of a mirror partition (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 2
     LOWEST_VERSION: ClassVar[int] = 0

@@ -21,7 +21,7 @@ _write_i4_i1 = struct.Struct(">ib").pack
 
 
 class MirrorPartitionStateValue(Struct, gc=False):
-    """Mirror partition state value."""
+    """Value of the record of the state of a mirror partition (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 2
     LOWEST_VERSION: ClassVar[int] = 0

@@ -21,7 +21,7 @@ _write_i2 = struct.Struct(">h").pack
 
 
 class MirrorPidResetRecord(Struct, gc=False):
-    """Mirror pid reset record."""
+    """Control record at which every replica forgets its producers (KIP-1279)."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0

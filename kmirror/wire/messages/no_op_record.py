@@ -17,7 +17,7 @@ from kmirror.wire.primitives import (
 
 
 class NoOpRecord(Struct, gc=False):
-    """No op record."""
+    """Does nothing; it moves the high watermark."""
 
     API_KEY: ClassVar[int] = 20
     LOWEST_VERSION: ClassVar[int] = 0

@@ -39,7 +39,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class OffsetCommitRequestPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     committed_offset: int = 0
@@ -89,7 +89,7 @@ class OffsetCommitRequestPartition(Struct, gc=False):
 
 
 class OffsetCommitRequestTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -154,7 +154,7 @@ class OffsetCommitRequestTopic(Struct, gc=False):
 
 
 class OffsetCommitRequest(Struct, gc=False):
-    """Offset commit request."""
+    """Asks to store how far a group has consumed."""
 
     API_KEY: ClassVar[int] = 8
     LOWEST_VERSION: ClassVar[int] = 2
@@ -253,7 +253,7 @@ class OffsetCommitRequest(Struct, gc=False):
 
 
 class OffsetCommitResponsePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -284,7 +284,7 @@ class OffsetCommitResponsePartition(Struct, gc=False):
 
 
 class OffsetCommitResponseTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -349,7 +349,7 @@ class OffsetCommitResponseTopic(Struct, gc=False):
 
 
 class OffsetCommitResponse(Struct, gc=False):
-    """Offset commit response."""
+    """Answers a request to store how far a group has consumed."""
 
     API_KEY: ClassVar[int] = 8
     LOWEST_VERSION: ClassVar[int] = 2

@@ -19,7 +19,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class OffsetCommitKey(Struct, gc=False):
-    """Offset commit key."""
+    """Key of the record of a committed offset."""
 
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 0

@@ -31,7 +31,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class OffsetCommitValue(Struct, gc=False):
-    """Offset commit value."""
+    """Value of the record of a committed offset."""
 
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 0

@@ -24,7 +24,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class OffsetDeleteRequestPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
 
@@ -40,7 +40,7 @@ class OffsetDeleteRequestPartition(Struct, gc=False):
 
 
 class OffsetDeleteRequestTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
@@ -64,7 +64,7 @@ class OffsetDeleteRequestTopic(Struct, gc=False):
 
 
 class OffsetDeleteRequest(Struct, gc=False):
-    """Offset delete request."""
+    """Asks to delete stored offsets of a group."""
 
     API_KEY: ClassVar[int] = 47
     LOWEST_VERSION: ClassVar[int] = 0
@@ -96,7 +96,7 @@ class OffsetDeleteRequest(Struct, gc=False):
 
 
 class OffsetDeleteResponsePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -113,7 +113,7 @@ class OffsetDeleteResponsePartition(Struct, gc=False):
 
 
 class OffsetDeleteResponseTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
@@ -137,7 +137,7 @@ class OffsetDeleteResponseTopic(Struct, gc=False):
 
 
 class OffsetDeleteResponse(Struct, gc=False):
-    """Offset delete response."""
+    """Answers a request to delete stored offsets of a group."""
 
     API_KEY: ClassVar[int] = 47
     LOWEST_VERSION: ClassVar[int] = 0

@@ -43,7 +43,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class OffsetFetchRequestTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
@@ -90,7 +90,7 @@ class OffsetFetchRequestTopic(Struct, gc=False):
 
 
 class OffsetFetchRequestTopics(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -135,7 +135,7 @@ class OffsetFetchRequestTopics(Struct, gc=False):
 
 
 class OffsetFetchRequestGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     group_id: str = ""
     member_id: str | None = None
@@ -192,7 +192,7 @@ class OffsetFetchRequestGroup(Struct, gc=False):
 
 
 class OffsetFetchRequest(Struct, gc=False):
-    """Offset fetch request."""
+    """Asks to read how far groups have consumed."""
 
     API_KEY: ClassVar[int] = 9
     LOWEST_VERSION: ClassVar[int] = 1
@@ -306,7 +306,7 @@ class OffsetFetchRequest(Struct, gc=False):
 
 
 class OffsetFetchResponsePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     committed_offset: int = 0
@@ -360,7 +360,7 @@ class OffsetFetchResponsePartition(Struct, gc=False):
 
 
 class OffsetFetchResponseTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)
@@ -411,7 +411,7 @@ class OffsetFetchResponseTopic(Struct, gc=False):
 
 
 class OffsetFetchResponsePartitions(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     committed_offset: int = 0
@@ -447,7 +447,7 @@ class OffsetFetchResponsePartitions(Struct, gc=False):
 
 
 class OffsetFetchResponseTopics(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -496,7 +496,7 @@ class OffsetFetchResponseTopics(Struct, gc=False):
 
 
 class OffsetFetchResponseGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     group_id: str = ""
     topics: list[OffsetFetchResponseTopics] = field(default_factory=list)
@@ -535,7 +535,7 @@ class OffsetFetchResponseGroup(Struct, gc=False):
 
 
 class OffsetFetchResponse(Struct, gc=False):
-    """Offset fetch response."""
+    """Answers a request to read how far groups have consumed."""
 
     API_KEY: ClassVar[int] = 9
     LOWEST_VERSION: ClassVar[int] = 1

@@ -29,7 +29,7 @@ _write_i4_i4_i4 = struct.Struct(">iii").pack
 
 
 class OffsetForLeaderPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     current_leader_epoch: int = -1
@@ -61,7 +61,7 @@ class OffsetForLeaderPartition(Struct, gc=False):
 
 
 class OffsetForLeaderTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic: str = ""
     partitions: list[OffsetForLeaderPartition] = field(default_factory=list)
@@ -112,7 +112,7 @@ class OffsetForLeaderTopic(Struct, gc=False):
 
 
 class OffsetForLeaderEpochRequest(Struct, gc=False):
-    """Offset for leader epoch request."""
+    """Asks to find where leader epochs end."""
 
     API_KEY: ClassVar[int] = 23
     LOWEST_VERSION: ClassVar[int] = 2
@@ -170,7 +170,7 @@ class OffsetForLeaderEpochRequest(Struct, gc=False):
 
 
 class EpochEndOffset(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     error_code: int = 0
     partition: int = 0
@@ -203,7 +203,7 @@ class EpochEndOffset(Struct, gc=False):
 
 
 class OffsetForLeaderTopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic: str = ""
     partitions: list[EpochEndOffset] = field(default_factory=list)
@@ -254,7 +254,7 @@ class OffsetForLeaderTopicResult(Struct, gc=False):
 
 
 class OffsetForLeaderEpochResponse(Struct, gc=False):
-    """Offset for leader epoch response."""
+    """Answers a request to find where leader epochs end."""
 
     API_KEY: ClassVar[int] = 23
     LOWEST_VERSION: ClassVar[int] = 2

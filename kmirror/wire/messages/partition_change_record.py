@@ -31,7 +31,7 @@ _write_i4_uuid = struct.Struct(">i16s").pack
 
 
 class PartitionChangeRecord(Struct, gc=False):
-    """Partition change record."""
+    """Changes parts of a partition's registration."""
 
     API_KEY: ClassVar[int] = 5
     LOWEST_VERSION: ClassVar[int] = 0

@@ -32,7 +32,7 @@ _write_i4_uuid = struct.Struct(">i16s").pack
 
 
 class PartitionRecord(Struct, gc=False):
-    """Partition record."""
+    """A partition's whole registration."""
 
     API_KEY: ClassVar[int] = 3
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class TopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: str = ""
@@ -58,7 +58,7 @@ class TopicData(Struct, gc=False):
 
 
 class PauseMirrorTopicsRequest(Struct, gc=False):
-    """Pause mirror topics request."""
+    """Asks to pause mirroring of topics (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 102
     LOWEST_VERSION: ClassVar[int] = 0
@@ -101,7 +101,7 @@ class PauseMirrorTopicsRequest(Struct, gc=False):
 
 
 class TopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     error_code: int = 0
@@ -130,7 +130,7 @@ class TopicResult(Struct, gc=False):
 
 
 class PauseMirrorTopicsResponse(Struct, gc=False):
-    """Pause mirror topics response."""
+    """Answers a request to pause mirroring of topics (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 102
     LOWEST_VERSION: ClassVar[int] = 0

@@ -44,7 +44,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class PartitionProduceData(Struct, gc=False):
-    """The partition data."""
+    """Partition with its data."""
 
     index: int = 0
     records: Records | None = b""
@@ -84,7 +84,7 @@ class PartitionProduceData(Struct, gc=False):
 
 
 class TopicProduceData(Struct, gc=False):
-    """The topic data."""
+    """Topics with their record data."""
 
     name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -149,7 +149,7 @@ class TopicProduceData(Struct, gc=False):
 
 
 class ProduceRequest(Struct, gc=False):
-    """Produce request."""
+    """Asks to append record batches to partitions."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 3
@@ -214,7 +214,7 @@ class ProduceRequest(Struct, gc=False):
 
 
 class BatchIndexAndErrorMessage(Struct, gc=False):
-    """The record errors."""
+    """Records that made the batch be refused."""
 
     batch_index: int = 0
     batch_index_error_message: str | None = None
@@ -254,7 +254,7 @@ class BatchIndexAndErrorMessage(Struct, gc=False):
 
 
 class LeaderIdAndEpoch(Struct, gc=False):
-    """The current leader."""
+    """Who leads the partition now, if the caller asked the wrong one."""
 
     leader_id: int = -1
     leader_epoch: int = -1
@@ -281,7 +281,7 @@ class LeaderIdAndEpoch(Struct, gc=False):
 
 
 class PartitionProduceResponse(Struct, gc=False):
-    """The partition responses."""
+    """Results of the partitions."""
 
     index: int = 0
     error_code: int = 0
@@ -374,7 +374,7 @@ class PartitionProduceResponse(Struct, gc=False):
 
 
 class TopicProduceResponse(Struct, gc=False):
-    """The responses."""
+    """Topics with the result of each append."""
 
     name: str = ""
     topic_id: Uuid = Uuid.ZERO
@@ -439,7 +439,7 @@ class TopicProduceResponse(Struct, gc=False):
 
 
 class NodeEndpoint(Struct, gc=False):
-    """The node endpoints."""
+    """Addresses of the leaders named in this answer."""
 
     node_id: int = 0
     host: str = ""
@@ -476,7 +476,7 @@ class NodeEndpoint(Struct, gc=False):
 
 
 class ProduceResponse(Struct, gc=False):
-    """Produce response."""
+    """Answers a request to append record batches to partitions."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 3

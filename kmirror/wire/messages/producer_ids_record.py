@@ -20,7 +20,7 @@ _write_i4_i8_i8 = struct.Struct(">iqq").pack
 
 
 class ProducerIdsRecord(Struct, gc=False):
-    """Producer ids record."""
+    """A block of producer ids was given to a broker."""
 
     API_KEY: ClassVar[int] = 15
     LOWEST_VERSION: ClassVar[int] = 0

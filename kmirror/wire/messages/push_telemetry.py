@@ -24,7 +24,7 @@ _write_uuid_i4_bool_i1 = struct.Struct(">16si?b").pack
 
 
 class PushTelemetryRequest(Struct, gc=False):
-    """Push telemetry request."""
+    """Asks to send client metrics."""
 
     API_KEY: ClassVar[int] = 72
     LOWEST_VERSION: ClassVar[int] = 0
@@ -65,7 +65,7 @@ class PushTelemetryRequest(Struct, gc=False):
 
 
 class PushTelemetryResponse(Struct, gc=False):
-    """Push telemetry response."""
+    """Answers a request to send client metrics."""
 
     API_KEY: ClassVar[int] = 72
     LOWEST_VERSION: ClassVar[int] = 0

@@ -27,7 +27,7 @@ _write_i4_i4_i1_i2 = struct.Struct(">iibh").pack
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     unknown_tagged_fields: TaggedFields = ()
@@ -53,7 +53,7 @@ class PartitionData(Struct, gc=False):
 
 
 class TopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[PartitionData] = field(default_factory=list)
@@ -88,7 +88,7 @@ class TopicData(Struct, gc=False):
 
 
 class ReadMirrorStatesRequest(Struct, gc=False):
-    """Read mirror states request."""
+    """Asks to read states of mirror partitions from their coordinator (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 100
     LOWEST_VERSION: ClassVar[int] = 0
@@ -131,7 +131,7 @@ class ReadMirrorStatesRequest(Struct, gc=False):
 
 
 class PartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     last_mirror_epoch: int = -1
@@ -160,7 +160,7 @@ class PartitionResult(Struct, gc=False):
 
 
 class TopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -195,7 +195,7 @@ class TopicResult(Struct, gc=False):
 
 
 class ReadMirrorStatesResponse(Struct, gc=False):
-    """Read mirror states response."""
+    """Answers a request to read states of mirror partitions from their coordinator (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 100
     LOWEST_VERSION: ClassVar[int] = 0

@@ -32,7 +32,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     leader_epoch: int = 0
@@ -59,7 +59,7 @@ class PartitionData(Struct, gc=False):
 
 
 class ReadStateData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionData] = field(default_factory=list)
@@ -96,7 +96,7 @@ class ReadStateData(Struct, gc=False):
 
 
 class ReadShareGroupStateRequest(Struct, gc=False):
-    """Read share group state request."""
+    """Asks to read the state of share partitions."""
 
     API_KEY: ClassVar[int] = 84
     LOWEST_VERSION: ClassVar[int] = 0
@@ -139,7 +139,7 @@ class ReadShareGroupStateRequest(Struct, gc=False):
 
 
 class StateBatch(Struct, gc=False):
-    """The state batches."""
+    """States of ranges of offsets."""
 
     first_offset: int = 0
     last_offset: int = 0
@@ -168,7 +168,7 @@ class StateBatch(Struct, gc=False):
 
 
 class PartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     error_code: int = 0
@@ -214,7 +214,7 @@ class PartitionResult(Struct, gc=False):
 
 
 class ReadStateResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -251,7 +251,7 @@ class ReadStateResult(Struct, gc=False):
 
 
 class ReadShareGroupStateResponse(Struct, gc=False):
-    """Read share group state response."""
+    """Answers a request to read the state of share partitions."""
 
     API_KEY: ClassVar[int] = 84
     LOWEST_VERSION: ClassVar[int] = 0

@@ -32,7 +32,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     leader_epoch: int = 0
@@ -59,7 +59,7 @@ class PartitionData(Struct, gc=False):
 
 
 class ReadStateSummaryData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionData] = field(default_factory=list)
@@ -96,7 +96,7 @@ class ReadStateSummaryData(Struct, gc=False):
 
 
 class ReadShareGroupStateSummaryRequest(Struct, gc=False):
-    """Read share group state summary request."""
+    """Asks to read where share partitions stand."""
 
     API_KEY: ClassVar[int] = 87
     LOWEST_VERSION: ClassVar[int] = 0
@@ -139,7 +139,7 @@ class ReadShareGroupStateSummaryRequest(Struct, gc=False):
 
 
 class PartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     error_code: int = 0
@@ -185,7 +185,7 @@ class PartitionResult(Struct, gc=False):
 
 
 class ReadStateSummaryResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -222,7 +222,7 @@ class ReadStateSummaryResult(Struct, gc=False):
 
 
 class ReadShareGroupStateSummaryResponse(Struct, gc=False):
-    """Read share group state summary response."""
+    """Answers a request to read where share partitions stand."""
 
     API_KEY: ClassVar[int] = 87
     LOWEST_VERSION: ClassVar[int] = 0

@@ -40,7 +40,7 @@ _write_u2_i2 = struct.Struct(">Hh").pack
 
 
 class BrokerEndpoint(Struct, gc=False):
-    """The end points."""
+    """Listeners of the node."""
 
     name: str = ""
     host: str = ""
@@ -73,7 +73,7 @@ class BrokerEndpoint(Struct, gc=False):
 
 
 class BrokerFeature(Struct, gc=False):
-    """The features."""
+    """Features with their levels."""
 
     name: str = ""
     min_supported_version: int = 0
@@ -103,7 +103,7 @@ class BrokerFeature(Struct, gc=False):
 
 
 class RegisterBrokerRecord(Struct, gc=False):
-    """Register broker record."""
+    """A broker registered."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 0

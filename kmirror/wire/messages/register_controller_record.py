@@ -27,7 +27,7 @@ _write_u2_i2 = struct.Struct(">Hh").pack
 
 
 class ControllerEndpoint(Struct, gc=False):
-    """The end points."""
+    """Listeners of the node."""
 
     name: str = ""
     host: str = ""
@@ -60,7 +60,7 @@ class ControllerEndpoint(Struct, gc=False):
 
 
 class ControllerFeature(Struct, gc=False):
-    """The features."""
+    """Features with their levels."""
 
     name: str = ""
     min_supported_version: int = 0
@@ -90,7 +90,7 @@ class ControllerFeature(Struct, gc=False):
 
 
 class RegisterControllerRecord(Struct, gc=False):
-    """Register controller record."""
+    """A controller registered."""
 
     API_KEY: ClassVar[int] = 27
     LOWEST_VERSION: ClassVar[int] = 0

@@ -21,7 +21,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class RemoveAccessControlEntryRecord(Struct, gc=False):
-    """Remove access control entry record."""
+    """An access rule was removed."""
 
     API_KEY: ClassVar[int] = 19
     LOWEST_VERSION: ClassVar[int] = 0

@@ -18,7 +18,7 @@ from kmirror.wire.primitives import (
 
 
 class RemoveDelegationTokenRecord(Struct, gc=False):
-    """Remove delegation token record."""
+    """A delegation token was removed."""
 
     API_KEY: ClassVar[int] = 26
     LOWEST_VERSION: ClassVar[int] = 0

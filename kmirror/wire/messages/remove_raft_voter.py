@@ -24,7 +24,7 @@ _write_i4_uuid = struct.Struct(">i16s").pack
 
 
 class RemoveRaftVoterRequest(Struct, gc=False):
-    """Remove raft voter request."""
+    """Asks to remove a voter from the metadata quorum."""
 
     API_KEY: ClassVar[int] = 81
     LOWEST_VERSION: ClassVar[int] = 0
@@ -64,7 +64,7 @@ class RemoveRaftVoterRequest(Struct, gc=False):
 
 
 class RemoveRaftVoterResponse(Struct, gc=False):
-    """Remove raft voter response."""
+    """Answers a request to remove a voter from the metadata quorum."""
 
     API_KEY: ClassVar[int] = 81
     LOWEST_VERSION: ClassVar[int] = 0

@@ -21,7 +21,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class RemoveTopicRecord(Struct, gc=False):
-    """Remove topic record."""
+    """A topic was deleted."""
 
     API_KEY: ClassVar[int] = 9
     LOWEST_VERSION: ClassVar[int] = 0

@@ -28,7 +28,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class TopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: str = ""
@@ -58,7 +58,7 @@ class TopicData(Struct, gc=False):
 
 
 class RemoveTopicsFromMirrorRequest(Struct, gc=False):
-    """Remove topics from mirror request."""
+    """Asks to end mirroring topics and make them writable (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 96
     LOWEST_VERSION: ClassVar[int] = 0
@@ -101,7 +101,7 @@ class RemoveTopicsFromMirrorRequest(Struct, gc=False):
 
 
 class TopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     error_code: int = 0
@@ -130,7 +130,7 @@ class TopicResult(Struct, gc=False):
 
 
 class RemoveTopicsFromMirrorResponse(Struct, gc=False):
-    """Remove topics from mirror response."""
+    """Answers a request to end mirroring topics and make them writable (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 96
     LOWEST_VERSION: ClassVar[int] = 0

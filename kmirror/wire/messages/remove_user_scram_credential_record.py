@@ -21,7 +21,7 @@ _write_i1 = struct.Struct(">b").pack
 
 
 class RemoveUserScramCredentialRecord(Struct, gc=False):
-    """Remove user scram credential record."""
+    """A SCRAM credential was removed."""
 
     API_KEY: ClassVar[int] = 22
     LOWEST_VERSION: ClassVar[int] = 0

@@ -25,7 +25,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class RenewDelegationTokenRequest(Struct, gc=False):
-    """Renew delegation token request."""
+    """Asks to renew a delegation token."""
 
     API_KEY: ClassVar[int] = 39
     LOWEST_VERSION: ClassVar[int] = 1
@@ -72,7 +72,7 @@ class RenewDelegationTokenRequest(Struct, gc=False):
 
 
 class RenewDelegationTokenResponse(Struct, gc=False):
-    """Renew delegation token response."""
+    """Answers a request to renew a delegation token."""
 
     API_KEY: ClassVar[int] = 39
     LOWEST_VERSION: ClassVar[int] = 1

@@ -22,7 +22,7 @@ _write_i2_i2_i4 = struct.Struct(">hhi").pack
 
 
 class RequestHeader(Struct, gc=False):
-    """Request header."""
+    """What comes before every request."""
 
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2

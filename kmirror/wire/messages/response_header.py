@@ -21,7 +21,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class ResponseHeader(Struct, gc=False):
-    """Response header."""
+    """What comes before every response."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1

@@ -27,7 +27,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class SaslAuthenticateRequest(Struct, gc=False):
-    """Sasl authenticate request."""
+    """Asks to exchange SASL tokens."""
 
     API_KEY: ClassVar[int] = 36
     LOWEST_VERSION: ClassVar[int] = 0
@@ -70,7 +70,7 @@ class SaslAuthenticateRequest(Struct, gc=False):
 
 
 class SaslAuthenticateResponse(Struct, gc=False):
-    """Sasl authenticate response."""
+    """Answers a request to exchange SASL tokens."""
 
     API_KEY: ClassVar[int] = 36
     LOWEST_VERSION: ClassVar[int] = 0

@@ -21,7 +21,7 @@ _write_i2 = struct.Struct(">h").pack
 
 
 class SaslHandshakeRequest(Struct, gc=False):
-    """Sasl handshake request."""
+    """Asks to choose a SASL mechanism."""
 
     API_KEY: ClassVar[int] = 17
     LOWEST_VERSION: ClassVar[int] = 0
@@ -43,7 +43,7 @@ class SaslHandshakeRequest(Struct, gc=False):
 
 
 class SaslHandshakeResponse(Struct, gc=False):
-    """Sasl handshake response."""
+    """Answers a request to choose a SASL mechanism."""
 
     API_KEY: ClassVar[int] = 17
     LOWEST_VERSION: ClassVar[int] = 0

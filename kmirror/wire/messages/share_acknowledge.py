@@ -36,7 +36,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class AcknowledgementBatch(Struct, gc=False):
-    """The acknowledgement batches."""
+    """Ranges of offsets that the consumer has dealt with."""
 
     first_offset: int = 0
     last_offset: int = 0
@@ -69,7 +69,7 @@ class AcknowledgementBatch(Struct, gc=False):
 
 
 class AcknowledgePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
@@ -105,7 +105,7 @@ class AcknowledgePartition(Struct, gc=False):
 
 
 class AcknowledgeTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[AcknowledgePartition] = field(default_factory=list)
@@ -142,7 +142,7 @@ class AcknowledgeTopic(Struct, gc=False):
 
 
 class ShareAcknowledgeRequest(Struct, gc=False):
-    """Share acknowledge request."""
+    """Asks to acknowledge records of a share group."""
 
     API_KEY: ClassVar[int] = 79
     LOWEST_VERSION: ClassVar[int] = 1
@@ -206,7 +206,7 @@ class ShareAcknowledgeRequest(Struct, gc=False):
 
 
 class LeaderIdAndEpoch(Struct, gc=False):
-    """The current leader."""
+    """Who leads the partition now, if the caller asked the wrong one."""
 
     leader_id: int = 0
     leader_epoch: int = 0
@@ -233,7 +233,7 @@ class LeaderIdAndEpoch(Struct, gc=False):
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -268,7 +268,7 @@ class PartitionData(Struct, gc=False):
 
 
 class ShareAcknowledgeTopicResponse(Struct, gc=False):
-    """The responses."""
+    """One result for each thing asked."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionData] = field(default_factory=list)
@@ -305,7 +305,7 @@ class ShareAcknowledgeTopicResponse(Struct, gc=False):
 
 
 class NodeEndpoint(Struct, gc=False):
-    """The node endpoints."""
+    """Addresses of the leaders named in this answer."""
 
     node_id: int = 0
     host: str = ""
@@ -342,7 +342,7 @@ class NodeEndpoint(Struct, gc=False):
 
 
 class ShareAcknowledgeResponse(Struct, gc=False):
-    """Share acknowledge response."""
+    """Answers a request to acknowledge records of a share group."""
 
     API_KEY: ClassVar[int] = 79
     LOWEST_VERSION: ClassVar[int] = 1

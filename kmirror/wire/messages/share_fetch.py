@@ -45,7 +45,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class AcknowledgementBatch(Struct, gc=False):
-    """The acknowledgement batches."""
+    """Ranges of offsets that the consumer has dealt with."""
 
     first_offset: int = 0
     last_offset: int = 0
@@ -78,7 +78,7 @@ class AcknowledgementBatch(Struct, gc=False):
 
 
 class FetchPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
@@ -114,7 +114,7 @@ class FetchPartition(Struct, gc=False):
 
 
 class FetchTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[FetchPartition] = field(default_factory=list)
@@ -151,7 +151,7 @@ class FetchTopic(Struct, gc=False):
 
 
 class ForgottenTopic(Struct, gc=False):
-    """The forgotten topics data."""
+    """Partitions to drop from the fetch session."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[int] = field(default_factory=list)
@@ -184,7 +184,7 @@ class ForgottenTopic(Struct, gc=False):
 
 
 class ShareFetchRequest(Struct, gc=False):
-    """Share fetch request."""
+    """Asks to acquire and acknowledge records of a share group."""
 
     API_KEY: ClassVar[int] = 78
     LOWEST_VERSION: ClassVar[int] = 1
@@ -265,7 +265,7 @@ class ShareFetchRequest(Struct, gc=False):
 
 
 class LeaderIdAndEpoch(Struct, gc=False):
-    """The current leader."""
+    """Who leads the partition now, if the caller asked the wrong one."""
 
     leader_id: int = 0
     leader_epoch: int = 0
@@ -292,7 +292,7 @@ class LeaderIdAndEpoch(Struct, gc=False):
 
 
 class AcquiredRecords(Struct, gc=False):
-    """The acquired records."""
+    """Ranges of offsets that now belong to the consumer."""
 
     first_offset: int = 0
     last_offset: int = 0
@@ -320,7 +320,7 @@ class AcquiredRecords(Struct, gc=False):
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -376,7 +376,7 @@ class PartitionData(Struct, gc=False):
 
 
 class ShareFetchableTopicResponse(Struct, gc=False):
-    """The responses."""
+    """One result for each thing asked."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionData] = field(default_factory=list)
@@ -413,7 +413,7 @@ class ShareFetchableTopicResponse(Struct, gc=False):
 
 
 class NodeEndpoint(Struct, gc=False):
-    """The node endpoints."""
+    """Addresses of the leaders named in this answer."""
 
     node_id: int = 0
     host: str = ""
@@ -450,7 +450,7 @@ class NodeEndpoint(Struct, gc=False):
 
 
 class ShareFetchResponse(Struct, gc=False):
-    """Share fetch response."""
+    """Answers a request to acquire and acknowledge records of a share group."""
 
     API_KEY: ClassVar[int] = 78
     LOWEST_VERSION: ClassVar[int] = 1

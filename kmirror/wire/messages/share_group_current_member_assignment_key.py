@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ShareGroupCurrentMemberAssignmentKey(Struct, gc=False):
-    """Share group current member assignment key."""
+    """Key of the record of what a share group's member has."""
 
     API_KEY: ClassVar[int] = 14
     LOWEST_VERSION: ClassVar[int] = 0

@@ -25,7 +25,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class TopicPartitions(Struct, gc=False):
-    """The assigned partitions."""
+    """Partitions that the member owns."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[int] = field(default_factory=list)
@@ -58,7 +58,7 @@ class TopicPartitions(Struct, gc=False):
 
 
 class ShareGroupCurrentMemberAssignmentValue(Struct, gc=False):
-    """Share group current member assignment value."""
+    """Value of the record of what a share group's member has."""
 
     API_KEY: ClassVar[int] = 14
     LOWEST_VERSION: ClassVar[int] = 0

@@ -34,7 +34,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class ShareGroupDescribeRequest(Struct, gc=False):
-    """Share group describe request."""
+    """Asks to describe share groups."""
 
     API_KEY: ClassVar[int] = 77
     LOWEST_VERSION: ClassVar[int] = 1
@@ -74,7 +74,7 @@ class ShareGroupDescribeRequest(Struct, gc=False):
 
 
 class TopicPartitions(Struct, gc=False):
-    """The topic partitions."""
+    """Topics with their partitions."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: str = ""
@@ -110,7 +110,7 @@ class TopicPartitions(Struct, gc=False):
 
 
 class Assignment(Struct, gc=False):
-    """The assignment."""
+    """What the member is to work on."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     unknown_tagged_fields: TaggedFields = ()
@@ -142,7 +142,7 @@ class Assignment(Struct, gc=False):
 
 
 class Member(Struct, gc=False):
-    """The members."""
+    """Members concerned."""
 
     member_id: str = ""
     rack_id: str | None = None
@@ -191,7 +191,7 @@ class Member(Struct, gc=False):
 
 
 class DescribedGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -249,7 +249,7 @@ class DescribedGroup(Struct, gc=False):
 
 
 class ShareGroupDescribeResponse(Struct, gc=False):
-    """Share group describe response."""
+    """Answers a request to describe share groups."""
 
     API_KEY: ClassVar[int] = 77
     LOWEST_VERSION: ClassVar[int] = 1

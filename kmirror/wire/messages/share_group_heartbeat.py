@@ -34,7 +34,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class ShareGroupHeartbeatRequest(Struct, gc=False):
-    """Share group heartbeat request."""
+    """Asks to join, stay in or leave a share group."""
 
     API_KEY: ClassVar[int] = 76
     LOWEST_VERSION: ClassVar[int] = 1
@@ -90,7 +90,7 @@ class ShareGroupHeartbeatRequest(Struct, gc=False):
 
 
 class TopicPartitions(Struct, gc=False):
-    """The topic partitions."""
+    """Topics with their partitions."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[int] = field(default_factory=list)
@@ -123,7 +123,7 @@ class TopicPartitions(Struct, gc=False):
 
 
 class Assignment(Struct, gc=False):
-    """The assignment."""
+    """What the member is to work on."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     unknown_tagged_fields: TaggedFields = ()
@@ -155,7 +155,7 @@ class Assignment(Struct, gc=False):
 
 
 class ShareGroupHeartbeatResponse(Struct, gc=False):
-    """Share group heartbeat response."""
+    """Answers a request to join, stay in or leave a share group."""
 
     API_KEY: ClassVar[int] = 76
     LOWEST_VERSION: ClassVar[int] = 1

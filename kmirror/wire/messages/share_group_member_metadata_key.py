@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ShareGroupMemberMetadataKey(Struct, gc=False):
-    """Share group member metadata key."""
+    """Key of the record of a share group's member."""
 
     API_KEY: ClassVar[int] = 10
     LOWEST_VERSION: ClassVar[int] = 0

@@ -21,7 +21,7 @@ from kmirror.wire.primitives import (
 
 
 class ShareGroupMemberMetadataValue(Struct, gc=False):
-    """Share group member metadata value."""
+    """Value of the record of a share group's member."""
 
     API_KEY: ClassVar[int] = 10
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ShareGroupMetadataKey(Struct, gc=False):
-    """Share group metadata key."""
+    """Key of the record of a share group."""
 
     API_KEY: ClassVar[int] = 11
     LOWEST_VERSION: ClassVar[int] = 0

@@ -20,7 +20,7 @@ _write_i4_i8 = struct.Struct(">iq").pack
 
 
 class ShareGroupMetadataValue(Struct, gc=False):
-    """Share group metadata value."""
+    """Value of the record of a share group."""
 
     API_KEY: ClassVar[int] = 11
     LOWEST_VERSION: ClassVar[int] = 0

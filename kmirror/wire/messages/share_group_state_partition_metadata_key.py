@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ShareGroupStatePartitionMetadataKey(Struct, gc=False):
-    """Share group state partition metadata key."""
+    """Key of the record of the partitions whose share state exists."""
 
     API_KEY: ClassVar[int] = 15
     LOWEST_VERSION: ClassVar[int] = 0

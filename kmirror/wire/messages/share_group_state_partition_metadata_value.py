@@ -24,7 +24,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class TopicPartitionsInfo(Struct, gc=False):
-    """The initialized topics."""
+    """Topics whose share state exists."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: str = ""
@@ -60,7 +60,7 @@ class TopicPartitionsInfo(Struct, gc=False):
 
 
 class TopicInfo(Struct, gc=False):
-    """The deleting topics."""
+    """Topics whose share state is being deleted."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: str = ""
@@ -90,7 +90,7 @@ class TopicInfo(Struct, gc=False):
 
 
 class ShareGroupStatePartitionMetadataValue(Struct, gc=False):
-    """Share group state partition metadata value."""
+    """Value of the record of the partitions whose share state exists."""
 
     API_KEY: ClassVar[int] = 15
     LOWEST_VERSION: ClassVar[int] = 0

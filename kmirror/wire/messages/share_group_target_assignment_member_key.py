@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ShareGroupTargetAssignmentMemberKey(Struct, gc=False):
-    """Share group target assignment member key."""
+    """Key of the record of what a share group's member is to have."""
 
     API_KEY: ClassVar[int] = 13
     LOWEST_VERSION: ClassVar[int] = 0

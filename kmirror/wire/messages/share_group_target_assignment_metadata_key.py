@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class ShareGroupTargetAssignmentMetadataKey(Struct, gc=False):
-    """Share group target assignment metadata key."""
+    """Key of the record of a share group's target assignment."""
 
     API_KEY: ClassVar[int] = 12
     LOWEST_VERSION: ClassVar[int] = 0

@@ -23,7 +23,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class ShareGroupTargetAssignmentMetadataValue(Struct, gc=False):
-    """Share group target assignment metadata value."""
+    """Value of the record of a share group's target assignment."""
 
     API_KEY: ClassVar[int] = 12
     LOWEST_VERSION: ClassVar[int] = 0

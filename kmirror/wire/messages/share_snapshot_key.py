@@ -20,7 +20,7 @@ _write_uuid_i4 = struct.Struct(">16si").pack
 
 
 class ShareSnapshotKey(Struct, gc=False):
-    """Share snapshot key."""
+    """Key of the record of the whole state of a share partition."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 0

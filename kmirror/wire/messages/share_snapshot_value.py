@@ -27,7 +27,7 @@ _write_i8_i8_i1_i2 = struct.Struct(">qqbh").pack
 
 
 class StateBatch(Struct, gc=False):
-    """The state batches."""
+    """States of ranges of offsets."""
 
     first_offset: int = 0
     last_offset: int = 0
@@ -56,7 +56,7 @@ class StateBatch(Struct, gc=False):
 
 
 class ShareSnapshotValue(Struct, gc=False):
-    """Share snapshot value."""
+    """Value of the record of the whole state of a share partition."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 0

@@ -20,7 +20,7 @@ _write_uuid_i4 = struct.Struct(">16si").pack
 
 
 class ShareUpdateKey(Struct, gc=False):
-    """Share update key."""
+    """Key of the record of a change to the state of a share partition."""
 
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 0

@@ -20,7 +20,7 @@ _write_i2 = struct.Struct(">h").pack
 
 
 class SnapshotFooterRecord(Struct, gc=False):
-    """Snapshot footer record."""
+    """Last record of a snapshot."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0

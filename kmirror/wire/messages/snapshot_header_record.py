@@ -20,7 +20,7 @@ _write_i2_i8 = struct.Struct(">hq").pack
 
 
 class SnapshotHeaderRecord(Struct, gc=False):
-    """Snapshot header record."""
+    """First record of a snapshot."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0

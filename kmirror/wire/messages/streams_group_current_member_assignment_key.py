@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class StreamsGroupCurrentMemberAssignmentKey(Struct, gc=False):
-    """Streams group current member assignment key."""
+    """Key of the record of what a streams group's member has."""
 
     API_KEY: ClassVar[int] = 22
     LOWEST_VERSION: ClassVar[int] = 0

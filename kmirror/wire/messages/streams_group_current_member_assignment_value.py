@@ -26,7 +26,7 @@ _write_i4_i4_i1 = struct.Struct(">iib").pack
 
 
 class TaskIds(Struct, gc=False):
-    """The warmup tasks pending revocation."""
+    """Warm-up tasks that the member must give up."""
 
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -76,7 +76,7 @@ class TaskIds(Struct, gc=False):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Struct, gc=False):
-    """Streams group current member assignment value."""
+    """Value of the record of what a streams group's member has."""
 
     API_KEY: ClassVar[int] = 22
     LOWEST_VERSION: ClassVar[int] = 0

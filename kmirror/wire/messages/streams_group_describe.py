@@ -39,7 +39,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class StreamsGroupDescribeRequest(Struct, gc=False):
-    """Streams group describe request."""
+    """Asks to describe streams groups."""
 
     API_KEY: ClassVar[int] = 89
     LOWEST_VERSION: ClassVar[int] = 0
@@ -79,7 +79,7 @@ class StreamsGroupDescribeRequest(Struct, gc=False):
 
 
 class TopicInfo(Struct, gc=False):
-    """The repartition source topics."""
+    """Internal topics that the subtopology reads from."""
 
     name: str = ""
     partitions: int = 0
@@ -119,7 +119,7 @@ class TopicInfo(Struct, gc=False):
 
 
 class Subtopology(Struct, gc=False):
-    """The subtopologies."""
+    """Parts of the topology that run on their own."""
 
     subtopology_id: str = ""
     source_topics: list[str] = field(default_factory=list)
@@ -176,7 +176,7 @@ class Subtopology(Struct, gc=False):
 
 
 class Topology(Struct, gc=False):
-    """The topology."""
+    """Topology of the streams application; null if unchanged."""
 
     epoch: int = 0
     subtopologies: list[Subtopology] | None = None
@@ -218,7 +218,7 @@ class Topology(Struct, gc=False):
 
 
 class Endpoint(Struct, gc=False):
-    """The user endpoint."""
+    """Where queries to the member's state go."""
 
     host: str = ""
     port: int = 0
@@ -247,7 +247,7 @@ class Endpoint(Struct, gc=False):
 
 
 class KeyValue(Struct, gc=False):
-    """The client tags."""
+    """Tags of the client that steer where standby tasks go."""
 
     key: str = ""
     value: str = ""
@@ -275,7 +275,7 @@ class KeyValue(Struct, gc=False):
 
 
 class TaskOffset(Struct, gc=False):
-    """The task end offsets."""
+    """Ends of the changelogs of the member's tasks."""
 
     subtopology_id: str = ""
     partition: int = 0
@@ -305,7 +305,7 @@ class TaskOffset(Struct, gc=False):
 
 
 class TaskIds(Struct, gc=False):
-    """The warmup tasks."""
+    """Tasks whose state the member is catching up with."""
 
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -336,7 +336,7 @@ class TaskIds(Struct, gc=False):
 
 
 class Assignment(Struct, gc=False):
-    """The target assignment."""
+    """What the member is to have in the end."""
 
     active_tasks: list[TaskIds] = field(default_factory=list)
     standby_tasks: list[TaskIds] = field(default_factory=list)
@@ -388,7 +388,7 @@ class Assignment(Struct, gc=False):
 
 
 class Member(Struct, gc=False):
-    """The members."""
+    """Members concerned."""
 
     member_id: str = ""
     member_epoch: int = 0
@@ -493,7 +493,7 @@ class Member(Struct, gc=False):
 
 
 class DescribedGroup(Struct, gc=False):
-    """The groups."""
+    """Groups concerned."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -561,7 +561,7 @@ class DescribedGroup(Struct, gc=False):
 
 
 class StreamsGroupDescribeResponse(Struct, gc=False):
-    """Streams group describe response."""
+    """Answers a request to describe streams groups."""
 
     API_KEY: ClassVar[int] = 89
     LOWEST_VERSION: ClassVar[int] = 0

@@ -41,7 +41,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class TopicInfo(Struct, gc=False):
-    """The repartition source topics."""
+    """Internal topics that the subtopology reads from."""
 
     name: str = ""
     partitions: int = 0
@@ -81,7 +81,7 @@ class TopicInfo(Struct, gc=False):
 
 
 class CopartitionGroup(Struct, gc=False):
-    """The copartition groups."""
+    """Sets of topics that must have equal numbers of partitions."""
 
     source_topics: list[int] = field(default_factory=list)
     source_topic_regex: list[int] = field(default_factory=list)
@@ -121,7 +121,7 @@ class CopartitionGroup(Struct, gc=False):
 
 
 class Subtopology(Struct, gc=False):
-    """The subtopologies."""
+    """Parts of the topology that run on their own."""
 
     subtopology_id: str = ""
     source_topics: list[str] = field(default_factory=list)
@@ -194,7 +194,7 @@ class Subtopology(Struct, gc=False):
 
 
 class Topology(Struct, gc=False):
-    """The topology."""
+    """Topology of the streams application; null if unchanged."""
 
     epoch: int = 0
     subtopologies: list[Subtopology] = field(default_factory=list)
@@ -230,7 +230,7 @@ class Topology(Struct, gc=False):
 
 
 class StreamsGroupHeartbeatRequestTaskIds(Struct, gc=False):
-    """The warmup tasks."""
+    """Tasks whose state the member is catching up with."""
 
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -261,7 +261,7 @@ class StreamsGroupHeartbeatRequestTaskIds(Struct, gc=False):
 
 
 class StreamsGroupHeartbeatRequestEndpoint(Struct, gc=False):
-    """The user endpoint."""
+    """Where queries to the member's state go."""
 
     host: str = ""
     port: int = 0
@@ -290,7 +290,7 @@ class StreamsGroupHeartbeatRequestEndpoint(Struct, gc=False):
 
 
 class KeyValue(Struct, gc=False):
-    """The client tags."""
+    """Tags of the client that steer where standby tasks go."""
 
     key: str = ""
     value: str = ""
@@ -318,7 +318,7 @@ class KeyValue(Struct, gc=False):
 
 
 class TaskOffset(Struct, gc=False):
-    """The task end offsets."""
+    """Ends of the changelogs of the member's tasks."""
 
     subtopology_id: str = ""
     partition: int = 0
@@ -348,7 +348,7 @@ class TaskOffset(Struct, gc=False):
 
 
 class StreamsGroupHeartbeatRequest(Struct, gc=False):
-    """Streams group heartbeat request."""
+    """Asks to join, stay in or leave a streams group."""
 
     API_KEY: ClassVar[int] = 88
     LOWEST_VERSION: ClassVar[int] = 0
@@ -531,7 +531,7 @@ class StreamsGroupHeartbeatRequest(Struct, gc=False):
 
 
 class Status(Struct, gc=False):
-    """The status."""
+    """Things the member should know."""
 
     status_code: int = 0
     status_detail: str = ""
@@ -560,7 +560,7 @@ class Status(Struct, gc=False):
 
 
 class StreamsGroupHeartbeatResponseTaskIds(Struct, gc=False):
-    """The warmup tasks."""
+    """Tasks whose state the member is catching up with."""
 
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -591,7 +591,7 @@ class StreamsGroupHeartbeatResponseTaskIds(Struct, gc=False):
 
 
 class StreamsGroupHeartbeatResponseEndpoint(Struct, gc=False):
-    """The user endpoint."""
+    """Where queries to the member's state go."""
 
     host: str = ""
     port: int = 0
@@ -620,7 +620,7 @@ class StreamsGroupHeartbeatResponseEndpoint(Struct, gc=False):
 
 
 class TopicPartition(Struct, gc=False):
-    """The standby partitions."""
+    """Partitions whose state the member keeps a copy of."""
 
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -651,7 +651,7 @@ class TopicPartition(Struct, gc=False):
 
 
 class EndpointToPartitions(Struct, gc=False):
-    """The partitions by user endpoint."""
+    """Partitions that can be queried at each member's endpoint."""
 
     user_endpoint: StreamsGroupHeartbeatResponseEndpoint = field(default_factory=StreamsGroupHeartbeatResponseEndpoint)
     active_partitions: list[TopicPartition] = field(default_factory=list)
@@ -697,7 +697,7 @@ class EndpointToPartitions(Struct, gc=False):
 
 
 class StreamsGroupHeartbeatResponse(Struct, gc=False):
-    """Streams group heartbeat response."""
+    """Answers a request to join, stay in or leave a streams group."""
 
     API_KEY: ClassVar[int] = 88
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class StreamsGroupMemberMetadataKey(Struct, gc=False):
-    """Streams group member metadata key."""
+    """Key of the record of a streams group's member."""
 
     API_KEY: ClassVar[int] = 19
     LOWEST_VERSION: ClassVar[int] = 0

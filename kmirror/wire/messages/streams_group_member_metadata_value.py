@@ -26,7 +26,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class Endpoint(Struct, gc=False):
-    """The user endpoint."""
+    """Where queries to the member's state go."""
 
     host: str = ""
     port: int = 0
@@ -55,7 +55,7 @@ class Endpoint(Struct, gc=False):
 
 
 class KeyValue(Struct, gc=False):
-    """The client tags."""
+    """Tags of the client that steer where standby tasks go."""
 
     key: str = ""
     value: str = ""
@@ -83,7 +83,7 @@ class KeyValue(Struct, gc=False):
 
 
 class StreamsGroupMemberMetadataValue(Struct, gc=False):
-    """Streams group member metadata value."""
+    """Value of the record of a streams group's member."""
 
     API_KEY: ClassVar[int] = 19
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class StreamsGroupMetadataKey(Struct, gc=False):
-    """Streams group metadata key."""
+    """Key of the record of a streams group."""
 
     API_KEY: ClassVar[int] = 17
     LOWEST_VERSION: ClassVar[int] = 0

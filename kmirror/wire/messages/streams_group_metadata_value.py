@@ -26,7 +26,7 @@ _write_i4_i8 = struct.Struct(">iq").pack
 
 
 class LastAssignmentConfig(Struct, gc=False):
-    """The last assignment configs."""
+    """Settings that the last assignment was made with."""
 
     key: str = ""
     value: str = ""
@@ -54,7 +54,7 @@ class LastAssignmentConfig(Struct, gc=False):
 
 
 class StreamsGroupMetadataValue(Struct, gc=False):
-    """Streams group metadata value."""
+    """Value of the record of a streams group."""
 
     API_KEY: ClassVar[int] = 17
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class StreamsGroupTargetAssignmentMemberKey(Struct, gc=False):
-    """Streams group target assignment member key."""
+    """Key of the record of what a streams group's member is to have."""
 
     API_KEY: ClassVar[int] = 21
     LOWEST_VERSION: ClassVar[int] = 0

@@ -20,7 +20,7 @@ from kmirror.wire.primitives import (
 
 
 class TaskIds(Struct, gc=False):
-    """The warmup tasks."""
+    """Tasks whose state the member is catching up with."""
 
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -51,7 +51,7 @@ class TaskIds(Struct, gc=False):
 
 
 class StreamsGroupTargetAssignmentMemberValue(Struct, gc=False):
-    """Streams group target assignment member value."""
+    """Value of the record of what a streams group's member is to have."""
 
     API_KEY: ClassVar[int] = 21
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class StreamsGroupTargetAssignmentMetadataKey(Struct, gc=False):
-    """Streams group target assignment metadata key."""
+    """Key of the record of a streams group's target assignment."""
 
     API_KEY: ClassVar[int] = 20
     LOWEST_VERSION: ClassVar[int] = 0

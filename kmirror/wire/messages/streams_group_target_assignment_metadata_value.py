@@ -23,7 +23,7 @@ _write_i8 = struct.Struct(">q").pack
 
 
 class StreamsGroupTargetAssignmentMetadataValue(Struct, gc=False):
-    """Streams group target assignment metadata value."""
+    """Value of the record of a streams group's target assignment."""
 
     API_KEY: ClassVar[int] = 20
     LOWEST_VERSION: ClassVar[int] = 0

@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class StreamsGroupTopologyKey(Struct, gc=False):
-    """Streams group topology key."""
+    """Key of the record of a streams group's topology."""
 
     API_KEY: ClassVar[int] = 23
     LOWEST_VERSION: ClassVar[int] = 0

@@ -26,7 +26,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class TopicConfig(Struct, gc=False):
-    """The topic configs."""
+    """The topic's configuration entries."""
 
     key: str = ""
     value: str = ""
@@ -54,7 +54,7 @@ class TopicConfig(Struct, gc=False):
 
 
 class TopicInfo(Struct, gc=False):
-    """The repartition source topics."""
+    """Internal topics that the subtopology reads from."""
 
     name: str = ""
     partitions: int = 0
@@ -94,7 +94,7 @@ class TopicInfo(Struct, gc=False):
 
 
 class CopartitionGroup(Struct, gc=False):
-    """The copartition groups."""
+    """Sets of topics that must have equal numbers of partitions."""
 
     source_topics: list[int] = field(default_factory=list)
     source_topic_regex: list[int] = field(default_factory=list)
@@ -134,7 +134,7 @@ class CopartitionGroup(Struct, gc=False):
 
 
 class Subtopology(Struct, gc=False):
-    """The subtopologies."""
+    """Parts of the topology that run on their own."""
 
     subtopology_id: str = ""
     source_topics: list[str] = field(default_factory=list)
@@ -207,7 +207,7 @@ class Subtopology(Struct, gc=False):
 
 
 class StreamsGroupTopologyValue(Struct, gc=False):
-    """Streams group topology value."""
+    """Value of the record of a streams group's topology."""
 
     API_KEY: ClassVar[int] = 23
     LOWEST_VERSION: ClassVar[int] = 0

@@ -33,7 +33,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class SyncGroupRequestAssignment(Struct, gc=False):
-    """The assignments."""
+    """Assignments of the members."""
 
     member_id: str = ""
     assignment: bytes = b""
@@ -77,7 +77,7 @@ class SyncGroupRequestAssignment(Struct, gc=False):
 
 
 class SyncGroupRequest(Struct, gc=False):
-    """Sync group request."""
+    """Asks to hand in or collect assignments of a classic group."""
 
     API_KEY: ClassVar[int] = 14
     LOWEST_VERSION: ClassVar[int] = 0
@@ -182,7 +182,7 @@ class SyncGroupRequest(Struct, gc=False):
 
 
 class SyncGroupResponse(Struct, gc=False):
-    """Sync group response."""
+    """Answers a request to hand in or collect assignments of a classic group."""
 
     API_KEY: ClassVar[int] = 14
     LOWEST_VERSION: ClassVar[int] = 0

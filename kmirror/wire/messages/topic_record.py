@@ -22,7 +22,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class TopicRecord(Struct, gc=False):
-    """Topic record."""
+    """A topic came into being."""
 
     API_KEY: ClassVar[int] = 2
     LOWEST_VERSION: ClassVar[int] = 0

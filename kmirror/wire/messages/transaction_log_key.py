@@ -16,7 +16,7 @@ from kmirror.wire.primitives import (
 
 
 class TransactionLogKey(Struct, gc=False):
-    """Transaction log key."""
+    """Key of the record of a transactional id and its transaction."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 0

@@ -36,7 +36,7 @@ _write_i8_i8 = struct.Struct(">qq").pack
 
 
 class PartitionsSchema(Struct, gc=False):
-    """The transaction partitions."""
+    """Partitions in the transaction."""
 
     topic: str = ""
     partition_ids: list[int] = field(default_factory=list)
@@ -83,7 +83,7 @@ class PartitionsSchema(Struct, gc=False):
 
 
 class TransactionLogValue(Struct, gc=False):
-    """Transaction log value."""
+    """Value of the record of a transactional id and its transaction."""
 
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 0

@@ -37,7 +37,7 @@ _write_i8_i2_i4 = struct.Struct(">qhi").pack
 
 
 class TxnOffsetCommitRequestPartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     committed_offset: int = 0
@@ -87,7 +87,7 @@ class TxnOffsetCommitRequestPartition(Struct, gc=False):
 
 
 class TxnOffsetCommitRequestTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[TxnOffsetCommitRequestPartition] = field(default_factory=list)
@@ -138,7 +138,7 @@ class TxnOffsetCommitRequestTopic(Struct, gc=False):
 
 
 class TxnOffsetCommitRequest(Struct, gc=False):
-    """Txn offset commit request."""
+    """Asks to store consumed offsets within a transaction."""
 
     API_KEY: ClassVar[int] = 28
     LOWEST_VERSION: ClassVar[int] = 0
@@ -243,7 +243,7 @@ class TxnOffsetCommitRequest(Struct, gc=False):
 
 
 class TxnOffsetCommitResponsePartition(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -274,7 +274,7 @@ class TxnOffsetCommitResponsePartition(Struct, gc=False):
 
 
 class TxnOffsetCommitResponseTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[TxnOffsetCommitResponsePartition] = field(default_factory=list)
@@ -325,7 +325,7 @@ class TxnOffsetCommitResponseTopic(Struct, gc=False):
 
 
 class TxnOffsetCommitResponse(Struct, gc=False):
-    """Txn offset commit response."""
+    """Answers a request to store consumed offsets within a transaction."""
 
     API_KEY: ClassVar[int] = 28
     LOWEST_VERSION: ClassVar[int] = 0

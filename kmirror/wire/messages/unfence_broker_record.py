@@ -20,7 +20,7 @@ _write_i4_i8 = struct.Struct(">iq").pack
 
 
 class UnfenceBrokerRecord(Struct, gc=False):
-    """Unfence broker record."""
+    """Lifts the fence from a broker."""
 
     API_KEY: ClassVar[int] = 8
     LOWEST_VERSION: ClassVar[int] = 0

@@ -23,7 +23,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class UnregisterBrokerRequest(Struct, gc=False):
-    """Unregister broker request."""
+    """Asks to forget a broker."""
 
     API_KEY: ClassVar[int] = 64
     LOWEST_VERSION: ClassVar[int] = 0
@@ -57,7 +57,7 @@ class UnregisterBrokerRequest(Struct, gc=False):
 
 
 class UnregisterBrokerResponse(Struct, gc=False):
-    """Unregister broker response."""
+    """Answers a request to forget a broker."""
 
     API_KEY: ClassVar[int] = 64
     LOWEST_VERSION: ClassVar[int] = 0

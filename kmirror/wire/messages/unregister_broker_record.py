@@ -20,7 +20,7 @@ _write_i4_i8 = struct.Struct(">iq").pack
 
 
 class UnregisterBrokerRecord(Struct, gc=False):
-    """Unregister broker record."""
+    """A broker was forgotten."""
 
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 0

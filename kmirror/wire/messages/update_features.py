@@ -34,7 +34,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 
 
 class FeatureUpdateKey(Struct, gc=False):
-    """The feature updates."""
+    """Features to change."""
 
     feature: str = ""
     max_version_level: int = 0
@@ -80,7 +80,7 @@ class FeatureUpdateKey(Struct, gc=False):
 
 
 class UpdateFeaturesRequest(Struct, gc=False):
-    """Update features request."""
+    """Asks to change finalized feature levels."""
 
     API_KEY: ClassVar[int] = 57
     LOWEST_VERSION: ClassVar[int] = 0
@@ -135,7 +135,7 @@ class UpdateFeaturesRequest(Struct, gc=False):
 
 
 class UpdatableFeatureResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     feature: str = ""
     error_code: int = 0
@@ -168,7 +168,7 @@ class UpdatableFeatureResult(Struct, gc=False):
 
 
 class UpdateFeaturesResponse(Struct, gc=False):
-    """Update features response."""
+    """Answers a request to change finalized feature levels."""
 
     API_KEY: ClassVar[int] = 57
     LOWEST_VERSION: ClassVar[int] = 0

@@ -36,7 +36,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class Listener(Struct, gc=False):
-    """The listeners."""
+    """Listeners of the node."""
 
     name: str = ""
     host: str = ""
@@ -68,7 +68,7 @@ class Listener(Struct, gc=False):
 
 
 class KRaftVersionFeature(Struct, gc=False):
-    """The k raft version feature."""
+    """Range of kraft.version that the voter supports."""
 
     min_supported_version: int = 0
     max_supported_version: int = 0
@@ -95,7 +95,7 @@ class KRaftVersionFeature(Struct, gc=False):
 
 
 class UpdateRaftVoterRequest(Struct, gc=False):
-    """Update raft voter request."""
+    """Asks to update a voter's endpoints and versions."""
 
     API_KEY: ClassVar[int] = 82
     LOWEST_VERSION: ClassVar[int] = 0
@@ -150,7 +150,7 @@ class UpdateRaftVoterRequest(Struct, gc=False):
 
 
 class CurrentLeader(Struct, gc=False):
-    """The current leader."""
+    """Who leads the partition now, if the caller asked the wrong one."""
 
     leader_id: int = -1
     leader_epoch: int = -1
@@ -184,7 +184,7 @@ class CurrentLeader(Struct, gc=False):
 
 
 class UpdateRaftVoterResponse(Struct, gc=False):
-    """Update raft voter response."""
+    """Answers a request to update a voter's endpoints and versions."""
 
     API_KEY: ClassVar[int] = 82
     LOWEST_VERSION: ClassVar[int] = 0

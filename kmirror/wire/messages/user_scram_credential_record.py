@@ -24,7 +24,7 @@ _write_i4 = struct.Struct(">i").pack
 
 
 class UserScramCredentialRecord(Struct, gc=False):
-    """User scram credential record."""
+    """A SCRAM credential was set."""
 
     API_KEY: ClassVar[int] = 11
     LOWEST_VERSION: ClassVar[int] = 0

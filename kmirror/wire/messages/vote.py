@@ -40,7 +40,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class VoteRequestPartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     replica_epoch: int = 0
@@ -96,7 +96,7 @@ class VoteRequestPartitionData(Struct, gc=False):
 
 
 class VoteRequestTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[VoteRequestPartitionData] = field(default_factory=list)
@@ -131,7 +131,7 @@ class VoteRequestTopicData(Struct, gc=False):
 
 
 class VoteRequest(Struct, gc=False):
-    """Vote request."""
+    """Asks to ask for votes in the metadata quorum."""
 
     API_KEY: ClassVar[int] = 52
     LOWEST_VERSION: ClassVar[int] = 0
@@ -183,7 +183,7 @@ class VoteRequest(Struct, gc=False):
 
 
 class VoteResponsePartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -213,7 +213,7 @@ class VoteResponsePartitionData(Struct, gc=False):
 
 
 class VoteResponseTopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_name: str = ""
     partitions: list[VoteResponsePartitionData] = field(default_factory=list)
@@ -248,7 +248,7 @@ class VoteResponseTopicData(Struct, gc=False):
 
 
 class NodeEndpoint(Struct, gc=False):
-    """The node endpoints."""
+    """Addresses of the leaders named in this answer."""
 
     node_id: int = 0
     host: str = ""
@@ -281,7 +281,7 @@ class NodeEndpoint(Struct, gc=False):
 
 
 class VoteResponse(Struct, gc=False):
-    """Vote response."""
+    """Answers a request to ask for votes in the metadata quorum."""
 
     API_KEY: ClassVar[int] = 52
     LOWEST_VERSION: ClassVar[int] = 0

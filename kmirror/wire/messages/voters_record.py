@@ -29,7 +29,7 @@ _write_u2 = struct.Struct(">H").pack
 
 
 class Endpoint(Struct, gc=False):
-    """The endpoints."""
+    """Where to connect."""
 
     name: str = ""
     host: str = ""
@@ -61,7 +61,7 @@ class Endpoint(Struct, gc=False):
 
 
 class KRaftVersionFeature(Struct, gc=False):
-    """The k raft version feature."""
+    """Range of kraft.version that the voter supports."""
 
     min_supported_version: int = 0
     max_supported_version: int = 0
@@ -88,7 +88,7 @@ class KRaftVersionFeature(Struct, gc=False):
 
 
 class Voter(Struct, gc=False):
-    """The voters."""
+    """Voters of the quorum."""
 
     voter_id: int = 0
     voter_directory_id: Uuid = Uuid.ZERO
@@ -130,7 +130,7 @@ class Voter(Struct, gc=False):
 
 
 class VotersRecord(Struct, gc=False):
-    """Voters record."""
+    """Control record with the voters of the quorum."""
 
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0

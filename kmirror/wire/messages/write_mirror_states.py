@@ -26,7 +26,7 @@ _write_i4_i4_i1 = struct.Struct(">iib").pack
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     last_mirror_epoch: int = -1
@@ -54,7 +54,7 @@ class PartitionData(Struct, gc=False):
 
 
 class TopicData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[PartitionData] = field(default_factory=list)
@@ -89,7 +89,7 @@ class TopicData(Struct, gc=False):
 
 
 class WriteMirrorStatesRequest(Struct, gc=False):
-    """Write mirror states request."""
+    """Asks to write states of mirror partitions at their coordinator (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 101
     LOWEST_VERSION: ClassVar[int] = 0
@@ -138,7 +138,7 @@ class WriteMirrorStatesRequest(Struct, gc=False):
 
 
 class PartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -165,7 +165,7 @@ class PartitionResult(Struct, gc=False):
 
 
 class TopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -200,7 +200,7 @@ class TopicResult(Struct, gc=False):
 
 
 class WriteMirrorStatesResponse(Struct, gc=False):
-    """Write mirror states response."""
+    """Answers a request to write states of mirror partitions at their coordinator (KIP-1279)."""
 
     API_KEY: ClassVar[int] = 101
     LOWEST_VERSION: ClassVar[int] = 0

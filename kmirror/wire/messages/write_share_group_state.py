@@ -32,7 +32,7 @@ _write_uuid = struct.Struct(">16s").pack
 
 
 class StateBatch(Struct, gc=False):
-    """The state batches."""
+    """States of ranges of offsets."""
 
     first_offset: int = 0
     last_offset: int = 0
@@ -61,7 +61,7 @@ class StateBatch(Struct, gc=False):
 
 
 class PartitionData(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     state_epoch: int = 0
@@ -109,7 +109,7 @@ class PartitionData(Struct, gc=False):
 
 
 class WriteStateData(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionData] = field(default_factory=list)
@@ -146,7 +146,7 @@ class WriteStateData(Struct, gc=False):
 
 
 class WriteShareGroupStateRequest(Struct, gc=False):
-    """Write share group state request."""
+    """Asks to write the state of share partitions."""
 
     API_KEY: ClassVar[int] = 85
     LOWEST_VERSION: ClassVar[int] = 0
@@ -189,7 +189,7 @@ class WriteShareGroupStateRequest(Struct, gc=False):
 
 
 class PartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition: int = 0
     error_code: int = 0
@@ -220,7 +220,7 @@ class PartitionResult(Struct, gc=False):
 
 
 class WriteStateResult(Struct, gc=False):
-    """The results."""
+    """One result for each thing asked."""
 
     topic_id: Uuid = Uuid.ZERO
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -257,7 +257,7 @@ class WriteStateResult(Struct, gc=False):
 
 
 class WriteShareGroupStateResponse(Struct, gc=False):
-    """Write share group state response."""
+    """Answers a request to write the state of share partitions."""
 
     API_KEY: ClassVar[int] = 85
     LOWEST_VERSION: ClassVar[int] = 0

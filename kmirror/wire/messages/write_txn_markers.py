@@ -31,7 +31,7 @@ _write_i8_i2_bool = struct.Struct(">qh?").pack
 
 
 class WritableTxnMarkerTopic(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
@@ -62,7 +62,7 @@ class WritableTxnMarkerTopic(Struct, gc=False):
 
 
 class WritableTxnMarker(Struct, gc=False):
-    """The markers."""
+    """Transaction ends to write."""
 
     producer_id: int = 0
     producer_epoch: int = 0
@@ -113,7 +113,7 @@ class WritableTxnMarker(Struct, gc=False):
 
 
 class WriteTxnMarkersRequest(Struct, gc=False):
-    """Write txn markers request."""
+    """Asks to write the ends of transactions into partitions."""
 
     API_KEY: ClassVar[int] = 27
     LOWEST_VERSION: ClassVar[int] = 1
@@ -153,7 +153,7 @@ class WriteTxnMarkersRequest(Struct, gc=False):
 
 
 class WritableTxnMarkerPartitionResult(Struct, gc=False):
-    """The partitions."""
+    """Partitions concerned."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -180,7 +180,7 @@ class WritableTxnMarkerPartitionResult(Struct, gc=False):
 
 
 class WritableTxnMarkerTopicResult(Struct, gc=False):
-    """The topics."""
+    """Topics concerned."""
 
     name: str = ""
     partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)
@@ -215,7 +215,7 @@ class WritableTxnMarkerTopicResult(Struct, gc=False):
 
 
 class WritableTxnMarkerResult(Struct, gc=False):
-    """The markers."""
+    """Transaction ends to write."""
 
     producer_id: int = 0
     topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)
@@ -251,7 +251,7 @@ class WritableTxnMarkerResult(Struct, gc=False):
 
 
 class WriteTxnMarkersResponse(Struct, gc=False):
-    """Write txn markers response."""
+    """Answers a request to write the ends of transactions into partitions."""
 
     API_KEY: ClassVar[int] = 27
     LOWEST_VERSION: ClassVar[int] = 1

@@ -20,7 +20,7 @@ _write_i1 = struct.Struct(">b").pack
 
 
 class ZkMigrationStateRecord(Struct, gc=False):
-    """Zk migration state record."""
+    """State of the migration from ZooKeeper."""
 
     API_KEY: ClassVar[int] = 21
     LOWEST_VERSION: ClassVar[int] = 0
