@@ -1,0 +1,299 @@
+"""Reads log directories that belong to someone else: a stopped broker, a running one, a copy on HDFS. Never writes.
+
+For verify, dump-log, log-diff and Spark. What a broker's own classes do when they open a log (create a missing index, resize it, trim it,
+delete stray files, rebuild state) must not happen here, so nothing of `UnifiedLog` is used: a partition is a list of file names, a
+segment a run of batches. Files are opened read-only and read in blocks through the `FileSystem` port, so memory is bounded by a block
+or by one batch, whichever is larger.
+
+A running broker appends while we read: a segment is read up to the size it had when it was opened, and an incomplete batch at its end is
+reported as trailing bytes, not as an error (Kafka's own scanner does the same).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kmirror.common.errors import CorruptFileError, KmirrorError
+from kmirror.common.ports import File, FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.record.columns import HEADER_DTYPE
+from kmirror.record.record_batch import (
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MIN_LEGACY_RECORD_SIZE,
+    RECORD_BATCH_OVERHEAD,
+    RecordBatch,
+)
+from kmirror.storage.leader_epoch_checkpoint_file import EpochEntry, LeaderEpochCheckpointFile
+from kmirror.storage.log_file_names import (
+    INDEX_FILE_SUFFIX,
+    LOG_FILE_SUFFIX,
+    PRODUCER_SNAPSHOT_FILE_SUFFIX,
+    TIME_INDEX_FILE_SUFFIX,
+    TXN_INDEX_FILE_SUFFIX,
+    parse_topic_partition_name,
+)
+from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
+from kmirror.storage.partition_metadata_file import decode_partition_metadata
+
+BLOCK_BYTES: Final = 4 * 1024 * 1024
+HEADER_BLOCK_BYTES: Final = 256 * 1024
+OFFSET_INDEX_DTYPE: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+TIME_INDEX_DTYPE: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+TRANSACTION_INDEX_DTYPE: Final = np.dtype(
+    [("version", ">i2"), ("producer_id", ">i8"), ("first_offset", ">i8"), ("last_offset", ">i8"), ("last_stable_offset", ">i8")]
+)
+SNAPSHOT_SUFFIX: Final = ".checkpoint"
+_LENGTH: Final = struct.Struct(">i")
+
+
+class BatchBlock(NamedTuple):
+    """Complete batches read with one read: `batches` are views into one buffer, `positions` their bytes in the file."""
+
+    positions: list[int]
+    batches: list[RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """One segment: its base offset and which of its files are there (sizes in bytes, by suffix)."""
+
+    directory: str
+    base_offset: int
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def path(self, suffix: str = LOG_FILE_SUFFIX) -> str:
+        return f"{self.directory}/{self.base_offset:020d}{suffix}"
+
+    @property
+    def log_size(self) -> int:
+        return self.sizes[LOG_FILE_SUFFIX]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    """A partition's folder: `segments` ascending by base offset; `snapshots` are the offsets of producer snapshots."""
+
+    path: str
+    topic_partition: TopicPartition
+    segments: list[SegmentFiles]
+    snapshots: list[int]
+    other_files: list[str]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all `.log` files."""
+        return sum(segment.log_size for segment in self.segments)
+
+    def topic_id(self, files: FileSystem) -> Uuid | None:
+        """The id in `partition.metadata`, None without that file; CorruptFileError if it is damaged."""
+        if "partition.metadata" not in self.other_files:
+            return None
+        path = f"{self.path}/partition.metadata"
+        return decode_partition_metadata(path, files.read_bytes(path))
+
+    def leader_epochs(self, files: FileSystem) -> list[EpochEntry]:
+        """The lines of `leader-epoch-checkpoint`, none without that file; CorruptFileError if it is damaged."""
+        if "leader-epoch-checkpoint" not in self.other_files:
+            return []
+        return LeaderEpochCheckpointFile(files, self.path).read()
+
+
+def read_partition(files: FileSystem, path: str, topic_partition: TopicPartition | None = None) -> PartitionFiles:
+    """What lies in a partition's folder. KmirrorError if the folder is not named like one and no name is given."""
+    path = path.rstrip("/") or path
+    segments: dict[int, SegmentFiles] = {}
+    snapshots: list[int] = []
+    other_files: list[str] = []
+    sizes: dict[int, dict[str, int]] = {}
+    for name in files.list_dir(path):
+        stem, dot, extension = name.partition(".")
+        offset = int(stem) if stem.isascii() and stem.isdigit() and len(stem) == 20 else None
+        suffix = dot + extension
+        if offset is not None and suffix in (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX):
+            sizes.setdefault(offset, {})[suffix] = files.size(f"{path}/{name}")
+        elif offset is not None and suffix == PRODUCER_SNAPSHOT_FILE_SUFFIX:
+            snapshots.append(offset)
+        else:
+            other_files.append(name)
+    for offset in sorted(sizes):
+        if LOG_FILE_SUFFIX in sizes[offset]:
+            segments[offset] = SegmentFiles(path, offset, sizes[offset])
+        else:
+            other_files += [f"{offset:020d}{suffix}" for suffix in sizes[offset]]
+    return PartitionFiles(
+        path, topic_partition or parse_topic_partition_name(path), list(segments.values()), sorted(snapshots), sorted(other_files)
+    )
+
+
+def is_partition_dir(files: FileSystem, path: str) -> bool:
+    """Whether a folder is named `<topic>-<partition>` and holds a segment or a partition.metadata."""
+    try:
+        parse_topic_partition_name(path)
+    except KmirrorError:
+        return False
+    return files.is_dir(path) and any(name.endswith(LOG_FILE_SUFFIX) or name == "partition.metadata" for name in files.list_dir(path))
+
+
+def read_data_dir(files: FileSystem, path: str) -> list[PartitionFiles]:
+    """The partitions in one of a broker's log.dirs, by name; `-delete`, `-future` and `-stray` folders are left out."""
+    found = []
+    for name in files.list_dir(path):
+        folder = f"{path.rstrip('/')}/{name}"
+        if not name.endswith(("-delete", "-future", "-stray")) and is_partition_dir(files, folder):
+            found.append(read_partition(files, folder))
+    return sorted(found, key=lambda partition: partition.topic_partition)
+
+
+def find_partitions(files: FileSystem, path: str) -> list[PartitionFiles]:
+    """The partitions of a data dir, or the one partition whose folder `path` is. KmirrorError if it is neither."""
+    if not files.is_dir(path):
+        raise KmirrorError(f"{path} is not a directory; give a partition's folder or a broker's log.dir")
+    if is_partition_dir(files, path):
+        return [read_partition(files, path)]
+    found = read_data_dir(files, path)
+    if not found:
+        raise KmirrorError(f"{path} holds no partition: no folder named <topic>-<partition> with a .log file")
+    return found
+
+
+def read_offset_checkpoint(files: FileSystem, data_dir: str, name: str) -> dict[TopicPartition, int]:
+    """A checkpoint file of a data dir (`replication-offset-checkpoint` ...), empty without the file; CorruptFileError if it is damaged."""
+    path = f"{data_dir.rstrip('/')}/{name}"
+    return OffsetCheckpointFile(files, path).read() if files.exists(path) else {}
+
+
+class SegmentReader:
+    """The batches of one `.log` file (or KRaft snapshot) from byte `start` to byte `end` (default: its size when opened)."""
+
+    def __init__(self, files: FileSystem, path: str, *, start: int = 0, end: int | None = None) -> None:
+        self.path = path
+        self._file: File = files.open(path, write=False)
+        size = self._file.size()
+        self.size = size if end is None else min(end, size)
+        self.start = start
+        self.valid_bytes = start
+        """Where the last complete batch ended, so far."""
+
+    def __enter__(self) -> SegmentReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def blocks(self, *, block_bytes: int = BLOCK_BYTES) -> Iterator[BatchBlock]:
+        """The batches, as many at a time as fit into `block_bytes` (at least one).
+
+        CorruptFileError for an impossible length; what is incomplete at the end is left out. Neither magic nor CRC is looked at.
+        """
+        position = self.start
+        wanted = block_bytes
+        while self.size - position >= HEADER_SIZE_UP_TO_MAGIC:
+            block = memoryview(self._file.pread(min(wanted, self.size - position), position))
+            positions, batches, used = self._parse(block, position)
+            if batches:
+                self.valid_bytes = position + used
+                yield BatchBlock(positions, batches)
+            position += used
+            if self.size - position < HEADER_SIZE_UP_TO_MAGIC:
+                return
+            needed = self._size_at(block, used, position)
+            if needed > self.size - position or (not batches and needed <= wanted):
+                return
+            wanted = max(block_bytes, needed)
+
+    def batches(self, *, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, RecordBatch]]:
+        """(position in the file, batch), one after the other."""
+        for block in self.blocks(block_bytes=block_bytes):
+            yield from zip(block.positions, block.batches)
+
+    def _parse(self, block: memoryview, position: int) -> tuple[list[int], list[RecordBatch], int]:
+        positions: list[int] = []
+        batches: list[RecordBatch] = []
+        cursor, end = 0, len(block)
+        while end - cursor >= HEADER_SIZE_UP_TO_MAGIC:
+            try:
+                size = self._checked_size(block, cursor, position)
+            except CorruptFileError:
+                if not batches:
+                    raise
+                break  # first give out what is sound; the next block begins here and raises
+            if cursor + size > end:
+                break
+            batches.append(RecordBatch(block, cursor))
+            positions.append(position + cursor)
+            cursor += size
+        return positions, batches, cursor
+
+    def _checked_size(self, block: memoryview, cursor: int, position: int) -> int:
+        length: int = _LENGTH.unpack_from(block, cursor + 8)[0]
+        if length < MIN_LEGACY_RECORD_SIZE:
+            raise CorruptFileError(
+                self.path,
+                position + cursor,
+                f"Found record size {length} smaller than minimum record overhead ({MIN_LEGACY_RECORD_SIZE})",
+            )
+        size = length + LOG_OVERHEAD
+        if size < RECORD_BATCH_OVERHEAD and position + cursor + size <= self.size:
+            raise CorruptFileError(self.path, position + cursor, f"a batch of {size} bytes; the smallest has {RECORD_BATCH_OVERHEAD}")
+        return size
+
+    def _size_at(self, block: memoryview, cursor: int, position: int) -> int:
+        if len(block) - cursor >= LOG_OVERHEAD:
+            return self._checked_size(block, cursor, position - cursor)
+        return self._checked_size(memoryview(self._file.pread(LOG_OVERHEAD, position)), 0, position)
+
+    def headers(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+        """(positions, headers as rows of `record.columns.HEADER_DTYPE` in native byte order) without reading the records of large batches."""
+        positions: list[int] = []
+        rows: list[bytes] = []
+        position, block, block_start = self.start, b"", 0
+        while self.size - position >= HEADER_SIZE_UP_TO_MAGIC:
+            offset = position - block_start
+            if offset + RECORD_BATCH_OVERHEAD > len(block):
+                last_size = position - positions[-1] if positions else 0
+                wanted = HEADER_BLOCK_BYTES if last_size < HEADER_BLOCK_BYTES else RECORD_BATCH_OVERHEAD
+                block, block_start, offset = self._file.pread(min(wanted, self.size - position), position), position, 0
+            size = self._checked_size(memoryview(block), offset, block_start)
+            if position + size > self.size:
+                break
+            positions.append(position)
+            rows.append(block[offset : offset + RECORD_BATCH_OVERHEAD])
+            position += size
+        self.valid_bytes = position
+        native = np.dtype([(name, HEADER_DTYPE[name].newbyteorder("=")) for name in HEADER_DTYPE.names or ()])
+        return np.array(positions, dtype=np.int64), np.frombuffer(b"".join(rows), dtype=HEADER_DTYPE).astype(native)
+
+    @property
+    def trailing_bytes(self) -> int:
+        """Bytes behind the last complete batch, once `blocks`, `batches` or `headers` has come to its end."""
+        return self.size - self.valid_bytes
+
+
+def read_offset_index(files: FileSystem, path: str) -> npt.NDArray[Any]:
+    """The slots of an `.index` file (fields of `OFFSET_INDEX_DTYPE`), preallocated zeros included; a part of a slot at the end is left out."""
+    return _rows(files.read_bytes(path), OFFSET_INDEX_DTYPE)
+
+
+def read_time_index(files: FileSystem, path: str) -> npt.NDArray[Any]:
+    """The slots of a `.timeindex` file (fields of `TIME_INDEX_DTYPE`)."""
+    return _rows(files.read_bytes(path), TIME_INDEX_DTYPE)
+
+
+def read_transaction_index(files: FileSystem, path: str) -> npt.NDArray[Any]:
+    """The aborted transactions of a `.txnindex` file (fields of `TRANSACTION_INDEX_DTYPE`)."""
+    return _rows(files.read_bytes(path), TRANSACTION_INDEX_DTYPE)
+
+
+def _rows(data: bytes, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    return np.frombuffer(data, dtype=dtype, count=len(data) // dtype.itemsize)
