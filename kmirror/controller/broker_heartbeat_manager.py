@@ -1,6 +1,8 @@
 """Which brokers are alive: the time and metadata offset of their last heartbeat (Kafka's `BrokerHeartbeatManager`).
 
-Soft state, known only to the active controller. A new controller gives every broker it finds unfenced a fresh session.
+Soft state, known only to the active controller. A new controller gives every broker it finds unfenced a fresh session; but
+only a broker it has heard of itself is in the way of another incarnation that wants to register (so that a node that was
+killed comes back at once, and not when its old session has run out).
 The next state of a broker follows from its present one and what its heartbeat asks for:
 
     present              asks for                     next
@@ -40,6 +42,7 @@ class BrokerHeartbeatState:
     metadata_offset: int = -1
     fenced: bool = True
     controlled_shutdown_offset: int = -1
+    contacted: bool = False
 
 
 class BrokerHeartbeatManager:
@@ -52,6 +55,10 @@ class BrokerHeartbeatManager:
     def register(self, broker_id: int, epoch: int, *, fenced: bool) -> None:
         self.brokers[broker_id] = BrokerHeartbeatState(broker_id, epoch, fenced=fenced)
 
+    def grant_session(self, broker_id: int, now_ms: int) -> None:
+        """Let an unfenced broker that an earlier controller knew have a whole session before it is fenced."""
+        self.brokers[broker_id].last_contact_ms = now_ms
+
     def remove(self, broker_id: int) -> None:
         self.brokers.pop(broker_id, None)
 
@@ -61,12 +68,15 @@ class BrokerHeartbeatManager:
         broker.last_contact_ms = now_ms
         broker.metadata_offset = metadata_offset
         broker.fenced = fenced
+        broker.contacted = True
         if fenced:
             broker.controlled_shutdown_offset = -1
 
     def has_valid_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
         broker = self.brokers.get(broker_id)
-        return broker is not None and broker.epoch == epoch and broker.last_contact_ms >= 0 and now_ms < broker.last_contact_ms + self.session_timeout_ms
+        if broker is None or broker.epoch != epoch or not broker.contacted:
+            return False
+        return now_ms < broker.last_contact_ms + self.session_timeout_ms
 
     def maintain_controlled_shutdown(self, broker_id: int, offset: int) -> None:
         """Remember the end of the log as of the broker's last leadership change."""

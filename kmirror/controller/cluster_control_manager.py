@@ -51,8 +51,7 @@ class ClusterControlManager:
         records.insert(0, ApiMessageAndVersion(record, register_broker_record_version(self._state.metadata_version)))
         self._state.heartbeats.register(request.broker_id, epoch, fenced=record.fenced)
         if not record.fenced:
-            now = self._state.clock.monotonic_ms()
-            self._state.heartbeats.touch(request.broker_id, fenced=False, metadata_offset=-1, now_ms=now)
+            self._state.heartbeats.grant_session(request.broker_id, self._state.clock.monotonic_ms())
         return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
     def _check_cluster_id(self, cluster_id: str) -> None:

@@ -158,6 +158,11 @@ class MetadataLog:
         return self._log.log_end_offset
 
     @property
+    def size(self) -> int:
+        """Bytes of the log's segments."""
+        return self._log.size
+
+    @property
     def directory(self) -> str:
         return self._log.directory
 

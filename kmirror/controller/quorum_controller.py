@@ -1,48 +1,365 @@
 """The active controller of a one-voter quorum (Kafka's `QuorumController`).
 
-A request becomes a write event: a manager, a pure function of (image, soft state, request), returns a
-`ControllerResult`; its records are appended to the metadata log as one batch and replayed at once, so that the next
-event sees them; the response waits until the log is flushed up to its last record. With one voter, flushed means
-committed. A failed flush fails the controller for good: nothing that was not acknowledged is guessed at.
+A request becomes a write event: a manager, a pure function of (image, soft state, request), returns a `ControllerResult`;
+its records are appended to the metadata log as one batch and replayed at once, so that the next event sees them; the
+response waits until the log is flushed. With one voter, flushed means committed.
 
-`image` is the state with every appended record; `committed_offset` says how much of it is durable. The managers hold no
-state of their own besides heartbeats: what the records say lies in the image alone, made by `MetadataDelta.replay`.
+One task, the pump, runs the events: it takes all that are waiting, decides and appends them one after the other, flushes
+once for all of them on a worker, and answers. Nothing is appended while a flush runs, so the worker has the log to itself,
+and requests that arrive meanwhile share the next flush. A failed flush fails the controller for good: what was not
+acknowledged is not guessed at.
+
+`image` is the state with every appended record; the managers hold nothing besides the brokers' heartbeats.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
+from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
+from kmirror.controller.cluster_control_manager import ClusterControlManager
+from kmirror.controller.configuration_control_manager import ConfigurationControlManager
 from kmirror.controller.controller_config import ControllerConfig
 from kmirror.controller.controller_result import ControllerResult
-from kmirror.metadata.image import MetadataImage
-from kmirror.runtime.api import Runtime
+from kmirror.controller.controller_state import ControllerState
+from kmirror.controller.feature_control_manager import FeatureControlManager
+from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig
+from kmirror.controller.mirror_control_manager import MirrorControlManager
+from kmirror.controller.producer_id_control_manager import ProducerIdControlManager
+from kmirror.controller.replication_control_manager import ReplicationControlManager
+from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, LATEST_METADATA_VERSION, METADATA_VERSION, MV_TRANSACTIONS
+from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage, MetadataProvenance
+from kmirror.metadata.loader import MetadataLoader
+from kmirror.metadata.record import ApiMessageAndVersion
+from kmirror.metadata.snapshot import BOOTSTRAP_FILE_NAME, decode_snapshot
+from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.storage.ports import LogDirFailures, LogPorts
+from kmirror.wire.messages import controller_registration
+from kmirror.wire.messages.begin_transaction_record import BeginTransactionRecord
+from kmirror.wire.messages.config_record import ConfigRecord
+from kmirror.wire.messages.end_transaction_record import EndTransactionRecord
+from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
+from kmirror.wire.messages.no_op_record import NoOpRecord
 
 T = TypeVar("T")
+_SESSION_CHECKS = 8
+
+
+class _WriteEvent(NamedTuple):
+    name: str
+    decide: Callable[[], ControllerResult[Any]]
+    future: asyncio.Future[Any]
+
+
+class _LoopScheduler:
+    """Late work of the metadata log (removing deleted segments), on the loop."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> object:
+        return self._runtime.call_later_ms(delay_ms, fn)
 
 
 class QuorumController:
-    """Create with `QuorumController(config, runtime)`, then `await start()`; `await stop()` closes the log cleanly."""
+    """Create, `await start()`, `await write(...)`; `await stop()` closes the log cleanly."""
 
-    image: MetadataImage
+    def __init__(self, config: ControllerConfig, runtime: Runtime) -> None:
+        self.config = config
+        self.runtime = runtime
+        self.loader = MetadataLoader()
+        self.state = ControllerState(config, runtime.clock, runtime.random, BrokerHeartbeatManager(config.broker_session_timeout_ms))
+        self.cluster = ClusterControlManager(self.state)
+        self.configuration = ConfigurationControlManager(self.state)
+        self.replication = ReplicationControlManager(self.state, self.cluster, self.configuration)
+        self.features = FeatureControlManager(self.state)
+        self.producer_ids = ProducerIdControlManager(self.state, self.cluster)
+        self.mirrors = MirrorControlManager(self.state, self.configuration, self.replication)
+        self.incarnation_id = Uuid.random(runtime.random)
+        self._log: MetadataLog | None = None
+        self._queue: list[_WriteEvent] = []
+        self._wake = asyncio.Event()
+        self._high_watermark_waiters: list[asyncio.Future[None]] = []
+        self._tasks = TaskScope(runtime, f"controller-{config.node_id}", on_failure=self._on_task_failure)
+        self._failure: BaseException | None = None
+        self._closing = False
+        self._pump_done: asyncio.Future[None] | None = None
+        self._appended_at_ms = 0
+        self._bytes_since_snapshot = 0
+        self._snapshot_at_ms = 0
 
-    def __init__(self, config: ControllerConfig, runtime: Runtime) -> None: ...
+    # ---- life
 
     async def start(self) -> None:
-        """Open the log, load snapshot and records, begin a new epoch, write the bootstrap records on the first start."""
-        ...
+        """Open the log, replay it, begin a new epoch, write the bootstrap records on the first start, register itself.
 
-    async def stop(self) -> None: ...
+        CorruptFileError when the log or a snapshot cannot be read; OSError from the disk.
+        """
+        self._log = await self.runtime.run_blocking(self._open_log)
+        self._replay_log()
+        await self.runtime.run_blocking(self.log.become_leader)
+        self._refresh()
+        now = self.runtime.clock.monotonic_ms()
+        self._appended_at_ms = self._snapshot_at_ms = now
+        for broker in self.image.cluster.brokers.values():
+            self.state.heartbeats.register(broker.id, broker.epoch, fenced=broker.fenced)
+            if not broker.fenced:
+                self.state.heartbeats.grant_session(broker.id, now)
+        self._pump_done = self.runtime.create_future()
+        self._tasks.spawn(self._pump(), name="pump")
+        if METADATA_VERSION_FEATURE not in self.image.features.finalized_levels:
+            bootstrap = self._bootstrap_records()
+            await self.write("bootstrap", lambda: ControllerResult(bootstrap, None))
+        await self.write("registerController", lambda: self.cluster.register_controller(self._registration_request()))
+        self._tasks.spawn(self._run_session_checks(), name="session-checks")
+        self._tasks.spawn(self._run_periodic_work(), name="periodic")
+
+    def _open_log(self) -> MetadataLog:
+        ports = LogPorts(
+            self.runtime.files, self.runtime.clock, self.runtime.random, _LoopScheduler(self.runtime), LogDirFailures(self._on_log_dir_failure)
+        )
+        config = self.config
+        log_config = MetadataLogConfig(
+            node_id=config.node_id,
+            segment_bytes=config.metadata_segment_bytes,
+            segment_ms=config.metadata_segment_ms,
+            retention_bytes=config.metadata_max_retention_bytes,
+            retention_ms=config.metadata_max_retention_ms,
+        )
+        return MetadataLog.open(config.metadata_log_dir, ports, log_config)
+
+    def _replay_log(self) -> None:
+        snapshot = self.log.latest_snapshot()
+        if snapshot is not None and snapshot.records:
+            snapshot_id = self.log.snapshots[-1]
+            provenance = MetadataProvenance(snapshot_id.end_offset - 1, snapshot_id.epoch, snapshot.last_contained_log_timestamp)
+            self.loader.handle_load_snapshot(snapshot.records, provenance)
+        for batch in self.log.batches():
+            self.loader.handle_commit(batch.memory)
+        self._refresh()
+
+    def _bootstrap_records(self) -> list[ApiMessageAndVersion]:
+        """What `bootstrap.checkpoint` says (nothing: the newest metadata version), in one transaction where the version has them."""
+        path = f"{self.config.metadata_log_dir}/{BOOTSTRAP_FILE_NAME}"
+        records: list[ApiMessageAndVersion] = []
+        if self.runtime.files.exists(path):
+            records = [ApiMessageAndVersion(r, 0) for r in decode_snapshot(self.runtime.files.read_bytes(path), path).records]
+        levels = {r.message.name: r.message.feature_level for r in records if isinstance(r.message, FeatureLevelRecord)}
+        if METADATA_VERSION not in levels:
+            levels[METADATA_VERSION] = LATEST_METADATA_VERSION
+            records.insert(0, ApiMessageAndVersion(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION), 0))
+        if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1:
+            name = "min.insync.replicas"
+            value = inherited_topic_configs(self.config.static_topic_configs).get(name) or default_text(name)
+            records.append(ApiMessageAndVersion(ConfigRecord(resource_type=4, resource_name="", name=name, value=value), 0))
+        if levels[METADATA_VERSION] < MV_TRANSACTIONS:
+            return records
+        begin = ApiMessageAndVersion(BeginTransactionRecord(name="Bootstrap records"), 0)
+        return [begin, *records, ApiMessageAndVersion(EndTransactionRecord(), 0)]
+
+    def _registration_request(self) -> controller_registration.ControllerRegistrationRequest:
+        return controller_registration.ControllerRegistrationRequest(
+            controller_id=self.config.node_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[
+                controller_registration.Listener(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in self.config.listeners
+            ],
+            features=[
+                controller_registration.Feature(name=name, min_supported_version=levels.min, max_supported_version=levels.max)
+                for name, levels in self.features.supported().items()
+            ],
+        )
+
+    async def stop(self) -> None:
+        """Let the running event finish, end the tasks, flush and close the log. Events that still wait are refused."""
+        self._closing = True
+        self._wake.set()
+        if self._pump_done is not None:
+            await self._pump_done
+        await self._tasks.cancel()
+        self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller is shutting down."))
+        if self._log is not None:
+            log, self._log = self._log, None
+            await self.runtime.run_blocking(log.close)
+
+    # ---- state
+
+    @property
+    def log(self) -> MetadataLog:
+        assert self._log is not None, "the controller is not running"
+        return self._log
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.state.image
 
     @property
     def epoch(self) -> int:
         """The leader epoch of the metadata log."""
-        ...
+        return self.log.leader_epoch
 
     @property
-    def high_watermark(self) -> int: ...
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def is_active(self) -> bool:
+        return self._log is not None and self._failure is None and not self._closing
+
+    def _refresh(self) -> None:
+        self.state.image = self.loader.image
+        self.state.log_end_offset = self.log.log_end_offset
+
+    # ---- write events
 
     async def write(self, name: str, decide: Callable[[], ControllerResult[T]]) -> T:
-        """Run one write event; the response once its records are durable."""
-        ...
+        """Run one write event; its response once its records are durable. ApiException when the manager refuses, NOT_CONTROLLER after a failure."""
+        if not self.is_active:
+            raise ApiException(Errors.NOT_CONTROLLER, Errors.NOT_CONTROLLER.message)
+        future: asyncio.Future[T] = self.runtime.create_future()
+        self._queue.append(_WriteEvent(name, decide, future))
+        self._wake.set()
+        return await future
+
+    async def _pump(self) -> None:
+        try:
+            while not self._closing:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._run_events()
+        finally:
+            if self._pump_done is not None and not self._pump_done.done():
+                self._pump_done.set_result(None)
+
+    async def _run_events(self) -> None:
+        events, self._queue = self._queue, []
+        answers: list[tuple[asyncio.Future[Any], Any]] = []
+        complete = False
+        try:
+            answers = [(event.future, self._decide(event)) for event in events if not event.future.done()]
+            await self._flush()
+            complete = True
+        finally:
+            if not complete:
+                self._refuse([event.future for event in events], self._failure)
+        for future, response in answers:
+            if not future.done():
+                future.set_result(response)
+        await self._maybe_snapshot()
+
+    def _decide(self, event: _WriteEvent) -> Any:
+        try:
+            result = event.decide()
+        except ApiException as error:
+            event.future.set_exception(error)
+            return None
+        if result.records:
+            self._append(result.records)
+        return result.response
+
+    def _append(self, records: list[ApiMessageAndVersion]) -> None:
+        time_ms = self.runtime.clock.time_ms()
+        before = self.log.size
+        offset = self.log.append(records, time_ms=time_ms)
+        self._bytes_since_snapshot += self.log.size - before
+        self._appended_at_ms = self.runtime.clock.monotonic_ms()
+        self.loader.handle_records([record.message for record in records], MetadataProvenance(offset, self.log.leader_epoch, time_ms))
+        self._refresh()
+
+    async def _flush(self) -> None:
+        if self.log.log_end_offset == self.log.high_watermark:
+            return
+        try:
+            await self.runtime.run_blocking(self.log.flush)
+        except OSError as error:
+            self._fail(error)
+            raise
+        waiters, self._high_watermark_waiters = self._high_watermark_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait_for_high_watermark(self, offset: int, timeout_ms: int) -> None:
+        """Return when the high watermark has passed `offset`, or after `timeout_ms`."""
+        if self.high_watermark > offset or timeout_ms <= 0:
+            return
+        waiter: asyncio.Future[None] = self.runtime.create_future()
+        self._high_watermark_waiters.append(waiter)
+        timer = self.runtime.call_later_ms(timeout_ms, lambda: waiter.done() or waiter.set_result(None))
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._high_watermark_waiters = [other for other in self._high_watermark_waiters if other is not waiter]
+
+    # ---- failure
+
+    def _on_log_dir_failure(self, log_dir: str, message: str, error: OSError) -> None:
+        self._fail(error)
+
+    def _on_task_failure(self, name: str, error: BaseException) -> None:
+        self._fail(error)
+        self.runtime.report_failure(f"task {name} of the controller failed", error)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+        self._refuse_waiting(error)
+
+    def _refuse_waiting(self, error: BaseException) -> None:
+        events, self._queue = self._queue, []
+        self._refuse([event.future for event in events], error)
+
+    @staticmethod
+    def _refuse(futures: list[asyncio.Future[Any]], error: BaseException | None) -> None:
+        for future in futures:
+            if not future.done():
+                future.set_exception(ApiException(Errors.NOT_CONTROLLER, f"The controller failed: {error}"))
+
+    # ---- periodic work
+
+    async def _run_session_checks(self) -> None:
+        while True:
+            await self.runtime.sleep_ms(max(1, self.config.broker_session_timeout_ms // _SESSION_CHECKS))
+            while self.state.heartbeats.stale_brokers(self.runtime.clock.monotonic_ms()):
+                await self.write("fenceStaleBroker", self.cluster.fence_stale_broker)
+
+    async def _run_periodic_work(self) -> None:
+        """NoOpRecords while idle, and giving partitions back to their preferred leaders."""
+        idle_ms, balance_ms = self.config.metadata_max_idle_interval_ms, self.config.leader_imbalance_check_interval_ms
+        intervals = [interval for interval in (idle_ms, balance_ms) if interval > 0]
+        balanced_at_ms = self.runtime.clock.monotonic_ms()
+        while intervals:
+            await self.runtime.sleep_ms(min(intervals))
+            now = self.runtime.clock.monotonic_ms()
+            if idle_ms > 0 and now - self._appended_at_ms >= idle_ms:
+                await self.write("noOp", lambda: ControllerResult([ApiMessageAndVersion(NoOpRecord(), 0)], None))
+            if balance_ms > 0 and now - balanced_at_ms >= balance_ms:
+                balanced_at_ms = now
+                await self.write("balanceLeaders", self.replication.balance_leaders)
+
+    async def _maybe_snapshot(self) -> None:
+        interval = self.config.snapshot_max_interval_ms
+        now = self.runtime.clock.monotonic_ms()
+        due = self._bytes_since_snapshot >= self.config.snapshot_max_new_record_bytes or (
+            interval > 0 and self._bytes_since_snapshot > 0 and now - self._snapshot_at_ms >= interval
+        )
+        if due:
+            await self.take_snapshot()
+
+    async def take_snapshot(self) -> None:
+        """Write a snapshot of the present image and drop what the retention no longer needs. Called by the pump only."""
+        image, log = self.image, self.log
+        self._bytes_since_snapshot, self._snapshot_at_ms = 0, self.runtime.clock.monotonic_ms()
+
+        def encode_and_write() -> None:
+            log.write_snapshot(*log.encode(image))
+
+        await self.runtime.run_blocking(encode_and_write)
+        log.maybe_clean()
