@@ -83,8 +83,6 @@ class MirrorFetcher:
         self._end_point = end_point
         self._partitions: dict[TopicPartition, FetchedMirrorPartition] = {}
         self._waiter: asyncio.Future[None] | None = None
-        self._busy: TopicPartition | None = None
-        self._idle_waiters: list[asyncio.Future[None]] = []
 
     @property
     def is_empty(self) -> bool:
@@ -101,13 +99,9 @@ class MirrorFetcher:
         self._partitions[partition.topic_partition] = partition
         self._wake()
 
-    async def remove(self, topic_partition: TopicPartition) -> None:
-        """The partition is not touched any more when this returns; an answer that is under way is discarded."""
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """From now on the partition is not touched: every change of a log follows a look at whether the partition is still ours."""
         self._partitions.pop(topic_partition, None)
-        while self._busy == topic_partition:
-            waiter: asyncio.Future[None] = self._runtime.create_future()
-            self._idle_waiters.append(waiter)
-            await waiter
 
     async def run(self) -> None:
         """Until cancelled. A failure that nobody expected gives all partitions back and goes on."""
@@ -145,12 +139,11 @@ class MirrorFetcher:
     # --- verification -------------------------------------------------------------------------------------------------
 
     async def _verify(self, partition: FetchedMirrorPartition) -> None:
-        """C36b. While it runs, `remove` waits: the log may be cut by it."""
+        """C36b."""
         driver = partition.driver
         if not driver.services.safeguards.first_fetch_verified:
             partition.is_verified = True
             return
-        self._busy = partition.topic_partition
         try:
             source = self._source_log(partition)
             verdict = await verify_log(driver.log, source, is_compacted="compact" in driver.log.config.cleanup_policy)
@@ -168,8 +161,6 @@ class MirrorFetcher:
         except OSError as error:
             driver.on_storage_error(str(error))
             self._partitions.pop(partition.topic_partition, None)
-        finally:
-            self._idle()
 
     def _source_log(self, partition: FetchedMirrorPartition) -> SourceLog:
         topic_partition, epoch = partition.topic_partition, partition.source_epoch
@@ -190,7 +181,6 @@ class MirrorFetcher:
 
     async def _handle(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> None:
         driver = partition.driver
-        self._busy = partition.topic_partition
         try:
             if fetched.error is Errors.NONE:
                 await self._handle_data(partition, position, fetched)
@@ -219,8 +209,6 @@ class MirrorFetcher:
         except OSError as error:
             self._partitions.pop(partition.topic_partition, None)
             driver.on_storage_error(str(error))
-        finally:
-            self._idle()
 
     async def _handle_data(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> None:
         driver = partition.driver
@@ -233,6 +221,8 @@ class MirrorFetcher:
             return
         if next_batch_size(fetched.records, 0) is not None:
             await self._append(partition, fetched)
+        if not self._is_current(partition):
+            return
         status = driver.status
         status.source_offset = fetched.high_watermark
         status.highest_source_epoch = max(status.highest_source_epoch, partition.source_epoch)
@@ -368,11 +358,3 @@ class MirrorFetcher:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def _idle(self) -> None:
-        self._busy = None
-        waiters, self._idle_waiters = self._idle_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-

@@ -67,7 +67,7 @@ class MirrorFetcherManager:
         node = mirror.source.node(partition.leader) if partition is not None else None
         if partition is None or node is None:
             raise SourceError(f"the source has no leader of {topic_partition}")
-        await self.remove_partition(topic_partition)
+        self.remove_partition(topic_partition)
         fetched = FetchedMirrorPartition(
             driver, topic_id=topic.topic_id, source_epoch=partition.leader_epoch, source_is_mirror=mirror.is_known_chain(topic_partition.topic)
         )
@@ -75,13 +75,13 @@ class MirrorFetcherManager:
         self._owner[topic_partition] = key
         self._fetcher(key, mirror.configs).add(fetched)
 
-    async def remove_partition(self, topic_partition: TopicPartition) -> None:
+    def remove_partition(self, topic_partition: TopicPartition) -> None:
         """No fetcher touches the partition when this returns."""
         key = self._owner.pop(topic_partition, None)
         running = self._fetchers.get(key) if key is not None else None
         if key is None or running is None:
             return
-        await running.fetcher.remove(topic_partition)
+        running.fetcher.remove(topic_partition)
         if running.fetcher.is_empty and self._fetchers.get(key) is running:
             del self._fetchers[key]
             running.task.cancel()

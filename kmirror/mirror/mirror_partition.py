@@ -176,7 +176,7 @@ class MirrorPartition:
     async def close(self) -> None:
         """D3-26: leadership lost. No record; the fetcher goes, pending work is cancelled."""
         self._closed = True
-        await self._services.fetchers.remove_partition(self.id.topic_partition)
+        self._services.fetchers.remove_partition(self.id.topic_partition)
         if self._attempt is not None:
             self._attempt.cancel()
         await self._scope.cancel()
@@ -303,7 +303,7 @@ class MirrorPartition:
         if state is _S.MIRRORING:
             return await self._keep_fetching()
         if state is _S.PAUSING:
-            await self._services.fetchers.remove_partition(self.id.topic_partition)
+            self._services.fetchers.remove_partition(self.id.topic_partition)
             return await self._take(_E.FETCHER_REMOVED)
         if state is _S.STOPPING:
             await stopping.stop(self)
@@ -342,7 +342,7 @@ class MirrorPartition:
 
     async def _keep_fetching(self) -> int | None:
         if self.mirror.is_suspended:
-            await self._services.fetchers.remove_partition(self.id.topic_partition)
+            self._services.fetchers.remove_partition(self.id.topic_partition)
             self.status.reason = self.mirror.suspended_reason
             return None
         if self._services.fetchers.owns(self.id.topic_partition):
@@ -401,7 +401,7 @@ class MirrorPartition:
         if MirrorAction.LOG in row.actions:
             _log.warning("%s: elected uncleanly while mirroring; %s", self.id.topic_partition, guard.value)
         if row.next_state is not None:
-            await self._services.fetchers.remove_partition(self.id.topic_partition)
+            self._services.fetchers.remove_partition(self.id.topic_partition)
             await self._enter(row)
         self._unclean = False
         return 0
@@ -436,7 +436,7 @@ class MirrorPartition:
         suffix = f" ({reason})" if reason else ""
         _log.log(level, "mirror %s, %s: %s -> %s by %s%s", *self._names(), previous.name, row.next_state.name, row.number, suffix)
         if MirrorAction.REMOVE_FETCHER in row.actions or row.next_state in (_S.STOPPING, _S.FAILED):
-            await self._services.fetchers.remove_partition(self.id.topic_partition)
+            self._services.fetchers.remove_partition(self.id.topic_partition)
         if not self._gained:
             self._apply_read_only()
         return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,15 +11,15 @@ from kmirror.network.client import NetworkClient
 class ControllerChannel(Protocol):
     """Requests of this broker, under its own identity, to the active controller."""
 
-    async def send(self, request: Any, *, timeout_ms: int | None = None) -> Any:
-        """The response message; retries until the controller answers or the timeout, then ApiException REQUEST_TIMED_OUT."""
+    async def send(self, message: Any) -> Any:
+        """The response message. ApiException: REQUEST_TIMED_OUT when no controller answered in time, UNSUPPORTED_VERSION when it cannot."""
         ...
 
 
 class BrokerChannel(Protocol):
     """Requests of this broker to the other brokers of its own cluster, over the inter-broker listener."""
 
-    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
+    async def send(self, broker_id: int, message: Any) -> Any:
         """The response message. DisconnectError, RequestTimeoutError or UnsupportedVersionError otherwise."""
         ...
 
@@ -49,6 +48,3 @@ class MirrorConfig:
     replica_fetch_min_bytes: int = 1  # replica.fetch.min.bytes
     replica_fetch_wait_max_ms: int = 500  # replica.fetch.wait.max.ms
     min_insync_replicas: int = 1  # min.insync.replicas of topics that do not set it
-
-
-LogFunction = Callable[[str], None]

@@ -38,7 +38,7 @@ NO_EPOCH = -1
 
 async def stop(driver: MirrorPartition) -> None:
     """One attempt at D4 up to step 6. ApiException or NotYetError: try again later."""
-    await driver.services.fetchers.remove_partition(driver.id.topic_partition)
+    driver.services.fetchers.remove_partition(driver.id.topic_partition)
     if await is_stopped_already(driver):
         await _wait_replicated(driver)
         return

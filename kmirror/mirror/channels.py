@@ -1,0 +1,46 @@
+"""The mirror's ways out: to the other brokers of its own cluster, and to source clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kmirror.metadata.image import MetadataImage
+from kmirror.mirror.ports import SourceClientFactory
+from kmirror.mirror.source_cluster import SourceError
+from kmirror.network.client import DisconnectError, NetworkClient
+from kmirror.runtime.api import Runtime
+
+SECURITY_PROTOCOL_CONFIG = "security.protocol"
+
+
+class InterBrokerChannel:
+    """`BrokerChannel` over the inter-broker listener, by the addresses in the metadata image."""
+
+    def __init__(
+        self, client: NetworkClient, image: Callable[[], MetadataImage], *, listener_name: str, request_timeout_ms: int
+    ) -> None:
+        self._client = client
+        self._image = image
+        self._listener_name = listener_name
+        self._timeout_ms = request_timeout_ms
+
+    async def send(self, broker_id: int, message: Any) -> Any:
+        registration = self._image().cluster.broker(broker_id)
+        end_point = registration.listeners.get(self._listener_name) if registration is not None else None
+        if end_point is None:
+            raise DisconnectError(f"broker {broker_id} has no listener {self._listener_name} in the metadata")
+        return await self._client.send(end_point.host, end_point.port, message, timeout_ms=self._timeout_ms)
+
+
+def plaintext_clients(runtime: Runtime) -> SourceClientFactory:
+    """Clients for mirrors with security.protocol=PLAINTEXT. TLS and SASL towards a source are not here yet: such a mirror says
+    so as its reason and retries, its topics stay as they are."""
+
+    def make(client_id: str, mirror_configs: dict[str, str]) -> NetworkClient:
+        protocol = mirror_configs.get(SECURITY_PROTOCOL_CONFIG, "PLAINTEXT")
+        if protocol != "PLAINTEXT":
+            raise SourceError(f"security.protocol={protocol} is not supported by this version's mirror connections; only PLAINTEXT is")
+        return NetworkClient(runtime, client_id)
+
+    return make
