@@ -48,7 +48,13 @@ COORDINATOR_RECORDS = {
     "__share_group_state": {0: "ShareSnapshot", 1: "ShareUpdate"},
     "__mirror_state": {1: "LastMirrorEpochs", 2: "MirrorPartitionState"},
 }
-CONTROL_RECORDS = {2: "LeaderChangeMessage", 3: "SnapshotHeaderRecord", 4: "SnapshotFooterRecord", 5: "KRaftVersionRecord", 6: "VotersRecord"}
+CONTROL_RECORDS = {
+    2: "LeaderChangeMessage",
+    3: "SnapshotHeaderRecord",
+    4: "SnapshotFooterRecord",
+    5: "KRaftVersionRecord",
+    6: "VotersRecord",
+}
 
 
 def message_class(name: str) -> Any:
