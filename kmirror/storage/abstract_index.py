@@ -141,10 +141,15 @@ class AbstractIndex:
         self.resize(len(self._entries) if self._loaded else self.entries * self.entry_size)
         self._close_file()
 
+    def ensure_created(self) -> None:
+        """Make the (preallocated) file if it is not there."""
+        self._load()
+
     def flush(self) -> None:
-        if self._loaded:
-            self.write_pending()
-            self._open().fsync()
+        """fsync; an index that was never used is created by that, as in Kafka."""
+        self._load()
+        self.write_pending()
+        self._open().fsync()
 
     def close(self) -> None:
         """Trim and close; nothing for an index that was never used."""

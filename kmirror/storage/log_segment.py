@@ -190,6 +190,7 @@ class LogSegment:
         largest = self.max_timestamp_and_offset
         if position == 0:
             self._rolling_based_timestamp = None
+            self.offset_index.ensure_created()
         for header in headers:
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.base_offset + header.last_offset_delta)

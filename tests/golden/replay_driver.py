@@ -7,8 +7,8 @@ nothing was recorded on the wire, the golden log's batches are fed again, with b
 
 The recording's clock is injected: a batch that the broker stamped (LogAppendTime, markers) is appended at its stamp, any
 other at the time its request was seen. Leader epochs are read from the golden log. A lone replica's high watermark is
-its log end. The broker checked retention every 2 s and the folder was copied seconds after the last step, so retention runs
-after DeleteRecords and at the end.
+its log end. When the broker checked retention was not recorded: it runs at the end where the golden folder shows that it ran.
+A restart as the last step is the stop before the folder was copied.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RECORDING_TIME_MS = 1_795_223_875_689
 
 @dataclass
 class RecordedProduce:
-    """One Produce request: the batch, when it came, and the base offset in the answer (None if it was lost)."""
+    """One Produce request that was not refused: the batch, when it came, and the answer's base offset (None if the answer was lost)."""
 
     records: bytes
     time_ms: int
@@ -76,10 +76,17 @@ class GoldenCase:
         for line in lines:
             frame = json.loads(line)
             if frame["api_key"] == ProduceRequest.API_KEY:
-                yield _recorded_produce(frame)
+                produce = _recorded_produce(frame)
+                if produce is not None:
+                    yield produce
         if not lines:
             for batch in self.batches.values():
                 yield RecordedProduce(b"\0" * 8 + bytes(batch.memory[8:]), RECORDING_TIME_MS, batch.base_offset)
+
+    @property
+    def retention_ran(self) -> bool:
+        """The first segment is gone or on its way."""
+        return f"{0:020d}.log" not in self.files
 
     def leader_epoch_after(self, offset: int) -> int:
         """The epoch of the first batch from `offset` on, else the newest of the checkpoint."""
@@ -99,7 +106,7 @@ def _read(folder: pathlib.Path, name: str, *, missing: bytes | None = None) -> b
     return missing
 
 
-def _recorded_produce(frame: dict[str, Any]) -> RecordedProduce:
+def _recorded_produce(frame: dict[str, Any]) -> RecordedProduce | None:
     buffer = memoryview(base64.b64decode(frame["request"]))
     header, position = read_request_header(buffer)
     request = read_request(header, buffer, position)
@@ -110,7 +117,10 @@ def _recorded_produce(frame: dict[str, Any]) -> RecordedProduce:
     if frame["response"] is not None:
         _, response = read_response(header.api_key, header.api_version, memoryview(base64.b64decode(frame["response"])))
         assert isinstance(response, ProduceResponse)
-        base_offset = response.responses[0].partition_responses[0].base_offset
+        answer = response.responses[0].partition_responses[0]
+        if answer.error_code:
+            return None
+        base_offset = answer.base_offset
     return RecordedProduce(bytes(partition.records), frame["t_request_ms"], base_offset)  # type: ignore[arg-type]
 
 
@@ -129,7 +139,8 @@ class ReplayDriver:
 
     def run(self) -> pathlib.Path:
         """Go through all steps, stop cleanly; the folder."""
-        for step in self.case.steps:
+        steps = self.case.steps[:-1] if self.case.steps[-1]["op"] == "restart" else self.case.steps
+        for step in steps:
             match step["op"]:
                 case "batch":
                     self._next_produce()
@@ -145,7 +156,8 @@ class ReplayDriver:
         for produce in self._produces:
             self._append_recorded(produce)
         self._append_markers()
-        self._run_retention()
+        if self.case.retention_ran:
+            self._run_retention()
         self._stop()
         return self.directory
 
@@ -188,7 +200,6 @@ class ReplayDriver:
 
     def _delete_records(self, offset: int) -> None:
         self._log.maybe_increment_log_start_offset(offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
-        self._run_retention()
 
     def _run_retention(self) -> None:
         self._log.delete_old_segments()
