@@ -133,7 +133,7 @@ class KafkaApis:
         handler = self._handlers.get(api_key)
         if handler is None or not self.served.is_served(api_key, header.api_version):
             if api_key is ApiKeys.API_VERSIONS:
-                return encode_response(api_key, 0, header.correlation_id, api_versions.unsupported_version(self))
+                return encode_response(api_key, 0, header.correlation_id, api_versions.unsupported_version())
             return _close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
         try:
             message = read_request(header, context.buffer, context.position)

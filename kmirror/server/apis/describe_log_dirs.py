@@ -1,0 +1,57 @@
+"""DescribeLogDirs (key 35). Served: v1-v5 (v3 top-level error, v4 sizes of the volume, v5 cordoned).
+
+One result a log directory, offline ones with KAFKA_STORAGE_ERROR; sizes are bytes of the segments. `topics` null is all
+partitions. The offset lag is how far the high watermark lies ahead of the log's end. No directory is ever cordoned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kmirror.common.errors import Errors
+from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from kmirror.server.kafka_apis import KafkaApis
+
+
+async def handle_describe_log_dirs(apis: KafkaApis, request: Request) -> DescribeLogDirsResponse:
+    message: DescribeLogDirsRequest = request.message
+    if not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return DescribeLogDirsResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED if request.api_version >= 3 else Errors.NONE)
+    wanted = None if message.topics is None else {topic.topic: set(topic.partitions) for topic in message.topics}
+    results = [_describe(apis, log_dir, wanted) for log_dir in apis.replica_manager.log_manager.live_log_dirs]
+    live = {result.log_dir for result in results}
+    offline = [log_dir for log_dir in apis.config.log_dirs if log_dir not in live]
+    results += [DescribeLogDirsResult(error_code=Errors.KAFKA_STORAGE_ERROR, log_dir=log_dir) for log_dir in offline]
+    return DescribeLogDirsResponse(results=results)
+
+
+def _describe(apis: KafkaApis, log_dir: str, wanted: dict[str, set[int]] | None) -> DescribeLogDirsResult:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for topic_partition, log in apis.replica_manager.log_manager.logs_in_dir(log_dir).items():
+        name, number = topic_partition
+        if wanted is not None and number not in wanted.get(name, ()):
+            continue
+        topics.setdefault(name, DescribeLogDirsTopic(name=name)).partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=number,
+                partition_size=log.size,
+                offset_lag=max(0, log.high_watermark - log.log_end_offset),
+                is_future_key=log.is_future,
+            )
+        )
+    total_bytes, usable_bytes = apis.runtime.files.free_bytes(log_dir)
+    return DescribeLogDirsResult(log_dir=log_dir, topics=list(topics.values()), total_bytes=total_bytes, usable_bytes=usable_bytes)
+
+
+HANDLERS = {ApiKeys.DESCRIBE_LOG_DIRS: handle_describe_log_dirs}

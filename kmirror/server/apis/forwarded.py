@@ -1,0 +1,54 @@
+"""Requests that the controller answers: everything that changes the cluster's metadata, and what only it knows.
+
+Served as the controller serves them (versions as in the API table): CreateTopics, DeleteTopics, CreatePartitions,
+AlterConfigs, IncrementalAlterConfigs, ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments,
+DescribeQuorum, UpdateFeatures, UnregisterBroker; with mirroring CreateMirror, AddTopicsToMirror, RemoveTopicsFromMirror,
+PauseMirrorTopics, ResumeMirrorTopics, DeleteMirror and BumpLeaderEpochs.
+
+The controller authorises and answers; its response goes to the client as it is. When no controller answers in time, the
+client is told REQUEST_TIMED_OUT. The broker itself
+checks only that BumpLeaderEpochs comes from somebody with ClusterAction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
+
+if TYPE_CHECKING:
+    from kmirror.server.kafka_apis import KafkaApis
+
+FORWARDED = (
+    ApiKeys.CREATE_TOPICS,
+    ApiKeys.DELETE_TOPICS,
+    ApiKeys.ALTER_CONFIGS,
+    ApiKeys.CREATE_PARTITIONS,
+    ApiKeys.ELECT_LEADERS,
+    ApiKeys.INCREMENTAL_ALTER_CONFIGS,
+    ApiKeys.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKeys.LIST_PARTITION_REASSIGNMENTS,
+    ApiKeys.DESCRIBE_QUORUM,
+    ApiKeys.UPDATE_FEATURES,
+    ApiKeys.UNREGISTER_BROKER,
+    ApiKeys.CREATE_MIRROR,
+    ApiKeys.ADD_TOPICS_TO_MIRROR,
+    ApiKeys.REMOVE_TOPICS_FROM_MIRROR,
+    ApiKeys.PAUSE_MIRROR_TOPICS,
+    ApiKeys.RESUME_MIRROR_TOPICS,
+    ApiKeys.DELETE_MIRROR,
+    ApiKeys.BUMP_LEADER_EPOCHS,
+)
+
+
+async def handle_forwarded(apis: KafkaApis, request: Request) -> Any:
+    if request.api_key is ApiKeys.BUMP_LEADER_EPOCHS:
+        if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, "BumpLeaderEpochs is for brokers.")
+    return await apis.controller.forward(request)
+
+
+HANDLERS = {api_key: handle_forwarded for api_key in FORWARDED}

@@ -1,0 +1,232 @@
+"""What DescribeConfigs shows: every config of a resource with its value, where that comes from, and its synonyms.
+
+A topic's value is its own override, else the broker's config of the same meaning; a broker's is the dynamic one of this
+broker, else the cluster-wide dynamic one, else what the properties file says, else the default. The synonyms are that
+chain. As in Kafka, the chain is shown from the config's own (primary) name on: a value that only comes from a config of
+another unit (`log.retention.hours` for `retention.ms`) has no synonyms and counts as a default.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from kmirror.common.config import ConfigDef, ConfigKey, UpdateMode, to_text
+from kmirror.common.errors import ApiException, ConfigError, Errors
+from kmirror.metadata.image import RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, ConfigResource, MetadataImage
+from kmirror.metadata.mirror_names import validate_topic_name
+from kmirror.metadata.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, MIRROR_CONFIGS
+from kmirror.metadata.topic_configs import TOPIC_CONFIG_SYNONYMS, TOPIC_CONFIGS, inherited_topic_configs
+from kmirror.server.broker_configs import broker_configs, dynamic_only_configs
+from kmirror.server.kafka_config import KafkaConfig
+
+
+class ConfigSource(IntEnum):
+    """Kafka's `ConfigSource` ids."""
+
+    UNKNOWN = 0
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+
+
+class ConfigEntry(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+    is_sensitive: bool = False
+    read_only: bool = False
+    synonyms: tuple[Synonym, ...] = ()
+    type: int = 0
+    documentation: str | None = None
+
+
+_BROKER_SYNONYMS = {
+    "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
+    "log.roll.hours": ("log.roll.ms", "log.roll.hours"),
+    "log.roll.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    "log.roll.jitter.hours": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "log.retention.minutes": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "log.retention.hours": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+}
+
+
+class ConfigViews:
+    """One request's view of all configs."""
+
+    def __init__(self, config: KafkaConfig, image: MetadataImage) -> None:
+        self._config = config
+        self._image = image
+        self._dynamic = image.configs.broker(config.node_id)
+        self._dynamic_default = image.configs.cluster_default()
+
+    # --- brokers ----------------------------------------------------------------------------------------------------
+
+    def broker(self) -> list[ConfigEntry]:
+        """Every config of this broker that is not internal, and what was set besides."""
+        configs = broker_configs()
+        names = [key.name for key in configs if not key.internal or key.name in self._config.props]
+        names += [name for name in self._config.props if name not in configs]
+        names += [name for name in {**self._dynamic_default, **self._dynamic} if name not in configs and name not in names]
+        return [self._broker_entry(name, self._broker_value(name)) for name in names]
+
+    def broker_defaults(self) -> list[ConfigEntry]:
+        """The cluster-wide dynamic configs."""
+        entries = []
+        for name, value in self._dynamic_default.items():
+            entry = self._broker_entry(name, value)
+            own = tuple(synonym for synonym in entry.synonyms if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+            entries.append(entry._replace(synonyms=own, source=_source(own)))
+        return entries
+
+    def _broker_value(self, name: str) -> str | None:
+        for props in (self._dynamic, self._dynamic_default):
+            if name in props:
+                return _printed(broker_configs(), name, props[name])
+        if name in broker_configs():
+            return self._config.text(name)
+        return self._config.props.get(name)
+
+    def _broker_entry(self, name: str, value: str | None) -> ConfigEntry:
+        key = _broker_key(name)
+        is_sensitive = key is None or key.sensitive
+        synonyms = self._synonyms(name, is_sensitive=is_sensitive)
+        return ConfigEntry(
+            name,
+            None if is_sensitive else value,
+            _source(synonyms),
+            is_sensitive,
+            key is None or key.update_mode is UpdateMode.READ_ONLY,
+            synonyms,
+            0 if key is None else key.type,
+            "" if key is None else key.documentation,
+        )
+
+    def _synonyms(self, name: str, *, is_sensitive: bool) -> tuple[Synonym, ...]:
+        names = _BROKER_SYNONYMS.get(name, (name,))
+        chain: list[Synonym] = []
+        sources: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
+            (self._dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
+            (self._dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (self._config.props, ConfigSource.STATIC_BROKER_CONFIG),
+            (_defaults(names), ConfigSource.DEFAULT_CONFIG),
+        )
+        for props, source in sources:
+            chain += [Synonym(synonym, None if is_sensitive else props[synonym], source) for synonym in names if synonym in props]
+        first = next((index for index, synonym in enumerate(chain) if synonym.name == name), len(chain))
+        return tuple(chain[first:])
+
+    # --- topics -----------------------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> list[ConfigEntry]:
+        """Every topic config of a topic that exists; ApiException otherwise."""
+        validate_topic_name(name)
+        if self._image.topics.topic(name) is None:
+            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        overrides = self._image.configs.topic(name)
+        inherited = inherited_topic_configs({**self._config.props, **self._dynamic_default, **self._dynamic})
+        return [self._topic_entry(key, overrides, inherited) for key in TOPIC_CONFIGS if not key.internal]
+
+    def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], inherited: Mapping[str, str]) -> ConfigEntry:
+        name = key.name
+        text = overrides.get(name, inherited.get(name))
+        value = to_text(key.default, key.type) if text is None else _printed(TOPIC_CONFIGS, name, text)
+        broker_names = TOPIC_CONFIG_SYNONYMS.get(name)
+        synonyms = self._synonyms(broker_names[0].broker_config, is_sensitive=key.sensitive) if broker_names else ()
+        if name in overrides:
+            synonyms = (Synonym(name, value, ConfigSource.TOPIC_CONFIG), *synonyms)
+        return ConfigEntry(name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
+
+    # --- the rest ---------------------------------------------------------------------------------------------------
+
+    def group(self, name: str) -> list[ConfigEntry]:
+        """Every config of a group; groups need not exist."""
+        overrides = self._image.configs.props(ConfigResource(RESOURCE_GROUP, name))
+        return [_plain_entry(key, overrides, ConfigSource.GROUP_CONFIG) for key in GROUP_CONFIGS if not key.internal]
+
+    def client_metrics(self, name: str) -> list[ConfigEntry]:
+        """What is set for a subscription, and no defaults."""
+        props = self._image.configs.props(ConfigResource(RESOURCE_CLIENT_METRICS, name))
+        known = CLIENT_METRICS_CONFIGS.keys
+        return [
+            ConfigEntry(key, value, ConfigSource.CLIENT_METRICS_CONFIG, type=known[key].type if key in known else 0)
+            for key, value in props.items()
+        ]
+
+    def mirror(self, name: str) -> list[ConfigEntry]:
+        """Every config of a mirror that exists; passwords and what is remembered internally are not shown."""
+        if name not in self._image.configs.mirror_names():
+            raise ApiException(Errors.UNKNOWN_MIRROR, "The mirror does not exist.")
+        overrides = self._image.configs.mirror(name)
+        return [_plain_entry(key, overrides, ConfigSource.UNKNOWN) for key in MIRROR_CONFIGS if not key.internal]
+
+    def loggers(self) -> list[ConfigEntry]:
+        """Loggers of this process and their levels, `root` first."""
+        levels = {"root": logging.getLevelName(logging.getLogger().getEffectiveLevel())}
+        for name in sorted(logging.Logger.manager.loggerDict):
+            levels[name] = logging.getLevelName(logging.getLogger(name).getEffectiveLevel())
+        return [ConfigEntry(name, level, ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG) for name, level in levels.items()]
+
+
+def _source(synonyms: tuple[Synonym, ...]) -> int:
+    return synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+
+
+def _broker_key(name: str) -> ConfigKey | None:
+    """The definition of a broker config; one with a listener's prefix has that of the bare name."""
+    bare = name.split(".", 3)[3] if name.startswith("listener.name.") and name.count(".") > 2 else name
+    for configs in (broker_configs(), dynamic_only_configs()):
+        if bare in configs:
+            return configs[bare]
+    return None
+
+
+def _defaults(names: tuple[str, ...]) -> dict[str, str]:
+    defaults: dict[str, str] = {}
+    for name in names:
+        key = _broker_key(name)
+        text = None if key is None or not key.has_default else to_text(key.default, key.type)
+        if text is not None:
+            defaults[name] = text
+    return defaults
+
+
+def _printed(configs: ConfigDef, name: str, text: str) -> str | None:
+    """A value as Kafka prints it after parsing; as it is when it does not parse."""
+    if name not in configs:
+        return text
+    try:
+        return to_text(configs.validate_value(name, text), configs[name].type)
+    except ConfigError:
+        return text
+
+
+def _plain_entry(key: ConfigKey, overrides: Mapping[str, str], source: ConfigSource) -> ConfigEntry:
+    is_set = key.name in overrides
+    value = overrides[key.name] if is_set else to_text(key.default, key.type) if key.has_default else None
+    synonyms = (Synonym(key.name, None if key.sensitive else value, source),) if is_set else ()
+    return ConfigEntry(
+        key.name,
+        None if key.sensitive else value,
+        source if is_set else ConfigSource.DEFAULT_CONFIG,
+        key.sensitive,
+        False,
+        synonyms,
+        key.type,
+        key.documentation,
+    )

@@ -1,0 +1,94 @@
+"""An API's response to an error of the whole request (Kafka's `AbstractRequest.getErrorResponse`).
+
+Most responses have a top-level error code. Those that have none say it once for every topic, resource or entry that was
+asked about; an API whose answer cannot carry an error at all is not in the table, and its error is raised again, which
+closes the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kmirror.common.errors import ApiException
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class
+
+Builder = Callable[[Any, "ErrorFields"], Any]
+
+
+class ErrorFields:
+    """The error's code and text, and a maker of nested structs of the API's module."""
+
+    def __init__(self, api_key: ApiKeys, error: ApiException) -> None:
+        self._module = API_TABLE[api_key].module
+        self.code = int(error.error)
+        self.message: str | None = error.message or error.error.message
+
+    def struct(self, name: str, **fields: Any) -> Any:
+        """A struct with the error's code, and its text where there is a field for it."""
+        cls: Any = message_class(self._module, name)
+        value = cls(**fields, error_code=self.code)
+        if hasattr(value, "error_message"):
+            value.error_message = self.message
+        return value
+
+
+def _per_topic(response_struct: str) -> Builder:
+    return lambda request, error: [error.struct(response_struct, name=topic.name) for topic in request.topics]
+
+
+def _delete_topics(request: Any, error: ErrorFields) -> list[Any]:
+    by_state = [error.struct("DeletableTopicResult", name=state.name, topic_id=state.topic_id) for state in request.topics]
+    return by_state or [error.struct("DeletableTopicResult", name=name) for name in request.topic_names]
+
+
+def _per_resource(response_struct: str) -> Builder:
+    return lambda request, error: [
+        error.struct(response_struct, resource_type=resource.resource_type, resource_name=resource.resource_name)
+        for resource in request.resources
+    ]
+
+
+def _metadata(request: Any, error: ErrorFields) -> list[Any]:
+    return [error.struct("MetadataResponseTopic", name=topic.name or "", topic_id=topic.topic_id) for topic in request.topics or []]
+
+
+def _describe_topic_partitions(request: Any, error: ErrorFields) -> list[Any]:
+    return [error.struct("DescribeTopicPartitionsResponseTopic", name=topic.name) for topic in request.topics]
+
+
+def _scram(request: Any, error: ErrorFields) -> list[Any]:
+    users = dict.fromkeys([entry.name for entry in request.deletions] + [entry.name for entry in request.upsertions])
+    return [error.struct("AlterUserScramCredentialsResult", user=user) for user in users]
+
+
+_BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
+    ApiKeys.CREATE_TOPICS: ("topics", _per_topic("CreatableTopicResult")),
+    ApiKeys.DELETE_TOPICS: ("responses", _delete_topics),
+    ApiKeys.CREATE_PARTITIONS: ("results", _per_topic("CreatePartitionsTopicResult")),
+    ApiKeys.ALTER_CONFIGS: ("responses", _per_resource("AlterConfigsResourceResponse")),
+    ApiKeys.INCREMENTAL_ALTER_CONFIGS: ("responses", _per_resource("AlterConfigsResourceResponse")),
+    ApiKeys.DESCRIBE_CONFIGS: ("results", _per_resource("DescribeConfigsResult")),
+    ApiKeys.METADATA: ("topics", _metadata),
+    ApiKeys.DESCRIBE_TOPIC_PARTITIONS: ("topics", _describe_topic_partitions),
+    ApiKeys.CREATE_ACLS: ("results", lambda request, error: [error.struct("AclCreationResult") for _ in request.creations]),
+    ApiKeys.DELETE_ACLS: ("filter_results", lambda request, error: [error.struct("DeleteAclsFilterResult") for _ in request.filters]),
+    ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: ("results", _scram),
+}
+
+
+def error_response(request: Request, error: ApiException) -> Any:
+    """The response message; `error` itself is raised again where the API has no place for it."""
+    response: Any = API_TABLE[request.api_key].response()
+    builder = _BUILDERS.get(request.api_key)
+    if builder is not None:
+        field_name, build = builder
+        setattr(response, field_name, build(request.message, ErrorFields(request.api_key, error)))
+        return response
+    if not hasattr(response, "error_code"):
+        raise error
+    response.error_code = int(error.error)
+    if hasattr(response, "error_message"):
+        response.error_message = error.message or error.error.message
+    return response
