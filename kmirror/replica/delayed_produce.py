@@ -78,5 +78,3 @@ class DelayedProduce(DelayedOperation):
     def on_complete(self) -> None:
         if not self._future.done():
             self._future.set_result(self._responses)
-
-

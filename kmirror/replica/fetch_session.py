@@ -278,7 +278,9 @@ class FetchManager:
     def __init__(self, cache: FetchSessionCache, metrics: MetricsRegistry) -> None:
         self.cache = cache
         metrics.gauge(MetricName("kafka.server", "FetchSessionCache", "NumIncrementalFetchSessions"), lambda: len(cache))
-        metrics.gauge(MetricName("kafka.server", "FetchSessionCache", "NumIncrementalFetchPartitionsCached"), lambda: cache.total_partitions)
+        metrics.gauge(
+            MetricName("kafka.server", "FetchSessionCache", "NumIncrementalFetchPartitionsCached"), lambda: cache.total_partitions
+        )
         metrics.gauge(MetricName("kafka.server", "FetchSessionCache", "IncrementalFetchSessionEvictionsPerSec"), lambda: cache.evictions)
 
     def new_context(

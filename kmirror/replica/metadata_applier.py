@@ -165,9 +165,7 @@ class MetadataApplier:
         partition.has_mirror_name = MIRROR_NAME_CONFIG in self._image.configs.topic(topic.topic)
         return partition
 
-    def _get_or_create_log(
-        self, partition: Partition, topic: TopicIdPartition, registration: PartitionRegistration
-    ) -> UnifiedLog | None:
+    def _get_or_create_log(self, partition: Partition, topic: TopicIdPartition, registration: PartitionRegistration) -> UnifiedLog | None:
         """The partition's log; None (and the partition offline) when its directory is gone."""
         if partition.log is not None:
             return partition.log

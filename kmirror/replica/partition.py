@@ -100,7 +100,8 @@ class Partition:
         """The log; ApiException NOT_LEADER_OR_FOLLOWER while there is none."""
         if self.log is None:
             raise ApiException(
-                Errors.NOT_LEADER_OR_FOLLOWER, f"Log for partition {self.topic_partition} is not available on broker {self._config.broker_id}"
+                Errors.NOT_LEADER_OR_FOLLOWER,
+                f"Log for partition {self.topic_partition} is not available on broker {self._config.broker_id}",
             )
         return self.log
 

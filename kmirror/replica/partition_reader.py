@@ -110,7 +110,8 @@ def diverging_epoch(partition: Partition, log: UnifiedLog, fetch_offset: int, la
     end = _end_offset_for_epoch(partition, log, last_fetched_epoch)
     if end.leader_epoch < 0 or end.end_offset < 0:
         raise ApiException(
-            Errors.OFFSET_OUT_OF_RANGE, f"Could not determine the end offset of the last fetched epoch {last_fetched_epoch} from the request"
+            Errors.OFFSET_OUT_OF_RANGE,
+            f"Could not determine the end offset of the last fetched epoch {last_fetched_epoch} from the request",
         )
     if fetch_offset < log.log_start_offset:
         raise ApiException(

@@ -51,7 +51,9 @@ from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 
-INTERNAL_TOPICS = frozenset((GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME))
+INTERNAL_TOPICS = frozenset(
+    (GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME)
+)
 """Topics that clients may not write to."""
 
 _log = logging.getLogger(__name__)

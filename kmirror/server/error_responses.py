@@ -25,9 +25,9 @@ class ErrorFields:
         self.code = int(error.error)
         self.message: str | None = error.message or error.error.message
 
-    def struct(self, name: str, **fields: Any) -> Any:
+    def struct(self, struct_name: str, /, **fields: Any) -> Any:
         """A struct with the error's code, and its text where there is a field for it."""
-        cls: Any = message_class(self._module, name)
+        cls: Any = message_class(self._module, struct_name)
         value = cls(**fields, error_code=self.code)
         if hasattr(value, "error_message"):
             value.error_message = self.message

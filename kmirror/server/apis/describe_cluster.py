@@ -24,7 +24,10 @@ CONTROLLER_ENDPOINT = 2
 async def handle_describe_cluster(apis: KafkaApis, request: Request) -> DescribeClusterResponse:
     message: DescribeClusterRequest = request.message
     if message.endpoint_type == CONTROLLER_ENDPOINT:
-        raise ApiException(Errors.MISMATCHED_ENDPOINT_TYPE, "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
+        raise ApiException(
+            Errors.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        )
     if message.endpoint_type != BROKER_ENDPOINT:
         raise ApiException(Errors.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {message.endpoint_type}")
     cluster = apis.metadata_cache.image.cluster

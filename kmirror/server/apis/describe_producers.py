@@ -37,7 +37,9 @@ async def handle_describe_producers(apis: KafkaApis, request: Request) -> Descri
         elif not apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, topic.name):
             error = Errors.TOPIC_AUTHORIZATION_FAILED
         partitions = [
-            _describe(apis, TopicPartition(topic.name, number)) if error is Errors.NONE else _failed(number, ApiException(error, error.message))
+            _describe(apis, TopicPartition(topic.name, number))
+            if error is Errors.NONE
+            else _failed(number, ApiException(error, error.message))
             for number in topic.partition_indexes
         ]
         topics.append(TopicResponse(name=topic.name, partitions=partitions))

@@ -42,9 +42,7 @@ async def handle_find_coordinator(apis: KafkaApis, request: Request) -> FindCoor
     for key in message.coordinator_keys:
         error, node = _find(apis, request, message.key_type, key)
         text = "" if error is Errors.NONE else error.message
-        coordinators.append(
-            Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=error, error_message=text)
-        )
+        coordinators.append(Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=error, error_message=text))
     return FindCoordinatorResponse(coordinators=coordinators)
 
 

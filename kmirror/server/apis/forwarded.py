@@ -45,10 +45,10 @@ FORWARDED = (
 
 
 async def handle_forwarded(apis: KafkaApis, request: Request) -> Any:
-    if request.api_key is ApiKeys.BUMP_LEADER_EPOCHS:
-        if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-            raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, "BumpLeaderEpochs is for brokers.")
+    is_for_brokers = request.api_key is ApiKeys.BUMP_LEADER_EPOCHS
+    if is_for_brokers and not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, "BumpLeaderEpochs is for brokers.")
     return await apis.controller.forward(request)
 
 
-HANDLERS = {api_key: handle_forwarded for api_key in FORWARDED}
+HANDLERS = dict.fromkeys(FORWARDED, handle_forwarded)

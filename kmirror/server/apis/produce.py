@@ -129,9 +129,7 @@ def validate_records(records: Buffer, api_version: int) -> Errors:
     return Errors.INVALID_TXN_STATE if attributes & _TRANSACTIONAL else Errors.NONE
 
 
-def _answer(
-    apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: dict[int, Errors]
-) -> Any:
+def _answer(apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: dict[int, Errors]) -> Any:
     message: ProduceRequest = request.message
     leaders = LeaderEndpoints(apis.metadata_cache, request.listener_name)
     failed: list[str] = []

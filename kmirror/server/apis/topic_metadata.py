@@ -26,7 +26,9 @@ class PartitionView(NamedTuple):
     offline_replicas: list[int]
 
 
-def view_partition(cache: MetadataCache, registration: PartitionRegistration, listener_name: str, *, listener_errors: bool = True) -> PartitionView:
+def view_partition(
+    cache: MetadataCache, registration: PartitionRegistration, listener_name: str, *, listener_errors: bool = True
+) -> PartitionView:
     """`listener_errors`: a live leader without this listener is LISTENER_NOT_FOUND, else (old clients) LEADER_NOT_AVAILABLE."""
     offline = [replica for replica in registration.replicas if _is_offline(cache, registration, replica, listener_name)]
     if cache.alive_node(registration.leader, listener_name) is not None:
