@@ -1,0 +1,65 @@
+"""Creating the topics of an AddTopicsToMirror that this cluster does not have yet, from the source's metadata (B17).
+
+Same name, same topic id where the source has ids, same partition count, the source's dynamic configs less the excluded ones;
+replication factor of this cluster's default. A topic that the source does not have either is the request's error.
+"""
+
+from __future__ import annotations
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.mirror.mirror import Mirror
+from kmirror.mirror.mirror_manager import MirrorManager
+from kmirror.mirror.mirror_metadata_manager import config_changes, excluded_properties
+from kmirror.mirror.ports import ControllerChannel
+from kmirror.mirror.source_cluster import SourceError, SourceTopic
+from kmirror.runtime.api import Runtime
+from kmirror.wire.messages import create_topics
+
+DEFAULT_REPLICATION_FACTOR = -1
+POLL_INTERVAL_MS = 20
+
+
+async def create_missing_topics(
+    manager: MirrorManager, runtime: Runtime, controller: ControllerChannel, mirror_name: str, names: list[str], *, timeout_ms: int
+) -> dict[str, Errors]:
+    """Create those of `names` that are missing here; the error of each that could not be. Waits until this broker sees them."""
+    missing = [name for name in names if manager.image().topics.topic(name) is None]
+    if not missing:
+        return {}
+    mirror = manager.mirror(mirror_name)
+    try:
+        metadata = await mirror.source.refresh(missing)
+        await mirror.learn_cluster_id(metadata.cluster_id)
+        present = {name: topic for name, topic in metadata.topics.items() if topic.error is Errors.NONE and topic.partitions}
+        configs = await mirror.source.topic_configs(present)
+    except SourceError:
+        return {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing}
+    errors = {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing if name not in present}
+    if mirror.is_suspended or not present:
+        return {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing}
+    topics = [_creatable(mirror, name, present[name], configs.get(name, {})) for name in sorted(present)]
+    response = await controller.send(create_topics.CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms))
+    for row in response.topics:
+        if row.error_code not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):
+            errors[row.name] = Errors.for_code(row.error_code)
+    await _wait_until_seen(manager, runtime, [name for name in present if name not in errors], timeout_ms)
+    return errors
+
+
+def _creatable(mirror: Mirror, name: str, topic: SourceTopic, configs: dict[str, str]) -> create_topics.CreatableTopic:
+    synced = config_changes(configs, {}, excluded_properties(mirror.configs))
+    return create_topics.CreatableTopic(
+        name=name,
+        num_partitions=len(topic.partitions),
+        replication_factor=DEFAULT_REPLICATION_FACTOR,
+        configs=[create_topics.CreatableTopicConfig(name=key, value=value) for key, value in sorted(synced.items())],
+        mirror_info=create_topics.MirrorInfo(topic_id=topic.topic_id) if topic.topic_id else None,
+    )
+
+
+async def _wait_until_seen(manager: MirrorManager, runtime: Runtime, names: list[str], timeout_ms: int) -> None:
+    deadline_ms = runtime.clock.monotonic_ms() + timeout_ms
+    while any(manager.image().topics.topic(name) is None for name in names):
+        if runtime.clock.monotonic_ms() >= deadline_ms:
+            raise ApiException(Errors.REQUEST_TIMED_OUT, f"topics {', '.join(sorted(names))} were created but are not visible here yet")
+        await runtime.sleep_ms(POLL_INTERVAL_MS)

@@ -1,0 +1,231 @@
+"""Handlers of the cluster mirroring APIs of clients: 94 to 96, 98, 99, 102 to 104; all version 0 (KIP-1279).
+
+    94 CreateMirror   95 AddTopicsToMirror   96 RemoveTopicsFromMirror   102 PauseMirrorTopics   103 ResumeMirrorTopics
+    104 DeleteMirror  checked here, then forwarded to the controller
+    98 ListMirrors    from the metadata image, any broker
+    99 DescribeMirrors  only partitions that this broker leads; clients ask every broker and merge
+
+Order of checks (A15): feature (UNSUPPORTED_VERSION), permission on the mirror (143), mirror name or existence (135, 136), then per
+topic: Read (29), existence (3; AddTopicsToMirror creates a topic that the source has), topic id (103), `mirror.name` and
+partition states (`mirror.topic_requests`). A topic that fails here is not forwarded; every requested topic gets one result.
+A mirror named in DescribeMirrors always gets an entry, with 143 or 136 where it may not be seen or is not there (C7), and with
+COORDINATOR_NOT_AVAILABLE while a state is not loaded. IncludeAuthorizedOperations is accepted and ignored (B24).
+The inter-broker APIs 100, 101 and 105 are in `mirror_states`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.mirror_names import association_of, validate_mirror_name
+from kmirror.mirror.mirror_manager import MirrorManager
+from kmirror.mirror.mirror_metadata_manager import topics_of
+from kmirror.mirror.topic_creation import create_missing_topics
+from kmirror.mirror.topic_requests import ANY_STATE, StateSet, TopicRequest, name_check, states_error
+from kmirror.server.apis.mirror_states import HANDLERS as STATE_HANDLERS
+from kmirror.server.apis.mirror_states import mirror_of
+from kmirror.server.authorizer import AclOperation, ResourceType
+from kmirror.server.kafka_apis import Handler, KafkaApis
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages import add_topics_to_mirror, describe_mirrors, list_mirrors, pause_mirror_topics, remove_topics_from_mirror
+from kmirror.wire.messages import resume_mirror_topics
+
+
+class _Kind(NamedTuple):
+    """What tells the four topic requests apart on the wire."""
+
+    request: TopicRequest
+    response: Any
+    result: Any
+
+
+_KINDS = {
+    ApiKeys.ADD_TOPICS_TO_MIRROR: _Kind(
+        TopicRequest.ADD, add_topics_to_mirror.AddTopicsToMirrorResponse, add_topics_to_mirror.TopicResult
+    ),
+    ApiKeys.REMOVE_TOPICS_FROM_MIRROR: _Kind(
+        TopicRequest.REMOVE, remove_topics_from_mirror.RemoveTopicsFromMirrorResponse, remove_topics_from_mirror.TopicResult
+    ),
+    ApiKeys.PAUSE_MIRROR_TOPICS: _Kind(
+        TopicRequest.PAUSE, pause_mirror_topics.PauseMirrorTopicsResponse, pause_mirror_topics.TopicResult
+    ),
+    ApiKeys.RESUME_MIRROR_TOPICS: _Kind(
+        TopicRequest.RESUME, resume_mirror_topics.ResumeMirrorTopicsResponse, resume_mirror_topics.TopicResult
+    ),
+}
+
+
+async def handle_create_mirror(apis: KafkaApis, request: Request) -> Any:
+    mirror_of(apis)
+    _authorize_mirror(apis, request, AclOperation.CREATE, request.message.mirror_name)
+    validate_mirror_name(request.message.mirror_name)
+    return await apis.controller.forward(request)
+
+
+async def handle_delete_mirror(apis: KafkaApis, request: Request) -> Any:
+    manager = mirror_of(apis)
+    name = request.message.mirror_name
+    _authorize_mirror(apis, request, AclOperation.ALTER, name)
+    _check_exists(manager, name)
+    for topic in topics_of(manager.image(), name):
+        allowed = name_check(TopicRequest.DELETE, association_of(manager.image().configs.topic(topic)), name)
+        error = allowed if isinstance(allowed, Errors) else await _states_error(manager, TopicRequest.DELETE, name, topic, allowed)
+        if error is not Errors.NONE:
+            raise ApiException(error)
+    return await apis.controller.forward(request)
+
+
+async def handle_topics(apis: KafkaApis, request: Request) -> Any:
+    """Add, remove, pause and resume."""
+    manager = mirror_of(apis)
+    kind = _KINDS[request.api_key]
+    mirror_name = request.message.mirror_name
+    _authorize_mirror(apis, request, AclOperation.ALTER, mirror_name)
+    _check_exists(manager, mirror_name)
+    named = {_topic_name(manager.image(), topic): topic for topic in request.message.topics}
+    errors = {name: Errors.TOPIC_AUTHORIZATION_FAILED for name in named if not _may_read(apis, request, name)}
+    if kind.request is TopicRequest.ADD:
+        wanted = [name for name in named if name not in errors]
+        errors |= await create_missing_topics(
+            manager, apis.runtime, apis.controller, mirror_name, wanted, timeout_ms=apis.config.request_timeout_ms
+        )
+    forwarded = []
+    for name, topic in named.items():
+        if name not in errors:
+            error = await _topic_error(manager, kind.request, mirror_name, name, topic.topic_id)
+            if error is Errors.INVALID_REQUEST and kind.request is TopicRequest.ADD:
+                raise ApiException(error, f"partitions of topic {name} are in a state in which it cannot be added")
+            if error is not Errors.NONE:
+                errors[name] = error
+            else:
+                forwarded.append(topic)
+    answered = await _forward_topics(apis, request, kind, forwarded)
+    if answered.error_code:
+        return answered
+    errors |= {row.name: Errors.for_code(row.error_code) for row in answered.topics}
+    results = [kind.result(name=name, error_code=errors.get(name, Errors.UNKNOWN_SERVER_ERROR)) for name in named]
+    return kind.response(mirror_name=mirror_name, topics=results)
+
+
+async def handle_list_mirrors(apis: KafkaApis, request: Request) -> list_mirrors.ListMirrorsResponse:
+    manager = mirror_of(apis)
+    rows = [
+        list_mirrors.ListedMirror(
+            mirror_name=name,
+            source_bootstrap=manager.image().configs.mirror(name).get("bootstrap.servers", ""),
+            source_cluster_id=manager.source_cluster_id(name),
+            topic_count=manager.topic_count(name),
+        )
+        for name in manager.image().configs.mirror_names()
+        if apis.authorize(request, AclOperation.DESCRIBE, ResourceType.CLUSTER_MIRROR, name)
+    ]
+    return list_mirrors.ListMirrorsResponse(mirrors=rows)
+
+
+async def handle_describe_mirrors(apis: KafkaApis, request: Request) -> describe_mirrors.DescribeMirrorsResponse:
+    manager = mirror_of(apis)
+    named = list(dict.fromkeys(request.message.mirror_names))
+    known = manager.image().configs.mirror_names()
+    rows = []
+    for name in named or known:
+        allowed = apis.authorize(request, AclOperation.DESCRIBE, ResourceType.CLUSTER_MIRROR, name)
+        if allowed and name in known:
+            rows.append(_described(manager, name))
+        elif named:
+            error = Errors.UNKNOWN_MIRROR if allowed else Errors.MIRROR_AUTHORIZATION_FAILED
+            rows.append(describe_mirrors.DescribedMirror(error_code=error, mirror_name=name))
+    return describe_mirrors.DescribeMirrorsResponse(mirrors=rows)
+
+
+def _described(manager: MirrorManager, name: str) -> describe_mirrors.DescribedMirror:
+    try:
+        partitions = manager.describe(name)
+    except ApiException as error:
+        return describe_mirrors.DescribedMirror(error_code=error.error, mirror_name=name)
+    topics: dict[str, list[describe_mirrors.PartitionDetail]] = {}
+    for row in partitions:
+        detail = describe_mirrors.PartitionDetail(
+            partition_index=row.partition,
+            source_offset=row.source_offset,
+            destination_offset=row.destination_offset,
+            lag=row.lag,
+            state=row.state.name,
+            last_mirror_epoch=row.last_mirror_epoch,
+        )
+        topics.setdefault(row.topic, []).append(detail)
+    described = [describe_mirrors.TopicPartitions(topic_name=topic, partitions=details) for topic, details in topics.items()]
+    return describe_mirrors.DescribedMirror(mirror_name=name, topics=described)
+
+
+async def _topic_error(manager: MirrorManager, kind: TopicRequest, mirror_name: str, name: str, topic_id: Uuid) -> Errors:
+    """Checks 5 to 8 of A15 for one topic."""
+    topic = manager.image().topics.topic(name)
+    if topic is None:
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION
+    if topic_id and topic_id != topic.id:
+        return Errors.INCONSISTENT_TOPIC_ID
+    association = association_of(manager.image().configs.topic(name))
+    allowed = name_check(kind, association, mirror_name)
+    if isinstance(allowed, Errors):
+        return allowed
+    owner = mirror_name if association is None else association.mirror_name
+    return await _states_error(manager, kind, owner, name, allowed)
+
+
+async def _states_error(manager: MirrorManager, kind: TopicRequest, mirror_name: str, topic: str, allowed: StateSet) -> Errors:
+    if allowed == ANY_STATE:
+        return Errors.NONE
+    found = await manager.states.read(manager.mirror_partitions(mirror_name, [topic]))
+    states = []
+    for stored in found.values():
+        if isinstance(stored, Errors):
+            return stored
+        states.append(stored.state)
+    return states_error(kind, allowed, states)
+
+
+async def _forward_topics(apis: KafkaApis, request: Request, kind: _Kind, topics: list[Any]) -> Any:
+    if not topics:
+        return kind.response(mirror_name=request.message.mirror_name)
+    message = type(request.message)(mirror_name=request.message.mirror_name, topics=topics)
+    return await apis.controller.forward(replace(request, message=message))
+
+
+def _authorize_mirror(apis: KafkaApis, request: Request, operation: AclOperation, name: str) -> None:
+    if not apis.authorize(request, operation, ResourceType.CLUSTER_MIRROR, name):
+        raise ApiException(Errors.MIRROR_AUTHORIZATION_FAILED)
+
+
+def _may_read(apis: KafkaApis, request: Request, topic: str) -> bool:
+    return apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, topic)
+
+
+def _check_exists(manager: MirrorManager, name: str) -> None:
+    if name not in manager.image().configs.mirror_names():
+        raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{name}' does not exist.")
+
+
+def _topic_name(image: MetadataImage, topic: Any) -> str:
+    """A topic without a name is found by its id (RS2)."""
+    if topic.topic_name:
+        return str(topic.topic_name)
+    found = image.topics.topic_by_id(topic.topic_id)
+    return "" if found is None else found.name
+
+
+HANDLERS: dict[ApiKeys, Handler] = {
+    ApiKeys.CREATE_MIRROR: handle_create_mirror,
+    ApiKeys.ADD_TOPICS_TO_MIRROR: handle_topics,
+    ApiKeys.REMOVE_TOPICS_FROM_MIRROR: handle_topics,
+    ApiKeys.PAUSE_MIRROR_TOPICS: handle_topics,
+    ApiKeys.RESUME_MIRROR_TOPICS: handle_topics,
+    ApiKeys.DELETE_MIRROR: handle_delete_mirror,
+    ApiKeys.LIST_MIRRORS: handle_list_mirrors,
+    ApiKeys.DESCRIBE_MIRRORS: handle_describe_mirrors,
+    **STATE_HANDLERS,
+}

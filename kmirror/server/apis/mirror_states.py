@@ -1,0 +1,100 @@
+"""Handlers of the brokers' own mirroring APIs: 100 ReadMirrorStates, 101 WriteMirrorStates, 105 BumpLeaderEpochs; version 0.
+
+All need ClusterAction on the cluster (CLUSTER_AUTHORIZATION_FAILED) and mirror.version 1 (UNSUPPORTED_VERSION). States are
+those of partitions that this broker coordinates; the others get NOT_COORDINATOR each (RS8), and State 16 means "none" or
+"leave it" (RS9). A write of PREPARING or STOPPING over the same state appends a record: only a new leader asks that (D3-28).
+LastMirrorEpoch -2 is kmirror's "store -1"; brokers of one cluster run one program. 105 is forwarded to the controller.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.mirror_manager import MirrorManager
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
+from kmirror.server.kafka_apis import Handler, KafkaApis
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages import read_mirror_states, write_mirror_states
+
+REWRITTEN_STATES = (MirrorPartitionState.PREPARING, MirrorPartitionState.STOPPING)
+
+
+def mirror_of(apis: KafkaApis) -> MirrorManager:
+    """The broker's mirror; ApiException UNSUPPORTED_VERSION where mirror.version is 0."""
+    manager = apis.mirror
+    if not isinstance(manager, MirrorManager) or not manager.is_enabled:
+        raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is disabled (mirror.version=0)")
+    return manager
+
+
+def _authorize_cluster_action(apis: KafkaApis, request: Request) -> None:
+    if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED)
+
+
+async def handle_read_mirror_states(apis: KafkaApis, request: Request) -> read_mirror_states.ReadMirrorStatesResponse:
+    manager = mirror_of(apis)
+    _authorize_cluster_action(apis, request)
+    message = request.message
+    keys = [(topic.name, partition.partition_index) for topic in message.topics for partition in topic.partitions]
+    found = await manager.coordinator.read_states(message.mirror_name, keys)
+    topics = [
+        read_mirror_states.TopicResult(
+            name=topic.name,
+            partitions=[_read_result(partition.partition_index, found[topic.name, partition.partition_index]) for partition in topic.partitions],
+        )
+        for topic in message.topics
+    ]
+    return read_mirror_states.ReadMirrorStatesResponse(topics=topics)
+
+
+def _read_result(partition: int, stored: StoredState | Errors) -> read_mirror_states.PartitionResult:
+    if isinstance(stored, Errors):
+        return read_mirror_states.PartitionResult(partition_index=partition, state=MirrorPartitionState.UNKNOWN, error_code=stored)
+    return read_mirror_states.PartitionResult(partition_index=partition, last_mirror_epoch=stored.last_mirror_epoch, state=stored.state)
+
+
+async def handle_write_mirror_states(apis: KafkaApis, request: Request) -> write_mirror_states.WriteMirrorStatesResponse:
+    manager = mirror_of(apis)
+    _authorize_cluster_action(apis, request)
+    message = request.message
+    writes = [_state_write(topic.name, partition) for topic in message.topics for partition in topic.partitions]
+    errors = await manager.coordinator.write_states(message.mirror_name, writes, message.removed_topics)
+    topics = [
+        write_mirror_states.TopicResult(
+            name=topic.name,
+            partitions=[
+                write_mirror_states.PartitionResult(
+                    partition_index=partition.partition_index, error_code=errors.get((topic.name, partition.partition_index), Errors.NONE)
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in message.topics
+    ]
+    return write_mirror_states.WriteMirrorStatesResponse(topics=topics)
+
+
+def _state_write(topic: str, data: write_mirror_states.PartitionData) -> StateWrite:
+    try:
+        state = MirrorPartitionState.from_byte(data.state)
+    except ValueError as error:
+        raise ApiException(Errors.INVALID_REQUEST, f"Unknown mirror partition state {data.state}") from error
+    return StateWrite(topic, data.partition_index, state, data.last_mirror_epoch, rewrite=state in REWRITTEN_STATES)
+
+
+async def handle_bump_leader_epochs(apis: KafkaApis, request: Request) -> Any:
+    mirror_of(apis)
+    _authorize_cluster_action(apis, request)
+    return await apis.controller.forward(request)
+
+
+HANDLERS: dict[ApiKeys, Handler] = {
+    ApiKeys.READ_MIRROR_STATES: handle_read_mirror_states,
+    ApiKeys.WRITE_MIRROR_STATES: handle_write_mirror_states,
+    ApiKeys.BUMP_LEADER_EPOCHS: handle_bump_leader_epochs,
+}
