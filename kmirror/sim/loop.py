@@ -1,0 +1,367 @@
+"""A deterministic event loop: virtual time, a seeded schedule, a hash of everything that ran.
+
+Time is an integer number of microseconds that moves only when nothing is ready, to the next timer. Steps cost no time.
+
+Order. Plain callbacks run first in, first out, as asyncio promises. Steps of different tasks promise no order among
+each other, so where several of them stand at the head of the queue the seed picks the next one (`reorder=False` leaves
+them in order). Timers of one microsecond run in the order in which they were set.
+
+Ownership. Each simulated node runs in a `contextvars` context that names it; tasks and callbacks inherit it. When a
+node is dead, whatever still stands in the queue for it is dropped: that is how a crash stops a node between two steps.
+
+Trace. Every step adds its number, time and a label (task name, or qualified name of the function) to a hash; network and
+disk add what they do (`note`). Labels contain no addresses, no ids of this process, nothing that depends on
+PYTHONHASHSEED, so two processes with one seed have one hash; the first differing line of `on_trace` is the place to look.
+
+The cyclic garbage collector is off while the loop runs and called every GC_STEPS steps: finalizers would otherwise run at
+times that depend on the process. What the simulator does not model raises `NotModelledError`, it never reaches the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import hashlib
+import heapq
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from kmirror.common.errors import KmirrorError
+from kmirror.runtime.system_ports import SeededRandom
+
+T = TypeVar("T")
+REORDER_WINDOW = 8
+GC_STEPS = 50_000
+US_PER_S = 1_000_000
+
+
+class NotModelledError(KmirrorError):
+    """Code under simulation asked for something that the simulator does not have."""
+
+
+class SimulationStuckError(KmirrorError):
+    """Nothing is ready, no timer is set, and what was waited for has not happened."""
+
+
+class SimulationBudgetError(KmirrorError):
+    """More steps or more virtual time than allowed."""
+
+
+class NodeKilledError(BaseException):
+    """Raised into code of a node that is dead; not an Exception, so that no handler of the node survives its death."""
+
+
+class Owner(Protocol):
+    """A node, as the loop sees it."""
+
+    name: str
+    alive: bool
+    tasks: dict[asyncio.Task[Any], None]
+
+
+current_owner: contextvars.ContextVar[Owner] = contextvars.ContextVar("kmirror_sim_owner")
+
+
+class Failure:
+    """An error nobody awaited."""
+
+    __slots__ = ("error", "message", "node", "now_us")
+
+    def __init__(self, node: str, message: str, error: BaseException | None, now_us: int) -> None:
+        self.node = node
+        self.message = message
+        self.error = error
+        self.now_us = now_us
+
+    def __repr__(self) -> str:
+        return f"Failure({self.node} at {self.now_us} us: {self.message}: {self.error!r})"
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """See above. `failures` collects what real loops would log; a campaign looks at it after the run."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        *,
+        reorder: bool = True,
+        max_steps: int = 50_000_000,
+        max_time_us: int = 1 << 62,
+        on_trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.seed = seed
+        self.now_us = 0
+        self.steps = 0
+        self.failures: list[Failure] = []
+        self._random = SeededRandom(f"{seed}/loop")
+        self._reorder = reorder
+        self._max_steps = max_steps
+        self._max_time_us = max_time_us
+        self._on_trace = on_trace
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[int, int, asyncio.Handle]] = []
+        self._timer_count = 0
+        self._task_count = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._paused_until_us: dict[Owner, int] = {}
+        self._root = contextvars.copy_context()
+        self._running = False
+        self._stopping = False
+        self._closed = False
+
+    # Trace
+
+    @property
+    def trace_hash(self) -> str:
+        return self._hash.hexdigest()
+
+    def note(self, text: str) -> None:
+        """Add to the trace something that happened beside the steps."""
+        line = f"{self.steps} {self.now_us} {text}\n"
+        self._hash.update(line.encode())
+        if self._on_trace is not None:
+            self._on_trace(line)
+
+    def add_failure(self, message: str, error: BaseException | None) -> None:
+        owner = current_owner.get(None)
+        failure = Failure(owner.name if owner else "", message, error, self.now_us)
+        self.failures.append(failure)
+        self.note(f"failure {failure.node} {message} {type(error).__name__}")
+
+    # Time and callbacks
+
+    def time(self) -> float:
+        return self.now_us / US_PER_S
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at_us(self.now_us + max(0, round(delay * US_PER_S)), callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at_us(round(when * US_PER_S), callback, *args, context=context)
+
+    def call_at_us(
+        self, when_us: int, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """`call_at` in the loop's own unit."""
+        handle = asyncio.TimerHandle(when_us / US_PER_S, callback, args, self, context)
+        self._timer_count += 1
+        heapq.heappush(self._timers, (max(when_us, self.now_us), self._timer_count, handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are skipped when their time comes."""
+
+    # Tasks and futures
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[T]:
+        self._task_count += 1
+        owner = context.get(current_owner) if context is not None else current_owner.get(None)
+        task = asyncio.Task(coro, loop=self, name=name or f"task-{self._task_count}", context=context)
+        if owner is not None:
+            owner.tasks[task] = None
+            task.add_done_callback(lambda done: owner.tasks.pop(done, None), context=self._root)
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, NodeKilledError):
+            self.add_failure(str(context.get("message", "")), error)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    # Running
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:  # type: ignore[override]
+        """Run until `future` is done; SimulationStuckError when it never will be."""
+        target: asyncio.Future[T] = future if isinstance(future, asyncio.Future) else self.create_task(future, name="main")
+        self._run(target.done)
+        if not target.done():
+            raise SimulationStuckError(f"nothing left to do at {self.now_us} us, and {describe(target)} is not done; waiting: {self._waiting()}")
+        return target.result()
+
+    def run_for_us(self, duration_us: int) -> None:
+        """Run everything that happens in the next `duration_us` of virtual time."""
+        reached: list[bool] = []
+        self.call_at_us(self.now_us + duration_us, reached.append, True)
+        self._run(lambda: bool(reached))
+
+    def run_forever(self) -> None:
+        """Run until `stop`, or until nothing is left to happen."""
+        self._run(lambda: False)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def _run(self, finished: Callable[[], bool]) -> None:
+        if self._running or self._closed:
+            raise RuntimeError("the simulated loop is running already, or closed")
+        self._running = True
+        self._stopping = False
+        collecting = gc.isenabled()
+        gc.disable()
+        previous = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            while not finished() and not self._stopping:
+                if not self._ready and not self._advance():
+                    break
+                self._step()
+        finally:
+            events._set_running_loop(previous)
+            self._running = False
+            if collecting:
+                gc.enable()
+
+    def _advance(self) -> bool:
+        """Move time to the next timer and make ready what is due; False when there is none."""
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        if not timers:
+            return False
+        self.now_us = timers[0][0]
+        if self.now_us > self._max_time_us:
+            raise SimulationBudgetError(f"virtual time passed {self._max_time_us} us")
+        while timers and timers[0][0] <= self.now_us:
+            handle = heapq.heappop(timers)[2]
+            if not handle.cancelled():
+                self._ready.append(handle)
+        return True
+
+    def _step(self) -> None:
+        handle = self._next_handle()
+        if handle.cancelled():
+            return
+        owner = _context_of(handle).get(current_owner)
+        if owner is not None:
+            if not owner.alive:
+                return
+            if owner in self._paused_until_us and self._postpone(owner, handle):
+                return
+        self.steps += 1
+        if self.steps > self._max_steps:
+            raise SimulationBudgetError(f"more than {self._max_steps} steps")
+        if self.steps % GC_STEPS == 0:
+            gc.collect()
+        self.note(describe(_callback_of(handle)))
+        handle._run()
+
+    def pause_owner(self, owner: Owner, duration_us: int) -> None:
+        """Run nothing of `owner` for a while."""
+        self._paused_until_us[owner] = self.now_us + duration_us
+        self.note(f"pause {owner.name} {duration_us}")
+
+    def _postpone(self, owner: Owner, handle: asyncio.Handle) -> bool:
+        until_us = self._paused_until_us[owner]
+        if until_us <= self.now_us:
+            del self._paused_until_us[owner]
+            return False
+        self._timer_count += 1
+        heapq.heappush(self._timers, (until_us, self._timer_count, handle))
+        return True
+
+    def _next_handle(self) -> asyncio.Handle:
+        ready = self._ready
+        if not self._reorder or len(ready) == 1:
+            return ready.popleft()
+        count = 0
+        for handle in ready:
+            if count == REORDER_WINDOW or not _is_task_step(handle):
+                break
+            count += 1
+        if count < 2:
+            return ready.popleft()
+        index = self._random.randrange(count)
+        handle = ready[index]
+        del ready[index]
+        return handle
+
+    def _waiting(self) -> str:
+        names = sorted(task.get_name() for task in asyncio.all_tasks(self) if not task.done())
+        return ", ".join(names[:20]) or "no task"
+
+    # State
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def get_debug(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing to do: asynchronous generators are not tracked."""
+
+    async def shutdown_default_executor(self) -> None:
+        """Nothing to do: there is no executor."""
+
+
+def _callback_of(handle: asyncio.Handle) -> object:
+    return handle._callback  # type: ignore[attr-defined]
+
+
+def _context_of(handle: asyncio.Handle) -> contextvars.Context:
+    context: contextvars.Context = handle._context  # type: ignore[attr-defined]
+    return context
+
+
+def _is_task_step(handle: asyncio.Handle) -> bool:
+    return isinstance(getattr(_callback_of(handle), "__self__", None), asyncio.Task)
+
+
+def describe(callback: object) -> str:
+    """A label that is the same in every process."""
+    owner = getattr(callback, "__self__", None)
+    if isinstance(callback, asyncio.Task):
+        owner = callback
+    if isinstance(owner, asyncio.Task):
+        return f"task {owner.get_name()}"
+    inner = getattr(callback, "func", None)  # functools.partial
+    if inner is not None:
+        return describe(inner)
+    module = getattr(callback, "__module__", None) or type(callback).__module__
+    name = getattr(callback, "__qualname__", None) or type(callback).__qualname__
+    return f"{module}.{name}"
+
+
+def _not_modelled(name: str) -> Callable[..., NoReturn]:
+    def refuse(*_args: object, **_named: object) -> NoReturn:
+        raise NotModelledError(f"the simulator does not model loop.{name}")
+
+    return refuse
+
+
+for _name in sorted(vars(asyncio.AbstractEventLoop)):
+    if not _name.startswith("_") and _name not in vars(SimLoop):
+        setattr(SimLoop, _name, _not_modelled(_name))

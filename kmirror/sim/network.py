@@ -1,0 +1,452 @@
+"""An in-memory network behind the `Connection` seam: latency, bandwidth, partitions, resets.
+
+Each direction of a connection is a pipe: what is written leaves in pieces while fewer than WINDOW_BYTES are on the way
+or unread at the other end; the rest waits at the writer, which is told to pause above its water mark. A piece arrives
+after the link's latency (seeded between `min` and `max`) plus its size over the bandwidth, never before an earlier piece
+of the same direction, and is sometimes handed over in two parts, as TCP may.
+
+A partition holds pieces and handshakes back (TCP retransmits), in one direction or both, until `heal`; applications see
+it through their own timeouts. `reset` cuts connections: both ends are told, after the latency. A crashed process resets
+its connections and refuses new ones; after a power loss the peers hear nothing until the host is up again, when handshakes
+that were not answered are tried once more.
+
+Hosts have a name and an address (10.0.0.N); both can be connected to, and "localhost" and 127.0.0.1 mean the host itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any
+
+from kmirror.common.ports import Buffer, FileSlice
+from kmirror.runtime.api import WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, ConnectionProtocol, ConnectionProtocolT
+from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.loop import SimLoop
+
+WINDOW_BYTES = 1 << 18
+PIECE_BYTES = 1 << 16
+FIRST_EPHEMERAL_PORT = 32_768
+FIRST_CHOSEN_PORT = 20_000
+SPLIT_ONE_IN = 8
+US_PER_S = 1_000_000
+RETRANSMIT_US = 1_000_000
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(slots=True)
+class Link:
+    """How one host reaches another."""
+
+    min_latency_us: int = 200
+    max_latency_us: int = 2_000
+    bytes_per_s: int = 1_000_000_000
+
+
+@dataclass(slots=True)
+class SimHost:
+    """A machine on the network. `context` is the node that lives there now."""
+
+    name: str
+    address: str
+    context: Context | None = None
+    powered: bool = True
+    unanswered: list[Callable[[], object]] = field(default_factory=list)
+    listeners: dict[int, SimListener] = field(default_factory=dict)
+    connections: dict[SimConnection, None] = field(default_factory=dict)
+    next_port: int = FIRST_CHOSEN_PORT
+    next_ephemeral_port: int = FIRST_EPHEMERAL_PORT
+
+
+class SimNetwork:
+    """All hosts and what is between them."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.loop = loop
+        self.default_link = Link()
+        self._random = SeededRandom(f"{loop.seed}/network")
+        self._links: dict[tuple[str, str], Link] = {}
+        self._hosts: dict[str, SimHost] = {}
+        self._blocked: dict[tuple[str, str], None] = {}
+        self._held: list[tuple[str, str, Callable[[], object]]] = []
+
+    # Set-up and faults
+
+    def add_host(self, name: str) -> SimHost:
+        """The host of that name, made if it is new."""
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = SimHost(name, f"10.0.0.{len(self._hosts) + 1}")
+        return host
+
+    def set_link(self, source: str, destination: str, link: Link) -> None:
+        """One direction."""
+        self._links[source, destination] = link
+
+    def partition(self, sources: Sequence[str], destinations: Sequence[str], *, both_ways: bool = True) -> None:
+        """Nothing from `sources` reaches `destinations` (nor back) until healed."""
+        for source in sources:
+            for destination in destinations:
+                if source != destination:
+                    self._blocked[source, destination] = None
+                    if both_ways:
+                        self._blocked[destination, source] = None
+        self.loop.note(f"net partition {list(sources)} {list(destinations)} both_ways={both_ways}")
+
+    def heal(self) -> None:
+        """Every host reaches every other again; what was held back arrives after a latency."""
+        self._blocked.clear()
+        held, self._held = self._held, []
+        self.loop.note(f"net heal {len(held)}")
+        for source, destination, arrive in held:
+            arrive_us = self.loop.now_us + self.latency_us(source, destination, 0)
+            self.loop.call_at_us(arrive_us, arrive)
+
+    def reset(self, source: str, destination: str) -> int:
+        """Cut every connection between two hosts; how many there were."""
+        cut = [c for c in self.add_host(source).connections if c.remote is not None and c.remote.host.name == destination]
+        for connection in cut:
+            connection.reset()
+        self.loop.note(f"net reset {source} {destination} {len(cut)}")
+        return len(cut)
+
+    def crash(self, host: SimHost, *, silently: bool) -> None:
+        """The node on `host` is gone: with its process (peers are reset) or with its power (`silently`)."""
+        host.context = None
+        host.powered = not silently
+        host.listeners.clear()
+        connections = list(host.connections)
+        if not silently:
+            for connection in connections:
+                connection.die()
+            host.connections.clear()
+
+    def boot(self, host: SimHost, context: Context) -> None:
+        """A node starts on `host`; connections of an earlier life are reset now if they were not before."""
+        for connection in list(host.connections):
+            connection.die()
+        host.connections.clear()
+        host.context = context
+        host.powered = True
+        unanswered, host.unanswered = host.unanswered, []
+        for arrive in unanswered:
+            self.loop.call_at_us(self.loop.now_us + RETRANSMIT_US, arrive, context=Context())
+
+    # What hosts need
+
+    def listen(self, host: SimHost, bind_name: str, port: int, factory: Callable[[], ConnectionProtocol]) -> SimListener:
+        if bind_name not in ("", "0.0.0.0", "::", host.name, host.address, *LOOPBACK):
+            raise OSError(errno.EADDRNOTAVAIL, f"{bind_name} is not an address of {host.name}")
+        if port == 0:
+            while host.next_port in host.listeners:
+                host.next_port += 1
+            port = host.next_port
+            host.next_port += 1
+        if port in host.listeners:
+            raise OSError(errno.EADDRINUSE, f"cannot listen on {bind_name} port {port}: {os.strerror(errno.EADDRINUSE)}")
+        listener = host.listeners[port] = SimListener(host, port, factory)
+        return listener
+
+    async def connect(
+        self, host: SimHost, name: str, port: int, factory: Callable[[], ConnectionProtocolT]
+    ) -> tuple[SimConnection, ConnectionProtocolT]:
+        target = host if name in LOOPBACK else self._host_named(name)
+        answered = self.loop.create_future()
+        accepted: list[SimConnection] = []
+
+        def arrive() -> None:
+            if not target.powered:
+                target.unanswered.append(arrive)
+                return
+            remote = self._accept(host, target, port)
+            if remote is not None:
+                accepted.append(remote)
+            self.deliver(target, host, 0, 0, answer)
+
+        def answer() -> None:
+            if not answered.done():
+                answered.set_result(None)
+            elif accepted:
+                accepted[0].peer_ended(_reset_error())
+
+        self.deliver(host, target, 0, 0, arrive)
+        await answered
+        if not accepted or accepted[0].is_closing:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{name} port {port}: {os.strerror(errno.ECONNREFUSED)}")
+        protocol = factory()
+        remote = accepted[0]
+        connection = SimConnection(self, host, protocol, remote.peer_address, remote.local_address)
+        connection.remote, remote.remote = remote, connection
+        connection.start()
+        remote.pump()
+        return connection, protocol
+
+    def _accept(self, host: SimHost, target: SimHost, port: int) -> SimConnection | None:
+        listener = target.listeners.get(port)
+        if listener is None or target.context is None:
+            return None
+        host.next_ephemeral_port += 1
+        source_address = "127.0.0.1" if host is target else host.address
+        local = ("127.0.0.1" if host is target else target.address, port)
+        remote = target.context.copy().run(self._make_accepted, listener, target, local, (source_address, host.next_ephemeral_port))
+        self.loop.note(f"net connect {host.name} {target.name}:{port}")
+        return remote
+
+    def _make_accepted(self, listener: SimListener, target: SimHost, local: tuple[str, int], peer: tuple[str, int]) -> SimConnection:
+        connection = SimConnection(self, target, listener.factory(), local, peer)
+        connection.start()
+        return connection
+
+    def _host_named(self, name: str) -> SimHost:
+        for host in self._hosts.values():
+            if name in (host.name, host.address):
+                return host
+        raise OSError(errno.EHOSTUNREACH, f"no host is called {name}")
+
+    def latency_us(self, source: str, destination: str, size: int) -> int:
+        link = self._links.get((source, destination), self.default_link)
+        spread = max(1, link.max_latency_us - link.min_latency_us)
+        return link.min_latency_us + self._random.randrange(spread) + size * US_PER_S // link.bytes_per_s
+
+    def deliver(self, source: SimHost, destination: SimHost, size: int, not_before_us: int, arrive: Callable[[], object]) -> int:
+        """Have `arrive` run when `size` bytes have crossed; the time when they do."""
+        arrive_us = max(not_before_us, self.loop.now_us + self.latency_us(source.name, destination.name, size))
+
+        def cross() -> None:
+            if (source.name, destination.name) in self._blocked:
+                self._held.append((source.name, destination.name, cross))
+            else:
+                arrive()
+
+        self.loop.call_at_us(arrive_us, cross, context=Context())
+        return arrive_us
+
+    def split_at(self, size: int) -> int:
+        """Where a piece is handed over in two parts; `size` when it is not."""
+        if size < 2 or self._random.randrange(SPLIT_ONE_IN):
+            return size
+        return 1 + self._random.randrange(size - 1)
+
+
+class SimListener:
+    """`ListeningSocket` of a simulated host."""
+
+    def __init__(self, host: SimHost, port: int, factory: Callable[[], ConnectionProtocol]) -> None:
+        self._host = host
+        self._port = port
+        self.factory = factory
+
+    @property
+    def host(self) -> str:
+        return self._host.address
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def close(self) -> None:
+        if self._host.listeners.get(self._port) is self:
+            del self._host.listeners[self._port]
+
+
+class SimConnection:
+    """One end of a connection; `remote` is the other."""
+
+    def __init__(
+        self, network: SimNetwork, host: SimHost, protocol: ConnectionProtocol, local: tuple[str, int], peer: tuple[str, int]
+    ) -> None:
+        self.host = host
+        self.remote: SimConnection | None = None
+        self._network = network
+        self._protocol = protocol
+        self._local_address = local
+        self._peer_address = peer
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
+        self._on_the_way = 0
+        self._pipe: deque[Callable[[], object]] = deque()
+        self._last_arrival_us = 0
+        self._received: deque[memoryview] = deque()
+        self._end: tuple[Exception | None] | None = None
+        self._reading = True
+        self._writing_paused = False
+        self._closing = False
+        self._lost = False
+        self._context = host.context
+        host.connections[self] = None
+
+    def start(self) -> None:
+        self._protocol.connection_made(self)
+
+    @property
+    def peer_address(self) -> tuple[str, int]:
+        return self._peer_address
+
+    @property
+    def local_address(self) -> tuple[str, int]:
+        return self._local_address
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._unsent_bytes
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    # Writing
+
+    def write(self, parts: Sequence[Buffer | FileSlice]) -> None:
+        if self._closing:
+            return
+        try:
+            data = b"".join(_bytes_of(part) for part in parts)
+        except (OSError, EOFError, ValueError) as error:
+            self._lose(error)
+            return
+        if data:
+            self._unsent.append(memoryview(data))
+            self._unsent_bytes += len(data)
+            self.pump()
+        if not self._writing_paused and self._unsent_bytes > WRITE_HIGH_WATER_BYTES:
+            self._writing_paused = True
+            self._protocol.pause_writing()
+
+    def pump(self) -> None:
+        """Send what the window allows."""
+        if self._context is not self.host.context:
+            return
+        remote = self.remote
+        while remote is not None and self._unsent and self._on_the_way < WINDOW_BYTES and not self._lost:
+            first = self._unsent.popleft()
+            piece, rest = first[:PIECE_BYTES], first[PIECE_BYTES:]
+            if len(rest):
+                self._unsent.appendleft(rest)
+            self._unsent_bytes -= len(piece)
+            self._on_the_way += len(piece)
+            self._send(remote, len(piece), lambda piece=piece: remote._arrive(piece))  # type: ignore[misc]
+        if self._writing_paused and self._unsent_bytes <= WRITE_LOW_WATER_BYTES and not self._lost:
+            self._writing_paused = False
+            self._call_node(self._protocol.resume_writing)
+        if self._closing and not self._unsent and not self._lost:
+            self._lose(None)
+
+    def _send(self, remote: SimConnection, size: int, arrive: Callable[[], object]) -> None:
+        self._pipe.append(arrive)
+        self._last_arrival_us = self._network.deliver(self.host, remote.host, size, self._last_arrival_us, self._cross_next)
+
+    def _cross_next(self) -> None:
+        """One packet has crossed; whichever it was (a healed partition shuffles them), TCP hands them over in order."""
+        self._pipe.popleft()()
+
+    # Reading
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        if not self._reading and not self._closing:
+            self._reading = True
+            self._call_node(self._hand_over)
+
+    def _arrive(self, piece: memoryview) -> None:
+        if self._lost or self._context is not self.host.context:
+            return
+        cut = self._network.split_at(len(piece))
+        self._received.append(piece[:cut])
+        if cut < len(piece):
+            self._received.append(piece[cut:])
+        self._call_node(self._hand_over)
+
+    def _hand_over(self) -> None:
+        finished = False
+        try:
+            while self._received and self._reading and not self._closing:
+                self._hand_over_one()
+            finished = True
+        finally:
+            if not finished:  # the protocol raised: its state is unknown, so the stream ends here
+                self.abort()
+        if self._end is not None and not self._received and not self._lost:
+            self._lose(self._end[0])
+
+    def _hand_over_one(self) -> None:
+        piece = self._received.popleft()
+        buffer = self._protocol.get_buffer(len(piece))
+        size = min(len(buffer), len(piece))
+        buffer[:size] = piece[:size]
+        del buffer
+        if size < len(piece):
+            self._received.appendleft(piece[size:])
+        remote = self.remote
+        if remote is not None:
+            remote._on_the_way -= size
+            self._network.loop.call_soon(remote.pump, context=Context())
+        self._protocol.buffer_updated(size)
+
+    # Ending
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._received.clear()
+            self.pump()
+
+    def abort(self) -> None:
+        self._lose(None)
+
+    def reset(self) -> None:
+        """Cut: both ends are told, each after the time a packet needs."""
+        for end, other in ((self, self.remote), (self.remote, self)):
+            if end is not None and other is not None:
+                self._network.deliver(other.host, end.host, 0, 0, lambda end=end: end._lose(_reset_error()))  # type: ignore[misc]
+
+    def die(self) -> None:
+        """This end's node is dead: it is told nothing, its peer is reset."""
+        if not self._lost:
+            self._lost = self._closing = True
+            self._unsent.clear()
+            remote = self.remote
+            if remote is not None:
+                self._network.deliver(self.host, remote.host, 0, 0, lambda: remote._lose(_reset_error()))
+
+    def _lose(self, error: Exception | None) -> None:
+        if self._lost:
+            return
+        cut_short = bool(self._unsent)
+        self._lost = self._closing = True
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self.host.connections.pop(self, None)
+        self._call_node(lambda: self._protocol.connection_lost(error))
+        remote = self.remote
+        if remote is not None and not remote._lost:
+            self._send(remote, 0, lambda: remote.peer_ended(_reset_error() if cut_short else None))
+
+    def peer_ended(self, error: Exception | None) -> None:
+        """Everything the peer sent has arrived before this."""
+        if not self._lost:
+            self._end = (error,)
+            self._call_node(self._hand_over)
+
+    def _call_node(self, function: Callable[[], object]) -> None:
+        """In the next turn, as this end's node; dropped if that node is dead."""
+        if self._context is not None:
+            self._network.loop.call_soon(function, context=self._context)
+
+
+def _bytes_of(part: Buffer | FileSlice) -> bytes:
+    if isinstance(part, (bytes, bytearray, memoryview)):
+        return bytes(part)
+    data = part.file.pread(part.size, part.position)
+    if len(data) < part.size:
+        raise EOFError(f"{part.file.path} ends before position {part.position + part.size}, which was promised to a peer")
+    return data
+
+
+def _reset_error() -> Any:
+    return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
