@@ -265,3 +265,11 @@ class MetadataLog:
 
     def close(self) -> None:
         self._log.close()
+
+    def kill(self) -> None:
+        """Close the files as they are."""
+        self._log.close_handlers()
+
+    def close_handlers(self) -> None:
+        """Close the files without writing anything."""
+        self._log.close_handlers()

@@ -176,6 +176,15 @@ class QuorumController:
             ],
         )
 
+    async def kill(self) -> None:
+        """End the tasks and close the log's files as they are: nothing is flushed."""
+        self._closing = True
+        await self._tasks.cancel()
+        self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller was killed."))
+        if self._log is not None:
+            log, self._log = self._log, None
+            log.kill()
+
     async def stop(self) -> None:
         """Let the running event finish, end the tasks, flush and close the log. Events that still wait are refused."""
         self._closing = True
@@ -187,6 +196,15 @@ class QuorumController:
         if self._log is not None:
             log, self._log = self._log, None
             await self.runtime.run_blocking(log.close)
+
+    async def kill(self) -> None:
+        """End the tasks and let go of the log without writing anything (a crash, for tests and the simulator)."""
+        self._closing = True
+        await self._tasks.cancel()
+        self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller was killed."))
+        if self._log is not None:
+            log, self._log = self._log, None
+            log.close_handlers()
 
     # ---- state
 

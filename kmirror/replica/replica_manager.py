@@ -110,13 +110,17 @@ class ReplicaManager:
 
     async def shutdown(self) -> None:
         """Stop the tasks, answer what waits, checkpoint the high watermarks."""
+        self.kill()
+        self.checkpoint_high_watermarks()
+
+    def kill(self) -> None:
+        """Stop the tasks and whatever waits; nothing is written."""
         for task in (self._checkpoint_task, self._isr_task):
             if task is not None:
                 task.cancel()
         self.delayed_fetches.shutdown()
         self.delayed_produces.shutdown()
         self.delayed_delete_records.shutdown()
-        self.checkpoint_high_watermarks()
 
     async def _checkpoint_loop(self) -> None:
         while True:

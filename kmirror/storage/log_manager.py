@@ -299,6 +299,13 @@ class LogManager:
                     CleanShutdownFile(self._ports.files, log_dir.path).write(broker_epoch)
         self._dirs.unlock()
 
+    def kill(self) -> None:
+        """Close the files as they are and unlock, as the end of the process would: no flush, no checkpoint, no marker."""
+        self.tasks.stop()
+        for log in self.all_logs():
+            log.close_handlers()
+        self._dirs.unlock()
+
     # logs
 
     def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
