@@ -1,20 +1,38 @@
 """The requests of the controller listener (Kafka's `ControllerApis`), without sockets.
 
-Brokers forward client requests by Envelope, as Kafka's do: the envelope carries the client's principal and address and
-the request's bytes with header; the answer carries the response's bytes with header. Requests that brokers make for
-themselves (registration, heartbeat, AlterPartition, AllocateProducerIds, Fetch of the metadata log, BumpLeaderEpochs)
-come bare.
+Brokers forward client requests by Envelope, as Kafka's do: the envelope carries the client's principal and address and the
+request's bytes with its header; the answer carries the response's bytes with its header. Requests that brokers make for
+themselves (registration, heartbeat, AlterPartition, AllocateProducerIds, Fetch of the metadata log, BumpLeaderEpochs) come
+bare. What comes bare counts as a broker's: it may change topics that a mirror owns and configs that are internal.
 
 `ControllerServer` (in `server`) owns the socket: it reads header and message with `wire.framing` and calls `handle`.
+
+Not here: DescribeConfigs, delegation tokens, partition reassignments, and the requests among several voters (Vote, BeginQuorumEpoch, AddRaftVoter ...), since there is one voter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
+from kmirror.common.errors import ApiException, Errors
+from kmirror.controller.controller_result import ControllerResult
+from kmirror.controller.error_responses import error_response
+from kmirror.controller.metadata_log_apis import MetadataLogApis
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.request_context import ControllerRequestContext
-from kmirror.wire.framing import RequestHeader
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.framing import RequestHeader, encode_response, read_request, read_request_header
+from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
+from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
+from kmirror.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from kmirror.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kmirror.wire.mirror_dialect import MIRROR_API_KEYS, mirror_dialect
+from kmirror.wire.primitives import ProtocolReadError
+
+Handler = Callable[[RequestHeader, Any, ControllerRequestContext], Awaitable[Any]]
+ENDPOINT_TYPE_BROKERS, ENDPOINT_TYPE_CONTROLLERS = 1, 2
 
 
 class ControllerApis:
@@ -22,11 +40,144 @@ class ControllerApis:
 
     def __init__(self, controller: QuorumController) -> None:
         self.controller = controller
+        self.metadata_log = MetadataLogApis(controller)
+        self._handlers = self._make_handlers()
+
+    def _make_handlers(self) -> dict[ApiKeys, Handler]:
+        c, log = self.controller, self.metadata_log
+        decide: dict[ApiKeys, Callable[[RequestHeader, Any, bool], ControllerResult[Any]]] = {
+            ApiKeys.CREATE_TOPICS: lambda header, request, by_broker: c.replication.create_topics(request),
+            ApiKeys.DELETE_TOPICS: lambda header, request, by_broker: c.replication.delete_topics(request, by_broker=by_broker),
+            ApiKeys.CREATE_PARTITIONS: lambda header, request, by_broker: c.replication.create_partitions(request, by_broker=by_broker),
+            ApiKeys.ELECT_LEADERS: lambda header, request, by_broker: c.replication.elect_leaders(request),
+            ApiKeys.ALTER_PARTITION: lambda header, request, by_broker: c.replication.alter_partition(request, header.api_version),
+            ApiKeys.ASSIGN_REPLICAS_TO_DIRS: lambda header, request, by_broker: c.replication.assign_replicas_to_dirs(request),
+            ApiKeys.INCREMENTAL_ALTER_CONFIGS: lambda header, request, by_broker: c.configuration.incremental_alter_configs(
+                request, by_broker=by_broker
+            ),
+            ApiKeys.ALTER_CONFIGS: lambda header, request, by_broker: c.configuration.alter_configs(request, by_broker=by_broker),
+            ApiKeys.UPDATE_FEATURES: lambda header, request, by_broker: c.features.update_features(request, header.api_version),
+            ApiKeys.BROKER_REGISTRATION: lambda header, request, by_broker: c.cluster.register_broker(request),
+            ApiKeys.BROKER_HEARTBEAT: lambda header, request, by_broker: c.cluster.heartbeat(request),
+            ApiKeys.UNREGISTER_BROKER: lambda header, request, by_broker: c.cluster.unregister_broker(request.broker_id),
+            ApiKeys.CONTROLLER_REGISTRATION: lambda header, request, by_broker: c.cluster.register_controller(request),
+            ApiKeys.ALLOCATE_PRODUCER_IDS: lambda header, request, by_broker: c.producer_ids.allocate(request),
+            ApiKeys.CREATE_MIRROR: lambda header, request, by_broker: c.mirrors.create_mirror(request),
+            ApiKeys.DELETE_MIRROR: lambda header, request, by_broker: c.mirrors.delete_mirror(request),
+            ApiKeys.ADD_TOPICS_TO_MIRROR: lambda header, request, by_broker: c.mirrors.add_topics(request),
+            ApiKeys.REMOVE_TOPICS_FROM_MIRROR: lambda header, request, by_broker: c.mirrors.remove_topics(request),
+            ApiKeys.PAUSE_MIRROR_TOPICS: lambda header, request, by_broker: c.mirrors.pause_topics(request),
+            ApiKeys.RESUME_MIRROR_TOPICS: lambda header, request, by_broker: c.mirrors.resume_topics(request),
+            ApiKeys.BUMP_LEADER_EPOCHS: lambda header, request, by_broker: c.mirrors.bump_leader_epochs(request),
+        }
+        handlers: dict[ApiKeys, Handler] = {key: self._write_handler(key.name, decision) for key, decision in decide.items()}
+        handlers |= {
+            ApiKeys.FETCH: lambda header, request, context: log.fetch(request),
+            ApiKeys.FETCH_SNAPSHOT: lambda header, request, context: log.fetch_snapshot(request),
+            ApiKeys.DESCRIBE_QUORUM: lambda header, request, context: log.describe_quorum(request),
+            ApiKeys.API_VERSIONS: self._api_versions,
+            ApiKeys.DESCRIBE_CLUSTER: self._describe_cluster,
+            ApiKeys.ENVELOPE: self._envelope,
+        }
+        return handlers
+
+    def _write_handler(self, name: str, decision: Callable[[RequestHeader, Any, bool], ControllerResult[Any]]) -> Handler:
+        async def handle(header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
+            return await self.controller.write(name, lambda: decision(header, request, context.is_broker))
+
+        return handle
 
     async def handle(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
         """Never raises for what a request asks; every failure becomes a response with Kafka's error code."""
-        ...
+        key = ApiKeys(header.api_key)
+        handler = self._handlers.get(key)
+        try:
+            if handler is None or key not in self.versions():
+                raise ApiException(Errors.UNSUPPORTED_VERSION, f"The controller does not serve {key.name}.")
+            if not self.controller.is_active and key is not ApiKeys.API_VERSIONS:
+                raise ApiException(Errors.NOT_CONTROLLER, Errors.NOT_CONTROLLER.message)
+            return await handler(header, request, context)
+        except ApiException as error:
+            return error_response(key, request, error)
+
+    def versions(self) -> dict[ApiKeys, tuple[int, int]]:
+        """API -> lowest and highest version that the controller listener serves and advertises."""
+        unstable = self.controller.config.unstable_api_versions_enable
+        served: dict[ApiKeys, tuple[int, int]] = {}
+        for key in sorted(self._handlers):
+            spec = API_TABLE[key]
+            if key in MIRROR_API_KEYS and not unstable:
+                continue
+            highest = mirror_dialect().highest_version(key, mirroring=unstable)
+            if spec.latest_unstable and highest == spec.highest and not unstable:
+                highest -= 1
+            served[key] = (spec.lowest, highest)
+        return served
 
     def api_keys(self) -> list[int]:
         """Keys that ApiVersions on this listener advertises."""
-        ...
+        return [int(key) for key in self.versions()]
+
+    async def _api_versions(self, header: RequestHeader, request: ApiVersionsRequest, context: ControllerRequestContext) -> ApiVersionsResponse:
+        controller = self.controller
+        image = controller.image
+        supported = [
+            SupportedFeatureKey(name=name, min_version=levels.min, max_version=levels.max)
+            for name, levels in sorted(controller.features.supported().items())
+            if levels.min > 0 or header.api_version >= 4
+        ]
+        finalized = sorted(image.features.finalized_levels.items())
+        return ApiVersionsResponse(
+            api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions().items()],
+            supported_features=supported,
+            finalized_features_epoch=image.highest_offset,
+            finalized_features=[FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in finalized],
+        )
+
+    async def _describe_cluster(
+        self, header: RequestHeader, request: DescribeClusterRequest, context: ControllerRequestContext
+    ) -> DescribeClusterResponse:
+        controller = self.controller
+        if request.endpoint_type != ENDPOINT_TYPE_CONTROLLERS:
+            text = "The request was sent to an endpoint of the wrong type."
+            raise ApiException(Errors.MISMATCHED_ENDPOINT_TYPE, text)
+        endpoint = next((e for e in controller.config.listeners if e.name == context.listener_name), None)
+        nodes = [] if endpoint is None else [DescribeClusterBroker(broker_id=controller.config.node_id, host=endpoint.host, port=endpoint.port)]
+        return DescribeClusterResponse(
+            endpoint_type=ENDPOINT_TYPE_CONTROLLERS, cluster_id=controller.config.cluster_id, controller_id=controller.config.node_id, brokers=nodes
+        )
+
+    async def _envelope(self, header: RequestHeader, request: EnvelopeRequest, context: ControllerRequestContext) -> EnvelopeResponse:
+        """Run the request inside under the client's principal; the answer is the whole response as the client will read it."""
+        data = memoryview(request.request_data)
+        try:
+            inner, position = read_request_header(data)
+            if not API_TABLE[ApiKeys(inner.api_key)].forwardable:
+                return EnvelopeResponse(error_code=Errors.INVALID_REQUEST)
+            message = read_request(inner, data, position)
+            principal = _read_principal(request.request_principal)
+        except ProtocolReadError:
+            return EnvelopeResponse(error_code=Errors.INVALID_REQUEST)
+        except ApiException as error:
+            return EnvelopeResponse(error_code=error.error)
+        address = ".".join(str(part) for part in request.client_host_address) if len(request.client_host_address) == 4 else context.client_address
+        forwarded = replace(context, principal=principal, is_broker=False, forwarded=True, client_address=address)
+        response = await self.handle(inner, message, forwarded)
+        if getattr(response, "error_code", 0) == Errors.NOT_CONTROLLER:
+            return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER)
+        parts = encode_response(inner.api_key, inner.api_version, inner.correlation_id, response)
+        frame = b"".join(bytes(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.to_bytes() for part in parts)
+        return EnvelopeResponse(response_data=frame[4:])
+
+
+def _read_principal(data: bytes | None) -> str:
+    """`type:name` of a serialized principal (an int16 version and the message); PRINCIPAL_DESERIALIZATION_FAILURE if it is none."""
+    if data is None or len(data) < 2:
+        raise ApiException(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, "The envelope has no principal.")
+    view = memoryview(data)
+    version = int.from_bytes(view[:2], "big")
+    if not DefaultPrincipalData.LOWEST_VERSION <= version <= DefaultPrincipalData.HIGHEST_VERSION:
+        raise ApiException(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, f"Invalid principal data version {version}")
+    principal = DefaultPrincipalData.read(view, 2, version)[0]
+    return f"{principal.type}:{principal.name}"
+

@@ -300,8 +300,7 @@ class QuorumController:
             raise
         waiters, self._high_watermark_waiters = self._high_watermark_waiters, []
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _wake(waiter)
 
     async def wait_for_high_watermark(self, offset: int, timeout_ms: int) -> None:
         """Return when the high watermark has passed `offset`, or after `timeout_ms`."""
@@ -309,7 +308,7 @@ class QuorumController:
             return
         waiter: asyncio.Future[None] = self.runtime.create_future()
         self._high_watermark_waiters.append(waiter)
-        timer = self.runtime.call_later_ms(timeout_ms, lambda: waiter.done() or waiter.set_result(None))
+        timer = self.runtime.call_later_ms(timeout_ms, lambda: _wake(waiter))
         try:
             await waiter
         finally:
@@ -381,3 +380,8 @@ class QuorumController:
 
         await self.runtime.run_blocking(encode_and_write)
         log.maybe_clean()
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

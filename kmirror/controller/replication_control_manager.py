@@ -20,6 +20,7 @@ from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import RECOVERED, RECOVERING, PartitionRegistration
 from kmirror.metadata.topic_configs import TOPIC_CONFIGS, inherited_topic_configs
 from kmirror.wire.messages import alter_partition as ap
+from kmirror.wire.messages import assign_replicas_to_dirs as ad
 from kmirror.wire.messages import create_topics as ct
 from kmirror.wire.messages import elect_leaders as el
 from kmirror.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult
@@ -355,6 +356,37 @@ class ReplicationControlManager:
             if broker is None or not broker.active or epochs.get(replica, -1) not in (-1, broker.epoch):
                 return Errors.INELIGIBLE_REPLICA
         return Errors.NONE
+
+    def assign_replicas_to_dirs(self, request: ad.AssignReplicasToDirsRequest) -> ControllerResult[ad.AssignReplicasToDirsResponse]:
+        """A broker says in which of its directories it keeps its replicas (KIP-858)."""
+        self._cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
+        records: list[ApiMessageAndVersion] = []
+        response = ad.AssignReplicasToDirsResponse()
+        for directory in request.directories:
+            topics = []
+            for topic_data in directory.topics:
+                partitions = []
+                for data in topic_data.partitions:
+                    code, change = self._assign_directory(request.broker_id, topic_data.topic_id, data.partition_index, directory.id)
+                    records += change
+                    partitions.append(ad.AssignReplicasToDirsResponsePartitionData(partition_index=data.partition_index, error_code=code))
+                topics.append(ad.AssignReplicasToDirsResponseTopicData(topic_id=topic_data.topic_id, partitions=partitions))
+            response.directories.append(ad.AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics))
+        return ControllerResult(records, response)
+
+    def _assign_directory(self, broker_id: int, topic_id: Uuid, partition_id: int, directory: Uuid) -> tuple[Errors, list[ApiMessageAndVersion]]:
+        topic = self._state.image.topics.by_id.get(topic_id)
+        if topic is None:
+            return Errors.UNKNOWN_TOPIC_ID, []
+        partition = topic.partitions.get(partition_id)
+        if partition is None:
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION, []
+        if broker_id not in partition.replicas:
+            return Errors.NOT_LEADER_OR_FOLLOWER, []
+        builder = builder_for(self._state, topic.name, topic_id, partition_id, partition)
+        builder.directories = {broker_id: directory}
+        record = builder.build()
+        return Errors.NONE, [] if record is None else [record]
 
     # ---- elections
 
