@@ -440,6 +440,9 @@ class Writer:
 
     def write_tagged_fields(self, fields: Sequence[tuple[int, bytes]]) -> None:
         """A tag section, in ascending order of tags."""
+        if not fields:
+            self.append(b"\0")
+            return
         self.append(encode_unsigned_varint(len(fields)))
         for tag, value in sorted(fields) if len(fields) > 1 else fields:
             self.append(encode_unsigned_varint(tag))

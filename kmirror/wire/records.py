@@ -82,7 +82,6 @@ def write_versioned(message: Message, version: int, *, prefix: int | None = None
 
 def _read(message_class: type[M], buffer: memoryview, position: int, version: int) -> tuple[M, int]:
     if not message_class.LOWEST_VERSION <= version <= message_class.HIGHEST_VERSION:
-        raise ProtocolReadError(
-            f"{message_class.__name__} has no version {version}; known are {message_class.LOWEST_VERSION} to {message_class.HIGHEST_VERSION}"
-        )
+        known = f"{message_class.LOWEST_VERSION} to {message_class.HIGHEST_VERSION}"
+        raise ProtocolReadError(f"{message_class.__name__} has no version {version}; known are {known}")
     return message_class.read(buffer, position, version)

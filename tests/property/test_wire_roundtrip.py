@@ -23,7 +23,7 @@ from kio.static.constants import EntityType
 from schema_interpreter import Reader, default_of, includes, is_struct, load_schemas, struct_fields, versions_of, write
 
 from kmirror.common.uuid import Uuid
-from kmirror.wire.primitives import Writer
+from kmirror.wire.primitives import ProtocolReadError, Writer
 
 SCHEMAS = load_schemas()
 INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -192,6 +192,24 @@ def test_kio_reads_ours_and_writes_the_same_bytes(name: str, seed: int) -> None:
         out = io.BytesIO()
         entity_writer(entity)(out, read)
         assert out.getvalue() == encoded
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_damaged_bytes_are_read_as_something_or_are_a_read_error(name: str, seed: int) -> None:
+    schema, cls, chance = SCHEMAS[name], message_class(name), Chance(seed)
+    for version in versions_of(schema):
+        damaged = bytearray(write(schema, random_struct(chance, schema, schema["fields"], version), version))
+        for _ in range(chance.choice((1, 2, 5)) if damaged else 0):
+            damaged[chance.randrange(len(damaged))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+        if chance.random() < 0.3:
+            damaged = damaged[: chance.randrange(len(damaged) + 1)]
+        try:
+            _, position = cls.read(memoryview(damaged), 0, version)
+        except ProtocolReadError:
+            continue
+        assert position <= len(damaged)
 
 
 def test_kio_knows_most_of_them() -> None:

@@ -25,7 +25,6 @@ _read_i4 = struct.Struct(">i").unpack_from
 _read_i4_i2 = struct.Struct(">ih").unpack_from
 _read_i8_i2 = struct.Struct(">qh").unpack_from
 _read_i8_i2_bool = struct.Struct(">qh?").unpack_from
-_write_ = struct.Struct(">").pack
 _write_i4 = struct.Struct(">i").pack
 _write_i4_i2 = struct.Struct(">ih").pack
 _write_i8_i2 = struct.Struct(">qh").pack
@@ -209,7 +208,7 @@ class AddPartitionsToTxnRequest(Struct, gc=False):
             else:
                 out.write_string(self.v3_and_below_transactional_id)
         if version >= 4:
-            append(_write_())
+            pass
         else:
             append(_write_i8_i2(self.v3_and_below_producer_id, self.v3_and_below_producer_epoch))
         if version <= 3:

@@ -161,7 +161,7 @@ class ConsumerGroupMemberMetadataValue(Struct, gc=False):
         append(_write_i4(self.rebalance_timeout_ms))
         out.write_compact_nullable_string(self.server_assignor)
         tagged = list(self.unknown_tagged_fields)
-        if self.classic_member_metadata is None or self.classic_member_metadata != ClassicMemberMetadata():
+        if self.classic_member_metadata is None or self.classic_member_metadata != _DEFAULT_CLASSIC_MEMBER_METADATA:
             classic_member_metadata_out = Writer()
             if self.classic_member_metadata is None:
                 classic_member_metadata_out.append(b"\0")
@@ -170,3 +170,6 @@ class ConsumerGroupMemberMetadataValue(Struct, gc=False):
                 self.classic_member_metadata.write(classic_member_metadata_out, version)
             tagged.append((0, classic_member_metadata_out.to_bytes()))
         out.write_tagged_fields(tagged)
+
+
+_DEFAULT_CLASSIC_MEMBER_METADATA = ClassicMemberMetadata()

@@ -408,7 +408,7 @@ class FetchRequest(Struct, gc=False):
             if self.replica_id != -1:
                 raise unsupported_field("FetchRequest", "replica_id", version)
         if version < 15:
-            if self.replica_state != ReplicaState():
+            if self.replica_state != _DEFAULT_REPLICA_STATE:
                 raise unsupported_field("FetchRequest", "replica_state", version)
         if version < 7:
             if self.forgotten_topics_data:
@@ -446,7 +446,7 @@ class FetchRequest(Struct, gc=False):
                 cluster_id_out = Writer()
                 cluster_id_out.write_compact_nullable_string(self.cluster_id)
                 tagged.append((0, cluster_id_out.to_bytes()))
-            if version >= 15 and (self.replica_state != ReplicaState()):
+            if version >= 15 and (self.replica_state != _DEFAULT_REPLICA_STATE):
                 replica_state_out = Writer()
                 self.replica_state.write(replica_state_out, version)
                 tagged.append((1, replica_state_out.to_bytes()))
@@ -644,11 +644,11 @@ class PartitionData(Struct, gc=False):
 
     def write(self, out: Writer, version: int) -> None:
         if version < 12:
-            if self.diverging_epoch != EpochEndOffset():
+            if self.diverging_epoch != _DEFAULT_EPOCH_END_OFFSET:
                 raise unsupported_field("FetchResponse", "diverging_epoch", version)
-            if self.current_leader != LeaderIdAndEpoch():
+            if self.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
                 raise unsupported_field("FetchResponse", "current_leader", version)
-            if self.snapshot_id != SnapshotId():
+            if self.snapshot_id != _DEFAULT_SNAPSHOT_ID:
                 raise unsupported_field("FetchResponse", "snapshot_id", version)
         if version < 11:
             if self.preferred_read_replica != -1:
@@ -680,15 +680,15 @@ class PartitionData(Struct, gc=False):
             out.write_nullable_records(self.records)
         if version >= 12:
             tagged = list(self.unknown_tagged_fields)
-            if self.diverging_epoch != EpochEndOffset():
+            if self.diverging_epoch != _DEFAULT_EPOCH_END_OFFSET:
                 diverging_epoch_out = Writer()
                 self.diverging_epoch.write(diverging_epoch_out, version)
                 tagged.append((0, diverging_epoch_out.to_bytes()))
-            if self.current_leader != LeaderIdAndEpoch():
+            if self.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
                 current_leader_out = Writer()
                 self.current_leader.write(current_leader_out, version)
                 tagged.append((1, current_leader_out.to_bytes()))
-            if self.snapshot_id != SnapshotId():
+            if self.snapshot_id != _DEFAULT_SNAPSHOT_ID:
                 snapshot_id_out = Writer()
                 self.snapshot_id.write(snapshot_id_out, version)
                 tagged.append((2, snapshot_id_out.to_bytes()))
@@ -888,3 +888,9 @@ class FetchResponse(Struct, gc=False):
                     node_endpoints_element.write(node_endpoints_out, version)
                 tagged.append((0, node_endpoints_out.to_bytes()))
             out.write_tagged_fields(tagged)
+
+
+_DEFAULT_REPLICA_STATE = ReplicaState()
+_DEFAULT_EPOCH_END_OFFSET = EpochEndOffset()
+_DEFAULT_LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()
+_DEFAULT_SNAPSHOT_ID = SnapshotId()

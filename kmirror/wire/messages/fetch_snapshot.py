@@ -309,7 +309,7 @@ class FetchSnapshotResponsePartitionSnapshot(Struct, gc=False):
         append(_write_i8_i8(self.size, self.position))
         out.write_compact_records(self.unaligned_records)
         tagged = list(self.unknown_tagged_fields)
-        if self.current_leader != LeaderIdAndEpoch():
+        if self.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
             current_leader_out = Writer()
             self.current_leader.write(current_leader_out, version)
             tagged.append((0, current_leader_out.to_bytes()))
@@ -450,3 +450,6 @@ class FetchSnapshotResponse(Struct, gc=False):
                 node_endpoints_element.write(node_endpoints_out, version)
             tagged.append((0, node_endpoints_out.to_bytes()))
         out.write_tagged_fields(tagged)
+
+
+_DEFAULT_LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()

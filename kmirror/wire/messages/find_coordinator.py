@@ -26,7 +26,6 @@ _read_i1 = struct.Struct(">b").unpack_from
 _read_i2 = struct.Struct(">h").unpack_from
 _read_i4 = struct.Struct(">i").unpack_from
 _read_i4_i2 = struct.Struct(">ih").unpack_from
-_write_ = struct.Struct(">").pack
 _write_i1 = struct.Struct(">b").pack
 _write_i2 = struct.Struct(">h").pack
 _write_i4 = struct.Struct(">i").pack
@@ -253,7 +252,7 @@ class FindCoordinatorResponse(Struct, gc=False):
             else:
                 out.write_nullable_string(self.error_message)
         if version >= 4:
-            append(_write_())
+            pass
         else:
             append(_write_i4(self.node_id))
         if version <= 3:
@@ -262,7 +261,7 @@ class FindCoordinatorResponse(Struct, gc=False):
             else:
                 out.write_string(self.host)
         if version >= 4:
-            append(_write_())
+            pass
         else:
             append(_write_i4(self.port))
         if version >= 4:

@@ -36,7 +36,6 @@ _read_i2_i4_i4_i4 = struct.Struct(">hiii").unpack_from
 _read_i4 = struct.Struct(">i").unpack_from
 _read_uuid = struct.Struct(">16s").unpack_from
 _read_uuid_bool = struct.Struct(">16s?").unpack_from
-_write_ = struct.Struct(">").pack
 _write_bool = struct.Struct(">?").pack
 _write_bool_bool = struct.Struct(">??").pack
 _write_bool_bool_bool = struct.Struct(">???").pack
@@ -531,7 +530,7 @@ class MetadataResponse(Struct, gc=False):
         if version >= 13:
             append(_write_i2(self.error_code))
         elif version >= 11:
-            append(_write_())
+            pass
         elif version >= 8:
             append(_write_i4(self.cluster_authorized_operations))
         if version >= 9:

@@ -29,7 +29,6 @@ _read_i4_i8 = struct.Struct(">iq").unpack_from
 _read_i4_i8_i4 = struct.Struct(">iqi").unpack_from
 _read_i8 = struct.Struct(">q").unpack_from
 _read_uuid = struct.Struct(">16s").unpack_from
-_write_ = struct.Struct(">").pack
 _write_i4 = struct.Struct(">i").pack
 _write_i4_i2 = struct.Struct(">ih").pack
 _write_i4_i8 = struct.Struct(">iq").pack
@@ -236,7 +235,7 @@ class OffsetCommitRequest(Struct, gc=False):
             else:
                 out.write_nullable_string(self.group_instance_id)
         if version >= 5:
-            append(_write_())
+            pass
         else:
             append(_write_i8(self.retention_time_ms))
         if version >= 8:

@@ -33,7 +33,6 @@ _read_i4 = struct.Struct(">i").unpack_from
 _read_i4_i8 = struct.Struct(">iq").unpack_from
 _read_i4_i8_i4 = struct.Struct(">iqi").unpack_from
 _read_uuid = struct.Struct(">16s").unpack_from
-_write_ = struct.Struct(">").pack
 _write_bool = struct.Struct(">?").pack
 _write_i2 = struct.Struct(">h").pack
 _write_i4 = struct.Struct(">i").pack
@@ -614,7 +613,7 @@ class OffsetFetchResponse(Struct, gc=False):
             for topics_element in self.topics:
                 topics_element.write(out, version)
         if version >= 8:
-            append(_write_())
+            pass
         elif version >= 2:
             append(_write_i2(self.error_code))
         if version >= 8:

@@ -343,7 +343,7 @@ class PartitionProduceResponse(Struct, gc=False):
 
     def write(self, out: Writer, version: int) -> None:
         if version < 10:
-            if self.current_leader != LeaderIdAndEpoch():
+            if self.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
                 raise unsupported_field("ProduceResponse", "current_leader", version)
         if self.unknown_tagged_fields and version < 9:
             raise unsupported_field("ProduceResponse", "unknown_tagged_fields", version)
@@ -366,7 +366,7 @@ class PartitionProduceResponse(Struct, gc=False):
                 out.write_nullable_string(self.error_message)
         if version >= 9:
             tagged = list(self.unknown_tagged_fields)
-            if version >= 10 and (self.current_leader != LeaderIdAndEpoch()):
+            if version >= 10 and (self.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH):
                 current_leader_out = Writer()
                 self.current_leader.write(current_leader_out, version)
                 tagged.append((0, current_leader_out.to_bytes()))
@@ -550,3 +550,6 @@ class ProduceResponse(Struct, gc=False):
                     node_endpoints_element.write(node_endpoints_out, version)
                 tagged.append((0, node_endpoints_out.to_bytes()))
             out.write_tagged_fields(tagged)
+
+
+_DEFAULT_LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()

@@ -223,8 +223,11 @@ class UpdateRaftVoterResponse(Struct, gc=False):
         append = out.append
         append(_write_i4_i2(self.throttle_time_ms, self.error_code))
         tagged = list(self.unknown_tagged_fields)
-        if self.current_leader != CurrentLeader():
+        if self.current_leader != _DEFAULT_CURRENT_LEADER:
             current_leader_out = Writer()
             self.current_leader.write(current_leader_out, version)
             tagged.append((0, current_leader_out.to_bytes()))
         out.write_tagged_fields(tagged)
+
+
+_DEFAULT_CURRENT_LEADER = CurrentLeader()
