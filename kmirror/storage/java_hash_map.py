@@ -50,10 +50,8 @@ def table_size_for_copy(count: int) -> int:
 def grown_table_size(hashes: Iterable[int], table_size: int = DEFAULT_TABLE_SIZE) -> int:
     """The table's size after keys with these `hashes` were put, one after the other, into a table of `table_size`."""
     buckets: dict[int, list[int]] = {}
-    count = 0
-    for key_hash in hashes:
+    for count, key_hash in enumerate(hashes, start=1):
         spread = key_hash ^ key_hash >> 16
-        count += 1
         if table_size < _MIN_TREEIFY_TABLE_SIZE:
             bucket = buckets.setdefault(spread & table_size - 1, [])
             bucket.append(spread)
