@@ -1,0 +1,160 @@
+"""kafka-dump-log: prints what is in Kafka's files, as Apache Kafka 4.3's tool does, byte for byte.
+
+    kafka-dump-log --files a.log,b.index [--deep-iteration] [--print-data-log] [--<topic>-decoder] [--json]
+
+Segments, KRaft snapshots, indexes, transaction indexes and producer snapshots. Differences from Kafka's tool: files are only ever opened for
+reading; an error is one line, not a stack trace; `--mirror-state-decoder` (KIP-1279) reads `__mirror_state`; MIRROR_PID_RESET control
+records are shown with their fields; `--json` prints JSON lines; `--remote-log-metadata-decoder` is refused. Exit status 1 on an error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kmirror.cli.dump_log_options import DESCRIPTION, HELP, STRING_DECODER, OptionError, Options, parse
+from kmirror.common.errors import ApiException, KmirrorError
+
+if TYPE_CHECKING:
+    from kmirror.cli.dump_log_decoders import Decoder
+    from kmirror.cli.dump_log_indexes import IndexProblems
+
+KAFKA_VERSION = "4.3.0"
+_FLUSH_BYTES = 1 << 20
+
+
+class Output:
+    """Buffered standard output; an error line comes behind what was printed before it."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size >= _FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        out = sys.stdout.buffer
+        for part in self._parts:
+            out.write(part)
+        self._parts, self._size = [], 0
+        out.flush()
+
+    def error(self, line: str) -> None:
+        self.flush()
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run with the arguments behind the program's name; the exit status."""
+    arguments = sys.argv[1:] if argv is None else argv
+    output = Output()
+    try:
+        status = _run(arguments, output)
+        output.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251
+        return 1
+    except OptionError as error:
+        output.error(str(error))
+        if error.show_help:
+            sys.stderr.write(HELP)
+        return 1
+    except (KmirrorError, ApiException, OSError) as error:
+        output.error(_one_line(error))
+        return 1
+    return status
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, ApiException):
+        return error.message
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def _run(arguments: list[str], output: Output) -> int:
+    options = parse(arguments)
+    if "help" in options.flags or not arguments:
+        sys.stderr.write(f"{DESCRIPTION}\n{HELP}")
+        return 1
+    if "version" in options.flags:
+        output.write(f"{KAFKA_VERSION}\n".encode())
+        return 0
+    from kmirror.cli.dump_log_indexes import IndexProblems
+
+    problems = IndexProblems()
+    gaps: dict[str, list[tuple[int, int]]] = {}
+    dump_one = _dump_json if "json" in options.flags else _dump_text
+    for path in options.files:
+        dump_one(path, options, output, problems, gaps)
+    for line in problems.lines():
+        output.error(line)
+    for path, pairs in gaps.items():
+        output.error(f"Non-consecutive offsets in {path}")
+        for before, after in pairs:
+            output.error(f"  {before} is followed by {after}")
+    return 0
+
+
+def _suffix(path: str) -> str:
+    name = path.rsplit("/", 1)[-1]
+    return name[name.rfind(".") :] if "." in name else ""
+
+
+def _dump_text(path: str, options: Options, output: Output, problems: IndexProblems, gaps: dict[str, list[tuple[int, int]]]) -> None:
+    from kmirror.cli import dump_log_batches, dump_log_indexes
+    from kmirror.runtime.os_files import OsFileSystem
+
+    output.write(f"Dumping {path}\n".encode("utf-8", "surrogateescape"))
+    files = OsFileSystem()
+    absolute = os.path.abspath(path)
+    suffix = _suffix(path)
+    if suffix in (".log", ".checkpoint"):
+        found = dump_log_batches.dump_log(files, path, options, _decoder(options), output.write)
+        if found:
+            gaps.setdefault(absolute, []).extend(found)
+    elif suffix == ".index":
+        dump_log_indexes.dump_index(files, path, options, problems, output.write, absolute)
+    elif suffix == ".timeindex":
+        dump_log_indexes.dump_time_index(files, path, options, problems, output.write, absolute)
+    elif suffix == ".snapshot":
+        error = dump_log_indexes.dump_producer_snapshot(files, path, output.write)
+        if error is not None:
+            output.error(error)
+    elif suffix == ".txnindex":
+        dump_log_indexes.dump_transaction_index(files, path, output.write)
+    else:
+        output.error(f"Ignoring unknown file {path}")
+
+
+def _dump_json(path: str, options: Options, output: Output, problems: IndexProblems, gaps: dict[str, list[tuple[int, int]]]) -> None:
+    from kmirror.cli.dump_log_json import dump_json
+
+    absolute = os.path.abspath(path)
+    write: Callable[[bytes], None] = output.write
+    found = dump_json(path, absolute, options, _decoder(options), problems, write)
+    if found:
+        gaps.setdefault(absolute, []).extend(found)
+
+
+def _decoder(options: Options) -> Decoder | None:
+    """The decoder that the options ask for; None for plain text, which is written without decoding each record."""
+    from kmirror.cli.dump_log_decoders import decoder_for, plain_decoder
+
+    if options.decoder is not None:
+        return decoder_for(options.decoder)
+    if options.key_decoder_class == options.value_decoder_class == STRING_DECODER:
+        return None
+    return plain_decoder(options.key_decoder_class, options.value_decoder_class)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""What kafka-dump-log prints for keys and values: text, or the records of Kafka's internal topics as JSON.
+
+A decoder turns (offset, key, value) into the two texts, either of which may be None (then nothing is printed). A record that cannot be
+decoded is no error of the tool: the text says so and the dump goes on, as in Kafka; only a record without a key in a coordinator's topic
+ends it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import Buffer
+
+Texts = tuple[str | None, str | None]
+Decoder = Callable[[int, Buffer | None, Buffer | None], Texts]
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_CLASS_PREFIXES: Final = ("org.apache.kafka.tools.api.", "kafka.serializer.")
+
+OFFSETS_TYPES: Final = {
+    0: "LegacyOffsetCommit",
+    1: "OffsetCommit",
+    2: "GroupMetadata",
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    10: "ShareGroupMemberMetadata",
+    11: "ShareGroupMetadata",
+    12: "ShareGroupTargetAssignmentMetadata",
+    13: "ShareGroupTargetAssignmentMember",
+    14: "ShareGroupCurrentMemberAssignment",
+    15: "ShareGroupStatePartitionMetadata",
+    16: "ConsumerGroupRegularExpression",
+    17: "StreamsGroupMetadata",
+    19: "StreamsGroupMemberMetadata",
+    20: "StreamsGroupTargetAssignmentMetadata",
+    21: "StreamsGroupTargetAssignmentMember",
+    22: "StreamsGroupCurrentMemberAssignment",
+    23: "StreamsGroupTopology",
+}
+TRANSACTION_TYPES: Final = {0: "TransactionLog"}
+SHARE_TYPES: Final = {0: "ShareSnapshot", 1: "ShareUpdate"}
+MIRROR_TYPES: Final = {1: "LastMirrorEpochs", 2: "MirrorPartitionState"}
+
+
+def java_text(data: Buffer) -> bytes:
+    """`data` as Java prints it when read as UTF-8: each malformed part becomes U+FFFD (an encoded surrogate becomes one, not three)."""
+    raw = bytes(data)
+    try:
+        raw.decode()
+        return raw
+    except UnicodeDecodeError:
+        return _SURROGATE.sub("\ufffd".encode(), raw).decode("utf-8", "replace").encode()
+
+
+def decoder_class(name: str) -> Callable[[Buffer], str]:
+    """The decoder that a Java class name stands for; KmirrorError for a class that kmirror does not have."""
+    short = next((name.removeprefix(prefix) for prefix in _CLASS_PREFIXES if name.startswith(prefix)), name)
+    decoders: dict[str, Callable[[Buffer], str]] = {
+        "StringDecoder": lambda data: java_text(data).decode(),
+        "IntegerDecoder": lambda data: str(_number(">i", data)),
+        "LongDecoder": lambda data: str(_number(">q", data)),
+    }
+    if short not in decoders:
+        raise KmirrorError(f"Failed to load decoder class {name}; kmirror has StringDecoder, IntegerDecoder and LongDecoder")
+    return decoders[short]
+
+
+def _number(form: str, data: Buffer) -> int:
+    size = struct.calcsize(form)
+    if len(data) < size:
+        raise KmirrorError(f"cannot decode {len(data)} bytes as a number of {size} bytes")
+    number: int = struct.unpack_from(form, data)[0]
+    return number
+
+
+def plain_decoder(key_class: str, value_class: str) -> Decoder:
+    """--key-decoder-class and --value-decoder-class."""
+    key_decoder, value_decoder = decoder_class(key_class), decoder_class(value_class)
+
+    def decode(_: int, key: Buffer | None, value: Buffer | None) -> Texts:
+        return (None if key is None else key_decoder(key)), (None if value is None else value_decoder(value))
+
+    return decode
+
+
+def decoder_for(option: str) -> Decoder:
+    """The decoder of one of the `--*-decoder` options; KmirrorError for the one that kmirror does not have."""
+    if option == "cluster-metadata-decoder":
+        return _decode_metadata
+    if option == "remote-log-metadata-decoder":
+        raise KmirrorError("--remote-log-metadata-decoder is not supported: kmirror has no tiered storage; use Apache Kafka's kafka-dump-log")
+    types = {
+        "offsets-decoder": OFFSETS_TYPES,
+        "transaction-log-decoder": TRANSACTION_TYPES,
+        "share-group-state-decoder": SHARE_TYPES,
+        "mirror-state-decoder": MIRROR_TYPES,
+    }[option]
+    deleted = "null" if option == "mirror-state-decoder" else "<DELETE>"
+    return lambda offset, key, value: _decode_coordinator(types, deleted, offset, key, value)
+
+
+class _UnknownType(Exception):
+    pass
+
+
+def _decode_coordinator(types: dict[int, str], deleted: str, offset: int, key: Buffer | None, value: Buffer | None) -> Texts:
+    if key is None:
+        raise KmirrorError(f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)")
+    from kmirror.wire.json_converter import dumps
+
+    try:
+        if len(key) < 2:
+            return f"Error at offset {offset}, skipping. Could not read version from key's buffer.", None
+        record_type = int.from_bytes(key[:2], "big", signed=True)
+        if record_type not in types:
+            return f"Unknown record type {record_type} at offset {offset}, skipping.", None
+        name = types[record_type]
+        key_json = _key_json(name.removeprefix("Legacy") if record_type else name, record_type, key)
+        value_text = deleted if value is None else dumps(_value_json(name, record_type, value))
+        return dumps(key_json), value_text
+    except KmirrorError as error:
+        return f"Error at offset {offset}, skipping. {error}", None
+
+
+def _message_class(name: str) -> Any:
+    from kmirror.wire.api_keys import message_class
+    from kmirror.wire.json_schemas import RECORDS
+
+    return message_class(RECORDS[name][0], name)
+
+
+def _key_json(name: str, record_type: int, key: Buffer) -> dict[str, Any]:
+    from kmirror.wire.json_converter import to_json
+
+    try:
+        message, _ = _message_class(f"{name}Key").read(memoryview(key), 2, 0)
+    except KmirrorError:
+        raise KmirrorError(f"Could not read record with version {record_type} from key's buffer due to: null.") from None
+    return {"type": str(record_type), "data": to_json(message, 0)}
+
+
+def _value_json(name: str, record_type: int, value: Buffer) -> dict[str, Any]:
+    from kmirror.wire.json_converter import to_json
+
+    message_class = _message_class(f"{name}Value")
+    if len(value) < 2:
+        raise KmirrorError("Could not read version from value's buffer.")
+    version = int.from_bytes(value[:2], "big", signed=True)
+    if not message_class.LOWEST_VERSION <= version <= message_class.HIGHEST_VERSION:
+        raise KmirrorError(f"Found an unknown record version {version} for {record_type} type")
+    try:
+        message, _ = message_class.read(memoryview(value), 2, version)
+    except KmirrorError:
+        raise KmirrorError(f"Could not read record with version {version} from value's buffer due to: null.") from None
+    data = to_json(message, version)
+    if name == "GroupMetadata" and data.get("protocolType") == "consumer":
+        for member, shown in zip(message.members, data["members"]):
+            shown["subscription"] = _embedded("ConsumerProtocolSubscription", member.subscription, shown["subscription"])
+            shown["assignment"] = _embedded("ConsumerProtocolAssignment", member.assignment, shown["assignment"])
+    return {"version": str(version), "data": data}
+
+
+def _embedded(name: str, data: bytes, fallback: str) -> Any:
+    """A classic consumer's subscription or assignment, decoded; the base64 text if it is none."""
+    from kmirror.wire.json_converter import to_json
+
+    message_class = _message_class(name)
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if len(data) < 2 or not message_class.LOWEST_VERSION <= version <= message_class.HIGHEST_VERSION:
+        return fallback
+    try:
+        return to_json(message_class.read(memoryview(data), 2, version)[0], version)
+    except KmirrorError:
+        return fallback
+
+
+def _decode_metadata(offset: int, _: Buffer | None, value: Buffer | None) -> Texts:
+    from kmirror.wire.json_converter import dumps
+
+    try:
+        return None, dumps(_metadata_json(value))
+    except KmirrorError as error:
+        return None, f"Error at {offset}, skipping. {error}"
+
+
+def _metadata_json(value: Buffer | None) -> dict[str, Any]:
+    from kmirror.common.varint import VarintError, read_unsigned_varint
+    from kmirror.wire.json_converter import to_json
+    from kmirror.wire.messages.index import METADATA_RECORDS
+    from kmirror.wire.records import FRAME_VERSION, read_metadata_record
+
+    numbers = []
+    position = 0
+    for what in ("frame version", "type", "version"):
+        try:
+            number, position = read_unsigned_varint(b"" if value is None else value, position)
+        except VarintError:
+            raise KmirrorError(f"Error while reading {what}") from None
+        numbers.append(number)
+        if numbers[0] != FRAME_VERSION:
+            raise KmirrorError(
+                f"Could not deserialize metadata record due to unknown frame version {number}(only frame version {FRAME_VERSION} is supported)"
+            )
+    _, record_type, version = numbers
+    if record_type not in METADATA_RECORDS:
+        raise KmirrorError(f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {record_type}")
+    assert value is not None
+    try:
+        message = read_metadata_record(value)
+    except KmirrorError:
+        raise KmirrorError(f"Failed to deserialize record with type {record_type}") from None
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", METADATA_RECORDS[record_type][0]).upper()
+    return {"type": name, "version": version, "data": to_json(message, version)}

@@ -1,0 +1,77 @@
+"""The JSON that Kafka's tools print for stored records (its generated `*JsonConverter` classes, through Jackson).
+
+Fields in the schema's order with names that begin in lower case; untagged fields of the version always, tagged ones only if they differ from
+their default; bytes in base64, ids as 22 characters, no spaces; text is left as it is but for quotes, backslashes and control characters.
+`to_json` gives plain values, so that a caller may put a decoded message in the place of its bytes before `dumps`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+from kmirror.wire.json_schemas import RECORDS
+
+_CONTROL_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
+
+
+def to_json(message: Any, version: int) -> dict[str, Any]:
+    """A stored record's message as dicts, lists and plain values."""
+    return _struct(message, RECORDS[type(message).__name__][1], version)
+
+
+def _struct(message: Any, fields: tuple[Any, ...], version: int) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for name, attribute, lowest, highest, kind, is_array, is_tagged, default in fields:
+        if not lowest <= version <= highest:
+            continue
+        value = getattr(message, attribute)
+        if is_tagged and (value == default or (default == () and not value and value is not None)):
+            continue
+        if value is None:
+            result[name] = None
+        elif is_array:
+            result[name] = [_value(element, kind, version) for element in value]
+        else:
+            result[name] = _value(value, kind, version)
+    return result
+
+
+def _value(value: Any, kind: Any, version: int) -> Any:
+    if kind in ("v", "s", "f"):
+        return value
+    if kind == "u":
+        return str(value)
+    if kind == "b":
+        return base64.b64encode(value).decode()
+    return _struct(value, kind, version)
+
+
+def dumps(value: Any) -> str:
+    """`value` as Jackson writes it: no spaces, non-ASCII characters as they are, control characters in upper-case hex."""
+    if isinstance(value, str):
+        text = encode_basestring(value)
+        return _CONTROL_ESCAPE.sub(lambda match: f"{match[1]}\\u00{match[2].upper()}", text) if "\\u00" in text else text
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{dumps(name)}:{dumps(element)}" for name, element in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join([dumps(element) for element in value]) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return java_double(value) if isinstance(value, float) else str(value)
+
+
+def java_double(value: float) -> str:
+    """`Double.toString`: decimal between 10^-3 and 10^7, else with an exponent, always with a point."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7 or value != value or value in (float("inf"), float("-inf")):
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(repr(float(value)), repr(float(value)))
+    mantissa, _, exponent = f"{float(value)!r}".partition("e")
+    if not exponent:
+        digits = mantissa.lstrip("-").replace(".", "").strip("0") or "0"
+        exponent = str(int(f"{value:e}".partition("e")[2]))
+        mantissa = ("-" if value < 0 else "") + digits[0] + "." + (digits[1:] or "0")
+    elif "." not in mantissa:
+        mantissa += ".0"
+    return f"{mantissa}E{int(exponent)}"
