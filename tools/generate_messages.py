@@ -71,6 +71,7 @@ class ModuleWriter:
         return "".join(["\n\n", *(f"\n{default_constant(name)} = {name}()" for name in used)]) if used else ""
 
     def _head(self, body: str) -> str:
+        body = re.sub(r"  # .*|\"\"\".*?\"\"\"", "", body)
         files = " and ".join(f"{message.name}.json" for message in self.messages)
         folder = "messages" if self.messages[0].kind in ("request", "response", "header") else "records"
         names = " and ".join(message.name for message in self.messages)
@@ -106,7 +107,7 @@ class ModuleWriter:
                 lines.add(f"HIGHEST_VERSION: ClassVar[int] = {message.valid.highest}")
                 lines.add(f"FLEXIBLE_FROM: ClassVar[int | None] = {message.flexible.lowest if message.flexible else None}", "")
             for field in struct.fields:
-                lines.add(field.declaration())
+                lines.add(field.declaration(struct.versions))
             if message.flexible & struct.versions:
                 lines.add("unknown_tagged_fields: TaggedFields = ()")
             lines.add("")

@@ -87,6 +87,12 @@ class Range:
             return f"{self.lowest} <= version <= {self.highest}"
         return f"version >= {self.lowest}" if from_below else f"version <= {self.highest}" if from_above else ""
 
+    def describe(self, within: Range) -> str:
+        """As schemas write it: 3+, 1-4 or 2."""
+        if self.highest >= within.highest:
+            return f"{self.lowest}+"
+        return f"{self.lowest}-{self.highest}" if self.lowest < self.highest else str(self.lowest)
+
     def negated_condition(self, within: Range) -> str:
         from_below, from_above = self.lowest > within.lowest, self.highest < within.highest
         if from_below and from_above:
@@ -104,6 +110,7 @@ class Field:
     tag: int | None
     ignorable: bool
     never_compact: bool
+    about: str
 
     @property
     def is_array(self) -> bool:
@@ -148,13 +155,15 @@ class Field:
             return {"true": "True", "false": "False"}.get(self.default, self.default)
         return FIXED_TYPES[self.type][3] if self.is_fixed else VARIABLE_TYPES[self.type][1]
 
-    def declaration(self) -> str:
+    def declaration(self, within: Range) -> str:
+        """The attribute of the generated class, with what it is and the versions that have it."""
         default = self.default_expression()
         if default == "[]":
             default = "field(default_factory=list)"
         elif self.is_struct and default != "None":
             default = f"field(default_factory={self.base_type})"
-        return f"{self.name}: {self.python_type()} = {default}"
+        versions = "" if self.versions.covers(within) else f" [{self.versions.describe(within)}]"
+        return f"{self.name}: {self.python_type()} = {default}  # {self.about}{versions}"
 
     def differs_from_default(self) -> str:
         value, default = f"self.{self.name}", self.default_expression()
@@ -227,6 +236,20 @@ def load_message(path: pathlib.Path) -> Message:
     )  # fmt: skip
 
 
+def _load_field(field: Any, versions: Range) -> Field:
+    return Field(
+        name=snake_case(field["name"]),
+        type=field["type"],
+        versions=versions,
+        nullable=Range.parse(field.get("nullableVersions", "none")) & versions,
+        default=field.get("default"),
+        tag=field.get("tag"),
+        ignorable=field.get("ignorable", False),
+        never_compact=field.get("flexibleVersions") == "none",
+        about=field["about"],
+    )
+
+
 def _load_struct(
     path: pathlib.Path, name: str, fields: list[Any], within: Range, about: str, common: dict[str, Any], structs: dict[str, StructSpec]
 ) -> StructSpec:
@@ -243,18 +266,7 @@ def _load_struct(
             reach = versions if base not in structs else versions.hull(structs[base].versions)
             _load_struct(path, base, inner, reach, field["about"], common, structs)
         if versions:
-            loaded.append(
-                Field(
-                    snake_case(field["name"]),
-                    field["type"],
-                    versions,
-                    Range.parse(field.get("nullableVersions", "none")) & versions,
-                    field.get("default"),
-                    field.get("tag"),
-                    field.get("ignorable", False),
-                    field.get("flexibleVersions") == "none",
-                )  # fmt: skip
-            )
+            loaded.append(_load_field(field, versions))
     structs.pop(name, None)
     structs[name] = StructSpec(name, loaded, within, about)
     return structs[name]

@@ -26,7 +26,7 @@ class AbortTransactionRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    reason: str | None = None
+    reason: str | None = None  # Why, in words.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -33,14 +33,14 @@ class AccessControlEntryRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    id: Uuid = Uuid.ZERO
-    resource_type: int = 0
-    resource_name: str = ""
-    pattern_type: int = 0
-    principal: str = ""
-    host: str = ""
-    operation: int = 0
-    permission_type: int = 0
+    id: Uuid = Uuid.ZERO  # Id of the rule.
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
+    pattern_type: int = 0  # How the name is compared: 3 literally, 4 as a prefix.
+    principal: str = ""  # Who the rule is for.
+    host: str = ""  # Name or address of the host.
+    operation: int = 0  # What is allowed or denied, as a number.
+    permission_type: int = 0  # 2 denies, 3 allows; in filters 1 means any.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

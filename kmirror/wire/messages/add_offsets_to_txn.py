@@ -32,10 +32,10 @@ class AddOffsetsToTxnRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    group_id: str = ""
+    transactional_id: str = ""  # Transactional id of the producer; null if it has none.
+    producer_id: int = 0  # Id of the producer.
+    producer_epoch: int = 0  # Epoch of the producer.
+    group_id: str = ""  # Name of the group.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -89,8 +89,8 @@ class AddOffsetsToTxnResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -34,11 +34,11 @@ _write_i8_i2_bool = struct.Struct(">qh?").pack
 class AddPartitionsToTxnTransaction(Struct, gc=False):
     """Transactions concerned."""
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    verify_only: bool = False
-    topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
+    transactional_id: str = ""  # Transactional id of the producer; null if it has none.
+    producer_id: int = 0  # Id of the producer.
+    producer_epoch: int = 0  # Epoch of the producer.
+    verify_only: bool = False  # True to check that the partitions are in the transaction, without adding them.
+    topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -75,8 +75,8 @@ class AddPartitionsToTxnTransaction(Struct, gc=False):
 class AddPartitionsToTxnTopic(Struct, gc=False):
     """Partitions to add, in the form for clients."""
 
-    name: str = ""
-    partitions: list[int] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -127,11 +127,11 @@ class AddPartitionsToTxnRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    transactions: list[AddPartitionsToTxnTransaction] = field(default_factory=list)
-    v3_and_below_transactional_id: str = ""
-    v3_and_below_producer_id: int = 0
-    v3_and_below_producer_epoch: int = 0
-    v3_and_below_topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
+    transactions: list[AddPartitionsToTxnTransaction] = field(default_factory=list)  # Transactions concerned. [4+]
+    v3_and_below_transactional_id: str = ""  # Transactional id, in the form for clients. [0-3]
+    v3_and_below_producer_id: int = 0  # Id of the producer, in the form for clients. [0-3]
+    v3_and_below_producer_epoch: int = 0  # Epoch of the producer, in the form for clients. [0-3]
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)  # Partitions to add, in the form for clients. [0-3]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -228,8 +228,8 @@ class AddPartitionsToTxnRequest(Struct, gc=False):
 class AddPartitionsToTxnResult(Struct, gc=False):
     """Results of the transactions, in the form for brokers."""
 
-    transactional_id: str = ""
-    topic_results: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
+    transactional_id: str = ""  # Transactional id of the producer; null if it has none.
+    topic_results: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)  # Results of the topics.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -263,8 +263,8 @@ class AddPartitionsToTxnResult(Struct, gc=False):
 class AddPartitionsToTxnPartitionResult(Struct, gc=False):
     """Results of the partitions."""
 
-    partition_index: int = 0
-    partition_error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    partition_error_code: int = 0  # Result for the partition as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -294,8 +294,8 @@ class AddPartitionsToTxnPartitionResult(Struct, gc=False):
 class AddPartitionsToTxnTopicResult(Struct, gc=False):
     """Results of the topics, in the form for clients."""
 
-    name: str = ""
-    results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(default_factory=list)  # Results of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -350,10 +350,10 @@ class AddPartitionsToTxnResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    results_by_transaction: list[AddPartitionsToTxnResult] = field(default_factory=list)
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success. [4+]
+    results_by_transaction: list[AddPartitionsToTxnResult] = field(default_factory=list)  # Results of the transactions, in the form for brokers. [4+]
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)  # Results of the topics, in the form for clients. [0-3]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

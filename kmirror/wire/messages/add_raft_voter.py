@@ -33,9 +33,9 @@ _write_u2 = struct.Struct(">H").pack
 class Listener(Struct, gc=False):
     """Listeners of the node."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -70,12 +70,12 @@ class AddRaftVoterRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    cluster_id: str | None = ""
-    timeout_ms: int = 0
-    voter_id: int = 0
-    voter_directory_id: Uuid = Uuid.ZERO
-    listeners: list[Listener] = field(default_factory=list)
-    ack_when_committed: bool = True
+    cluster_id: str | None = ""  # Id of the cluster.
+    timeout_ms: int = 0  # How long to wait for the work to be done.
+    voter_id: int = 0  # Number of the voter.
+    voter_directory_id: Uuid = Uuid.ZERO  # Directory of the voter.
+    listeners: list[Listener] = field(default_factory=list)  # Listeners of the node.
+    ack_when_committed: bool = True  # True if the answer must wait until the voter set is committed. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -132,9 +132,9 @@ class AddRaftVoterResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

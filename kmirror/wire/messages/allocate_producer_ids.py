@@ -29,8 +29,8 @@ class AllocateProducerIdsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    broker_id: int = 0
-    broker_epoch: int = -1
+    broker_id: int = 0  # Number of the broker.
+    broker_epoch: int = -1  # Epoch that the controller gave the broker when it registered.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -64,10 +64,10 @@ class AllocateProducerIdsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    producer_id_start: int = 0
-    producer_id_len: int = 0
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    producer_id_start: int = 0  # First producer id that was allocated.
+    producer_id_len: int = 0  # How many producer ids were allocated.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

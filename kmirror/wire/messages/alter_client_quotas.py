@@ -35,8 +35,8 @@ _write_i4 = struct.Struct(">i").pack
 class AlterClientQuotasRequestEntityData(Struct, gc=False):
     """Who the quota is for."""
 
-    entity_type: str = ""
-    entity_name: str | None = ""
+    entity_type: str = ""  # Kind of the entity: user, client-id or ip.
+    entity_name: str | None = ""  # Name of the entity; null for the default.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -80,9 +80,9 @@ class AlterClientQuotasRequestEntityData(Struct, gc=False):
 class OpData(Struct, gc=False):
     """Quota values to set or remove."""
 
-    key: str = ""
-    value: float = 0.0
-    remove: bool = False
+    key: str = ""  # Name of the quota.
+    value: float = 0.0  # Value of the quota.
+    remove: bool = False  # True to remove the quota.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -120,8 +120,8 @@ class OpData(Struct, gc=False):
 class AlterClientQuotasRequestEntryData(Struct, gc=False):
     """Matching entries."""
 
-    entity: list[AlterClientQuotasRequestEntityData] = field(default_factory=list)
-    ops: list[OpData] = field(default_factory=list)
+    entity: list[AlterClientQuotasRequestEntityData] = field(default_factory=list)  # Who the quota is for.
+    ops: list[OpData] = field(default_factory=list)  # Quota values to set or remove.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -183,8 +183,8 @@ class AlterClientQuotasRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    entries: list[AlterClientQuotasRequestEntryData] = field(default_factory=list)
-    validate_only: bool = False
+    entries: list[AlterClientQuotasRequestEntryData] = field(default_factory=list)  # Matching entries.
+    validate_only: bool = False  # True to check everything and change nothing.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -232,8 +232,8 @@ class AlterClientQuotasRequest(Struct, gc=False):
 class AlterClientQuotasResponseEntityData(Struct, gc=False):
     """Who the quota is for."""
 
-    entity_type: str = ""
-    entity_name: str | None = ""
+    entity_type: str = ""  # Kind of the entity: user, client-id or ip.
+    entity_name: str | None = ""  # Name of the entity; null for the default.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -277,9 +277,9 @@ class AlterClientQuotasResponseEntityData(Struct, gc=False):
 class AlterClientQuotasResponseEntryData(Struct, gc=False):
     """Matching entries."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    entity: list[AlterClientQuotasResponseEntityData] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    entity: list[AlterClientQuotasResponseEntityData] = field(default_factory=list)  # Who the quota is for.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -338,8 +338,8 @@ class AlterClientQuotasResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    throttle_time_ms: int = 0
-    entries: list[AlterClientQuotasResponseEntryData] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    entries: list[AlterClientQuotasResponseEntryData] = field(default_factory=list)  # Matching entries.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -36,8 +36,8 @@ _write_uuid = struct.Struct(">16s").pack
 class BrokerState(Struct, gc=False):
     """In-sync replicas that the leader proposes, with the epochs of their brokers."""
 
-    broker_id: int = 0
-    broker_epoch: int = -1
+    broker_id: int = 0  # Number of the broker.
+    broker_epoch: int = -1  # Epoch that the controller gave the broker when it registered.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -63,12 +63,12 @@ class BrokerState(Struct, gc=False):
 class AlterPartitionRequestPartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    leader_epoch: int = 0
-    new_isr: list[int] = field(default_factory=list)
-    new_isr_with_epochs: list[BrokerState] = field(default_factory=list)
-    leader_recovery_state: int = 0
-    partition_epoch: int = 0
+    partition_index: int = 0  # Number of the partition.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    new_isr: list[int] = field(default_factory=list)  # In-sync replicas that the leader proposes. [2]
+    new_isr_with_epochs: list[BrokerState] = field(default_factory=list)  # In-sync replicas that the leader proposes, with the epochs of their brokers. [3+]
+    leader_recovery_state: int = 0  # 0 if the leader is sound, 1 if it was elected uncleanly and recovers.
+    partition_epoch: int = 0  # Version of the partition's registration; goes up with every change.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -125,8 +125,8 @@ class AlterPartitionRequestPartitionData(Struct, gc=False):
 class AlterPartitionRequestTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[AlterPartitionRequestPartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[AlterPartitionRequestPartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -167,9 +167,9 @@ class AlterPartitionRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    broker_id: int = 0
-    broker_epoch: int = -1
-    topics: list[AlterPartitionRequestTopicData] = field(default_factory=list)
+    broker_id: int = 0  # Number of the broker.
+    broker_epoch: int = -1  # Epoch that the controller gave the broker when it registered.
+    topics: list[AlterPartitionRequestTopicData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -207,13 +207,13 @@ class AlterPartitionRequest(Struct, gc=False):
 class AlterPartitionResponsePartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    leader_id: int = 0
-    leader_epoch: int = 0
-    isr: list[int] = field(default_factory=list)
-    leader_recovery_state: int = 0
-    partition_epoch: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    isr: list[int] = field(default_factory=list)  # Replicas that are in sync.
+    leader_recovery_state: int = 0  # 0 if the leader is sound, 1 if it was elected uncleanly and recovers.
+    partition_epoch: int = 0  # Version of the partition's registration; goes up with every change.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -247,8 +247,8 @@ class AlterPartitionResponsePartitionData(Struct, gc=False):
 class AlterPartitionResponseTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[AlterPartitionResponsePartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[AlterPartitionResponsePartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -289,9 +289,9 @@ class AlterPartitionResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    topics: list[AlterPartitionResponseTopicData] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    topics: list[AlterPartitionResponseTopicData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

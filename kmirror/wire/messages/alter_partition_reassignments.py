@@ -34,8 +34,8 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class ReassignablePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    replicas: list[int] | None = None
+    partition_index: int = 0  # Number of the partition.
+    replicas: list[int] | None = None  # Brokers that hold the partition, the preferred leader first.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -72,8 +72,8 @@ class ReassignablePartition(Struct, gc=False):
 class ReassignableTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[ReassignablePartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[ReassignablePartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -112,9 +112,9 @@ class AlterPartitionReassignmentsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    timeout_ms: int = 60000
-    allow_replication_factor_change: bool = True
-    topics: list[ReassignableTopic] = field(default_factory=list)
+    timeout_ms: int = 60000  # How long to wait for the work to be done.
+    allow_replication_factor_change: bool = True  # False if a reassignment must keep the number of replicas. [1+]
+    topics: list[ReassignableTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -163,9 +163,9 @@ class AlterPartitionReassignmentsRequest(Struct, gc=False):
 class ReassignablePartitionResponse(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -194,8 +194,8 @@ class ReassignablePartitionResponse(Struct, gc=False):
 class ReassignableTopicResponse(Struct, gc=False):
     """One result for each thing asked."""
 
-    name: str = ""
-    partitions: list[ReassignablePartitionResponse] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[ReassignablePartitionResponse] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -234,11 +234,11 @@ class AlterPartitionReassignmentsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    allow_replication_factor_change: bool = True
-    error_code: int = 0
-    error_message: str | None = ""
-    responses: list[ReassignableTopicResponse] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    allow_replication_factor_change: bool = True  # False if a reassignment must keep the number of replicas. [1+]
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    responses: list[ReassignableTopicResponse] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

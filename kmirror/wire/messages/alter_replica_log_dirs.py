@@ -30,8 +30,8 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class AlterReplicaLogDirTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[int] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -77,8 +77,8 @@ class AlterReplicaLogDirTopic(Struct, gc=False):
 class AlterReplicaLogDir(Struct, gc=False):
     """Log directories concerned."""
 
-    path: str = ""
-    topics: list[AlterReplicaLogDirTopic] = field(default_factory=list)
+    path: str = ""  # Absolute path of the directory.
+    topics: list[AlterReplicaLogDirTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -133,7 +133,7 @@ class AlterReplicaLogDirsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    dirs: list[AlterReplicaLogDir] = field(default_factory=list)
+    dirs: list[AlterReplicaLogDir] = field(default_factory=list)  # Log directories concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -178,8 +178,8 @@ class AlterReplicaLogDirsRequest(Struct, gc=False):
 class AlterReplicaLogDirPartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -209,8 +209,8 @@ class AlterReplicaLogDirPartitionResult(Struct, gc=False):
 class AlterReplicaLogDirTopicResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_name: str = ""
-    partitions: list[AlterReplicaLogDirPartitionResult] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[AlterReplicaLogDirPartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -265,8 +265,8 @@ class AlterReplicaLogDirsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    results: list[AlterReplicaLogDirTopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    results: list[AlterReplicaLogDirTopicResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

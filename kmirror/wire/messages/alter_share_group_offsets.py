@@ -30,8 +30,8 @@ _write_uuid = struct.Struct(">16s").pack
 class AlterShareGroupOffsetsRequestPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    start_offset: int = 0
+    partition_index: int = 0  # Number of the partition.
+    start_offset: int = 0  # First offset that share consumers may still get, -1 if unset.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -57,8 +57,8 @@ class AlterShareGroupOffsetsRequestPartition(Struct, gc=False):
 class AlterShareGroupOffsetsRequestTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[AlterShareGroupOffsetsRequestPartition] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[AlterShareGroupOffsetsRequestPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -97,8 +97,8 @@ class AlterShareGroupOffsetsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    topics: list[AlterShareGroupOffsetsRequestTopic] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[AlterShareGroupOffsetsRequestTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -135,9 +135,9 @@ class AlterShareGroupOffsetsRequest(Struct, gc=False):
 class AlterShareGroupOffsetsResponsePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = None
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -166,9 +166,9 @@ class AlterShareGroupOffsetsResponsePartition(Struct, gc=False):
 class AlterShareGroupOffsetsResponseTopic(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[AlterShareGroupOffsetsResponsePartition] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[AlterShareGroupOffsetsResponsePartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -211,10 +211,10 @@ class AlterShareGroupOffsetsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    responses: list[AlterShareGroupOffsetsResponseTopic] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    responses: list[AlterShareGroupOffsetsResponseTopic] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -32,8 +32,8 @@ _write_i4 = struct.Struct(">i").pack
 class ScramCredentialDeletion(Struct, gc=False):
     """What to delete."""
 
-    name: str = ""
-    mechanism: int = 0
+    name: str = ""  # Name of the user.
+    mechanism: int = 0  # Name or number of the mechanism.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -61,11 +61,11 @@ class ScramCredentialDeletion(Struct, gc=False):
 class ScramCredentialUpsertion(Struct, gc=False):
     """Credentials to create or replace."""
 
-    name: str = ""
-    mechanism: int = 0
-    iterations: int = 0
-    salt: bytes = b""
-    salted_password: bytes = b""
+    name: str = ""  # Name of the user.
+    mechanism: int = 0  # Name or number of the mechanism.
+    iterations: int = 0  # How often the hash is applied.
+    salt: bytes = b""  # Salt of the credential.
+    salted_password: bytes = b""  # Password after salting and hashing.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -102,8 +102,8 @@ class AlterUserScramCredentialsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    deletions: list[ScramCredentialDeletion] = field(default_factory=list)
-    upsertions: list[ScramCredentialUpsertion] = field(default_factory=list)
+    deletions: list[ScramCredentialDeletion] = field(default_factory=list)  # What to delete.
+    upsertions: list[ScramCredentialUpsertion] = field(default_factory=list)  # Credentials to create or replace.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -147,9 +147,9 @@ class AlterUserScramCredentialsRequest(Struct, gc=False):
 class AlterUserScramCredentialsResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    user: str = ""
-    error_code: int = 0
-    error_message: str | None = ""
+    user: str = ""  # Name of the user.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -185,8 +185,8 @@ class AlterUserScramCredentialsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    results: list[AlterUserScramCredentialsResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    results: list[AlterUserScramCredentialsResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

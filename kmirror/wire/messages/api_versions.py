@@ -43,8 +43,8 @@ class ApiVersionsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    client_software_name: str = ""
-    client_software_version: str = ""
+    client_software_name: str = ""  # Name of the client library. [3+]
+    client_software_version: str = ""  # Version of the client library. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -88,9 +88,9 @@ class ApiVersionsRequest(Struct, gc=False):
 class ApiVersion(Struct, gc=False):
     """APIs that are served here, with their versions."""
 
-    api_key: int = 0
-    min_version: int = 0
-    max_version: int = 0
+    api_key: int = 0  # Number of an API.
+    min_version: int = 0  # Lowest version supported.
+    max_version: int = 0  # Highest version supported.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -120,9 +120,9 @@ class ApiVersion(Struct, gc=False):
 class SupportedFeatureKey(Struct, gc=False):
     """Features that this node supports."""
 
-    name: str = ""
-    min_version: int = 0
-    max_version: int = 0
+    name: str = ""  # Name of the feature.
+    min_version: int = 0  # Lowest version supported.
+    max_version: int = 0  # Highest version supported.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -150,9 +150,9 @@ class SupportedFeatureKey(Struct, gc=False):
 class FinalizedFeatureKey(Struct, gc=False):
     """Features that are in force in the whole cluster."""
 
-    name: str = ""
-    max_version_level: int = 0
-    min_version_level: int = 0
+    name: str = ""  # Name of the feature.
+    max_version_level: int = 0  # Highest level in force or asked for.
+    min_version_level: int = 0  # Lowest level in force.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -185,13 +185,13 @@ class ApiVersionsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    error_code: int = 0
-    api_keys: list[ApiVersion] = field(default_factory=list)
-    throttle_time_ms: int = 0
-    supported_features: list[SupportedFeatureKey] = field(default_factory=list)
-    finalized_features_epoch: int = -1
-    finalized_features: list[FinalizedFeatureKey] = field(default_factory=list)
-    zk_migration_ready: bool = False
+    error_code: int = 0  # Result as a code, 0 on success.
+    api_keys: list[ApiVersion] = field(default_factory=list)  # APIs that are served here, with their versions.
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [1+]
+    supported_features: list[SupportedFeatureKey] = field(default_factory=list)  # Features that this node supports. [3+]
+    finalized_features_epoch: int = -1  # Version of the finalized features, -1 if unknown. [3+]
+    finalized_features: list[FinalizedFeatureKey] = field(default_factory=list)  # Features that are in force in the whole cluster. [3+]
+    zk_migration_ready: bool = False  # True if the node is ready to migrate from ZooKeeper. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

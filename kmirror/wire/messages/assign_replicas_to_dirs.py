@@ -30,7 +30,7 @@ _write_uuid = struct.Struct(">16s").pack
 class AssignReplicasToDirsRequestPartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
+    partition_index: int = 0  # Number of the partition.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -56,8 +56,8 @@ class AssignReplicasToDirsRequestPartitionData(Struct, gc=False):
 class AssignReplicasToDirsRequestTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[AssignReplicasToDirsRequestPartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[AssignReplicasToDirsRequestPartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -93,8 +93,8 @@ class AssignReplicasToDirsRequestTopicData(Struct, gc=False):
 class AssignReplicasToDirsRequestDirectoryData(Struct, gc=False):
     """Ids of the log directories of the replicas, in their order."""
 
-    id: Uuid = Uuid.ZERO
-    topics: list[AssignReplicasToDirsRequestTopicData] = field(default_factory=list)
+    id: Uuid = Uuid.ZERO  # Id of the directory.
+    topics: list[AssignReplicasToDirsRequestTopicData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -135,9 +135,9 @@ class AssignReplicasToDirsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    broker_id: int = 0
-    broker_epoch: int = -1
-    directories: list[AssignReplicasToDirsRequestDirectoryData] = field(default_factory=list)
+    broker_id: int = 0  # Number of the broker.
+    broker_epoch: int = -1  # Epoch that the controller gave the broker when it registered.
+    directories: list[AssignReplicasToDirsRequestDirectoryData] = field(default_factory=list)  # Ids of the log directories of the replicas, in their order.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -175,8 +175,8 @@ class AssignReplicasToDirsRequest(Struct, gc=False):
 class AssignReplicasToDirsResponsePartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -202,8 +202,8 @@ class AssignReplicasToDirsResponsePartitionData(Struct, gc=False):
 class AssignReplicasToDirsResponseTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[AssignReplicasToDirsResponsePartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[AssignReplicasToDirsResponsePartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -239,8 +239,8 @@ class AssignReplicasToDirsResponseTopicData(Struct, gc=False):
 class AssignReplicasToDirsResponseDirectoryData(Struct, gc=False):
     """Ids of the log directories of the replicas, in their order."""
 
-    id: Uuid = Uuid.ZERO
-    topics: list[AssignReplicasToDirsResponseTopicData] = field(default_factory=list)
+    id: Uuid = Uuid.ZERO  # Id of the directory.
+    topics: list[AssignReplicasToDirsResponseTopicData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -281,9 +281,9 @@ class AssignReplicasToDirsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    directories: list[AssignReplicasToDirsResponseDirectoryData] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    directories: list[AssignReplicasToDirsResponseDirectoryData] = field(default_factory=list)  # Ids of the log directories of the replicas, in their order.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

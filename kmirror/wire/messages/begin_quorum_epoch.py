@@ -42,10 +42,10 @@ _write_u2 = struct.Struct(">H").pack
 class BeginQuorumEpochRequestPartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    voter_directory_id: Uuid = Uuid.ZERO
-    leader_id: int = 0
-    leader_epoch: int = 0
+    partition_index: int = 0  # Number of the partition.
+    voter_directory_id: Uuid = Uuid.ZERO  # Directory of the voter. [1+]
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -84,8 +84,8 @@ class BeginQuorumEpochRequestPartitionData(Struct, gc=False):
 class BeginQuorumEpochRequestTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[BeginQuorumEpochRequestPartitionData] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[BeginQuorumEpochRequestPartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -135,9 +135,9 @@ class BeginQuorumEpochRequestTopicData(Struct, gc=False):
 class LeaderEndpoint(Struct, gc=False):
     """Where the leader can be reached."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -172,10 +172,10 @@ class BeginQuorumEpochRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    cluster_id: str | None = None
-    voter_id: int = -1
-    topics: list[BeginQuorumEpochRequestTopicData] = field(default_factory=list)
-    leader_endpoints: list[LeaderEndpoint] = field(default_factory=list)
+    cluster_id: str | None = None  # Id of the cluster.
+    voter_id: int = -1  # Number of the voter. [1+]
+    topics: list[BeginQuorumEpochRequestTopicData] = field(default_factory=list)  # Topics concerned.
+    leader_endpoints: list[LeaderEndpoint] = field(default_factory=list)  # Where the leader can be reached. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -249,10 +249,10 @@ class BeginQuorumEpochRequest(Struct, gc=False):
 class BeginQuorumEpochResponsePartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    leader_id: int = 0
-    leader_epoch: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -282,8 +282,8 @@ class BeginQuorumEpochResponsePartitionData(Struct, gc=False):
 class BeginQuorumEpochResponseTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[BeginQuorumEpochResponsePartitionData] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[BeginQuorumEpochResponsePartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -333,9 +333,9 @@ class BeginQuorumEpochResponseTopicData(Struct, gc=False):
 class NodeEndpoint(Struct, gc=False):
     """Addresses of the leaders named in this answer."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -371,9 +371,9 @@ class BeginQuorumEpochResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    error_code: int = 0
-    topics: list[BeginQuorumEpochResponseTopicData] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    topics: list[BeginQuorumEpochResponseTopicData] = field(default_factory=list)  # Topics concerned.
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)  # Addresses of the leaders named in this answer. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -26,7 +26,7 @@ class BeginTransactionRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    name: str | None = None
+    name: str | None = None  # What the transaction is for; null if nobody said.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

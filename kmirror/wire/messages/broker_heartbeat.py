@@ -37,13 +37,13 @@ class BrokerHeartbeatRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    broker_id: int = 0
-    broker_epoch: int = -1
-    current_metadata_offset: int = 0
-    want_fence: bool = False
-    want_shut_down: bool = False
-    offline_log_dirs: list[Uuid] = field(default_factory=list)
-    cordoned_log_dirs: list[Uuid] | None = None
+    broker_id: int = 0  # Number of the broker.
+    broker_epoch: int = -1  # Epoch that the controller gave the broker when it registered.
+    current_metadata_offset: int = 0  # How far the broker has read the metadata log.
+    want_fence: bool = False  # True if the broker wants to be fenced.
+    want_shut_down: bool = False  # True if the broker wants to stop.
+    offline_log_dirs: list[Uuid] = field(default_factory=list)  # Directories that failed. [1+]
+    cordoned_log_dirs: list[Uuid] | None = None  # Directories that take no new partitions. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -115,11 +115,11 @@ class BrokerHeartbeatResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    is_caught_up: bool = False
-    is_fenced: bool = True
-    should_shut_down: bool = False
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    is_caught_up: bool = False  # True if the broker has read the metadata log far enough.
+    is_fenced: bool = True  # True while the broker is fenced.
+    should_shut_down: bool = False  # True if the broker may stop now.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -40,10 +40,10 @@ _write_uuid = struct.Struct(">16s").pack
 class Listener(Struct, gc=False):
     """Listeners of the node."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
-    security_protocol: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    security_protocol: int = 0  # Protocol of the listener, as a number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -73,9 +73,9 @@ class Listener(Struct, gc=False):
 class Feature(Struct, gc=False):
     """Features with their levels."""
 
-    name: str = ""
-    min_supported_version: int = 0
-    max_supported_version: int = 0
+    name: str = ""  # Name of the feature.
+    min_supported_version: int = 0  # Lowest level supported.
+    max_supported_version: int = 0  # Highest level supported.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -108,15 +108,15 @@ class BrokerRegistrationRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    broker_id: int = 0
-    cluster_id: str = ""
-    incarnation_id: Uuid = Uuid.ZERO
-    listeners: list[Listener] = field(default_factory=list)
-    features: list[Feature] = field(default_factory=list)
-    rack: str | None = ""
-    is_migrating_zk_broker: bool = False
-    log_dirs: list[Uuid] = field(default_factory=list)
-    previous_broker_epoch: int = -1
+    broker_id: int = 0  # Number of the broker.
+    cluster_id: str = ""  # Id of the cluster.
+    incarnation_id: Uuid = Uuid.ZERO  # Random id of this run of the process.
+    listeners: list[Listener] = field(default_factory=list)  # Listeners of the node.
+    features: list[Feature] = field(default_factory=list)  # Features with their levels.
+    rack: str | None = ""  # Rack of the node; null if it has none.
+    is_migrating_zk_broker: bool = False  # True if the broker still runs with ZooKeeper during a migration. [1+]
+    log_dirs: list[Uuid] = field(default_factory=list)  # Log directories, by id or path as the type says. [2+]
+    previous_broker_epoch: int = -1  # Epoch that the broker had before its clean shutdown, -1 if unknown. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -203,9 +203,9 @@ class BrokerRegistrationResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    broker_epoch: int = -1
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    broker_epoch: int = -1  # Epoch that the controller gave the broker when it registered.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -36,12 +36,12 @@ class BrokerRegistrationChangeRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    broker_id: int = 0
-    broker_epoch: int = 0
-    fenced: int = 0
-    in_controlled_shutdown: int = 0
-    log_dirs: list[Uuid] = field(default_factory=list)
-    cordoned_log_dirs: list[Uuid] | None = None
+    broker_id: int = 0  # Number of the broker.
+    broker_epoch: int = 0  # Epoch that the controller gave the broker when it registered.
+    fenced: int = 0  # True if the broker may not lead or serve.
+    in_controlled_shutdown: int = 0  # True if the broker is shutting down in an orderly way. [1+]
+    log_dirs: list[Uuid] = field(default_factory=list)  # Log directories, by id or path as the type says. [2+]
+    cordoned_log_dirs: list[Uuid] | None = None  # Directories that take no new partitions. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

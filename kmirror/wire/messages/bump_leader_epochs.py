@@ -29,8 +29,8 @@ _write_uuid = struct.Struct(">16s").pack
 class LeaderEpochState(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    min_leader_epoch: int = -1
+    partition_index: int = 0  # Number of the partition.
+    min_leader_epoch: int = -1  # The leader epoch must become greater than this.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -56,8 +56,8 @@ class LeaderEpochState(Struct, gc=False):
 class TopicState(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[LeaderEpochState] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[LeaderEpochState] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -98,7 +98,7 @@ class BumpLeaderEpochsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topics: list[TopicState] = field(default_factory=list)
+    topics: list[TopicState] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -133,8 +133,8 @@ class BumpLeaderEpochsRequest(Struct, gc=False):
 class PartitionDetail(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -160,8 +160,8 @@ class PartitionDetail(Struct, gc=False):
 class TopicPartitions(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[PartitionDetail] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[PartitionDetail] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -200,9 +200,9 @@ class BumpLeaderEpochsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    topics: list[TopicPartitions] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    topics: list[TopicPartitions] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -25,7 +25,7 @@ class ClearElrRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topic_name: str = ""
+    topic_name: str = ""  # Name of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -25,8 +25,8 @@ _write_f8_bool = struct.Struct(">d?").pack
 class EntityData(Struct, gc=False):
     """Who the quota is for."""
 
-    entity_type: str = ""
-    entity_name: str | None = ""
+    entity_type: str = ""  # Kind of the entity: user, client-id or ip.
+    entity_name: str | None = ""  # Name of the entity; null for the default.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -59,10 +59,10 @@ class ClientQuotaRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    entity: list[EntityData] = field(default_factory=list)
-    key: str = ""
-    value: float = 0.0
-    remove: bool = False
+    entity: list[EntityData] = field(default_factory=list)  # Who the quota is for.
+    key: str = ""  # Name of the quota.
+    value: float = 0.0  # Value of the quota.
+    remove: bool = False  # True to remove the quota.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -29,10 +29,10 @@ class ConfigRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    resource_type: int = 0
-    resource_name: str = ""
-    name: str = ""
-    value: str | None = ""
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
+    name: str = ""  # Key of the configuration.
+    value: str | None = ""  # Value of the configuration; null to remove it.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -23,8 +23,8 @@ class ConsumerGroupCurrentMemberAssignmentKey(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    group_id: str = ""
-    member_id: str = ""
+    group_id: str = ""  # Name of the group.
+    member_id: str = ""  # Id of the member; empty when it has none yet.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -30,9 +30,9 @@ _write_uuid = struct.Struct(">16s").pack
 class TopicPartitions(Struct, gc=False):
     """Partitions that the member must give up before it gets others."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[int] = field(default_factory=list)
-    assignment_epochs: list[int] | None = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
+    assignment_epochs: list[int] | None = field(default_factory=list)  # For each assigned partition, the epoch in which the member got it.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -88,11 +88,11 @@ class ConsumerGroupCurrentMemberAssignmentValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    member_epoch: int = 0
-    previous_member_epoch: int = 0
-    state: int = 0
-    assigned_partitions: list[TopicPartitions] = field(default_factory=list)
-    partitions_pending_revocation: list[TopicPartitions] = field(default_factory=list)
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    previous_member_epoch: int = 0  # Epoch of the member before this one.
+    state: int = 0  # State of the member, as a number.
+    assigned_partitions: list[TopicPartitions] = field(default_factory=list)  # Partitions that the member owns.
+    partitions_pending_revocation: list[TopicPartitions] = field(default_factory=list)  # Partitions that the member must give up before it gets others.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

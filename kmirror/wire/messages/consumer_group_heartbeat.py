@@ -37,8 +37,8 @@ _write_uuid = struct.Struct(">16s").pack
 class ConsumerGroupHeartbeatRequestTopicPartitions(Struct, gc=False):
     """Topics with their partitions."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[int] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -75,16 +75,16 @@ class ConsumerGroupHeartbeatRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    member_id: str = ""
-    member_epoch: int = 0
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    subscribed_topic_names: list[str] | None = None
-    subscribed_topic_regex: str | None = None
-    server_assignor: str | None = None
-    topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = None
+    group_id: str = ""  # Name of the group.
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    instance_id: str | None = None  # Id of a static member; null for a dynamic one.
+    rack_id: str | None = None  # Rack of the caller.
+    rebalance_timeout_ms: int = -1  # How long members have to give up partitions in a rebalance.
+    subscribed_topic_names: list[str] | None = None  # Topics that the member wants.
+    subscribed_topic_regex: str | None = None  # Pattern of topics that the member wants; null if unchanged or none. [1+]
+    server_assignor: str | None = None  # Assignment strategy that the broker is to use; null for its choice.
+    topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = None  # Topics with their partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -165,8 +165,8 @@ class ConsumerGroupHeartbeatRequest(Struct, gc=False):
 class ConsumerGroupHeartbeatResponseTopicPartitions(Struct, gc=False):
     """Topics with their partitions."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[int] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -198,7 +198,7 @@ class ConsumerGroupHeartbeatResponseTopicPartitions(Struct, gc=False):
 class Assignment(Struct, gc=False):
     """What the member is to work on."""
 
-    topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = field(default_factory=list)
+    topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = field(default_factory=list)  # Topics with their partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -235,13 +235,13 @@ class ConsumerGroupHeartbeatResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    assignment: Assignment | None = None
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    member_id: str | None = None  # Id of the member; empty when it has none yet.
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    heartbeat_interval_ms: int = 0  # How long to wait before the next heartbeat.
+    assignment: Assignment | None = None  # What the member is to work on.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -29,8 +29,8 @@ _write_i4 = struct.Struct(">i").pack
 class ClassicProtocol(Struct, gc=False):
     """Assignment strategies that the member supports, best first."""
 
-    name: str = ""
-    metadata: bytes = b""
+    name: str = ""  # Name of the assignment strategy.
+    metadata: bytes = b""  # What the member says about itself, in the form of the strategy.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -57,8 +57,8 @@ class ClassicProtocol(Struct, gc=False):
 class ClassicMemberMetadata(Struct, gc=False):
     """What a member that speaks the classic protocol sent; null for others."""
 
-    session_timeout_ms: int = 0
-    supported_protocols: list[ClassicProtocol] = field(default_factory=list)
+    session_timeout_ms: int = 0  # How long a member may be silent before it is removed.
+    supported_protocols: list[ClassicProtocol] = field(default_factory=list)  # Assignment strategies that the member supports, best first.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -98,15 +98,15 @@ class ConsumerGroupMemberMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    instance_id: str | None = ""
-    rack_id: str | None = ""
-    client_id: str = ""
-    client_host: str = ""
-    subscribed_topic_names: list[str] = field(default_factory=list)
-    subscribed_topic_regex: str | None = ""
-    rebalance_timeout_ms: int = -1
-    server_assignor: str | None = ""
-    classic_member_metadata: ClassicMemberMetadata | None = field(default_factory=ClassicMemberMetadata)
+    instance_id: str | None = ""  # Id of a static member; null for a dynamic one.
+    rack_id: str | None = ""  # Rack of the caller.
+    client_id: str = ""  # Name that the client gave itself.
+    client_host: str = ""  # Address that the client connected from.
+    subscribed_topic_names: list[str] = field(default_factory=list)  # Topics that the member wants.
+    subscribed_topic_regex: str | None = ""  # Pattern of topics that the member wants; null if unchanged or none.
+    rebalance_timeout_ms: int = -1  # How long members have to give up partitions in a rebalance.
+    server_assignor: str | None = ""  # Assignment strategy that the broker is to use; null for its choice.
+    classic_member_metadata: ClassicMemberMetadata | None = field(default_factory=ClassicMemberMetadata)  # What a member that speaks the classic protocol sent; null for others.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

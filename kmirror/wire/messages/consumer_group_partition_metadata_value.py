@@ -28,8 +28,8 @@ _write_uuid = struct.Struct(">16s").pack
 class PartitionMetadata(Struct, gc=False):
     """Partitions of the topic with their racks."""
 
-    partition: int = 0
-    racks: list[str] = field(default_factory=list)
+    partition: int = 0  # Number of the partition.
+    racks: list[str] = field(default_factory=list)  # Racks of the partition's replicas.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -60,10 +60,10 @@ class PartitionMetadata(Struct, gc=False):
 class TopicMetadata(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    topic_name: str = ""
-    num_partitions: int = 0
-    partition_metadata: list[PartitionMetadata] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    topic_name: str = ""  # Name of the topic.
+    num_partitions: int = 0  # How many partitions; -1 for the broker's default.
+    partition_metadata: list[PartitionMetadata] = field(default_factory=list)  # Partitions of the topic with their racks.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -109,7 +109,7 @@ class ConsumerGroupPartitionMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topics: list[TopicMetadata] = field(default_factory=list)
+    topics: list[TopicMetadata] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -23,8 +23,8 @@ class ConsumerGroupRegularExpressionKey(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    group_id: str = ""
-    regular_expression: str = ""
+    group_id: str = ""  # Name of the group.
+    regular_expression: str = ""  # Pattern that topics are matched with.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -29,9 +29,9 @@ class ConsumerGroupRegularExpressionValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topics: list[str] = field(default_factory=list)
-    version: int = 0
-    timestamp: int = 0
+    topics: list[str] = field(default_factory=list)  # Topics concerned.
+    version: int = 0  # Offset of the metadata log at which the pattern was resolved.
+    timestamp: int = 0  # When the pattern was resolved, in ms since 1970.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -25,8 +25,8 @@ _write_uuid = struct.Struct(">16s").pack
 class TopicPartition(Struct, gc=False):
     """Topics with their partitions."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[int] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -63,7 +63,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topic_partitions: list[TopicPartition] = field(default_factory=list)
+    topic_partitions: list[TopicPartition] = field(default_factory=list)  # Topics with their partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

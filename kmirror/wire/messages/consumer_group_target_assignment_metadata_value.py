@@ -30,8 +30,8 @@ class ConsumerGroupTargetAssignmentMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    assignment_epoch: int = 0
-    assignment_timestamp: int = 0
+    assignment_epoch: int = 0  # Version of the target assignment.
+    assignment_timestamp: int = 0  # When the assignment was computed, in ms since 1970.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -21,8 +21,8 @@ from kmirror.wire.primitives import (
 class TopicPartition(Struct, gc=False):
     """Partitions that the member owns."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
@@ -45,8 +45,8 @@ class ConsumerProtocolAssignment(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    assigned_partitions: list[TopicPartition] = field(default_factory=list)
-    user_data: bytes | None = None
+    assigned_partitions: list[TopicPartition] = field(default_factory=list)  # Partitions that the member owns.
+    user_data: bytes | None = None  # Bytes for the assignment strategy.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

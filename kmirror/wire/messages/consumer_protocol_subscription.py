@@ -26,8 +26,8 @@ _write_i4 = struct.Struct(">i").pack
 class TopicPartition(Struct, gc=False):
     """Partitions that the member had before."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
@@ -50,11 +50,11 @@ class ConsumerProtocolSubscription(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    topics: list[str] = field(default_factory=list)
-    user_data: bytes | None = None
-    owned_partitions: list[TopicPartition] = field(default_factory=list)
-    generation_id: int = -1
-    rack_id: str | None = None
+    topics: list[str] = field(default_factory=list)  # Topics concerned.
+    user_data: bytes | None = None  # Bytes for the assignment strategy.
+    owned_partitions: list[TopicPartition] = field(default_factory=list)  # Partitions that the member had before. [1+]
+    generation_id: int = -1  # Generation of the group; goes up with every rebalance. [2+]
+    rack_id: str | None = None  # Rack of the caller. [3+]
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

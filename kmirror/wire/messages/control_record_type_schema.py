@@ -24,7 +24,7 @@ class ControlRecordTypeSchema(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    type: int = 0
+    type: int = 0  # Kind of control record.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -32,10 +32,10 @@ _write_u2_i2 = struct.Struct(">Hh").pack
 class Listener(Struct, gc=False):
     """Listeners of the node."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
-    security_protocol: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    security_protocol: int = 0  # Protocol of the listener, as a number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -65,9 +65,9 @@ class Listener(Struct, gc=False):
 class Feature(Struct, gc=False):
     """Features with their levels."""
 
-    name: str = ""
-    min_supported_version: int = 0
-    max_supported_version: int = 0
+    name: str = ""  # Name of the feature.
+    min_supported_version: int = 0  # Lowest level supported.
+    max_supported_version: int = 0  # Highest level supported.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -100,11 +100,11 @@ class ControllerRegistrationRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    controller_id: int = 0
-    incarnation_id: Uuid = Uuid.ZERO
-    zk_migration_ready: bool = False
-    listeners: list[Listener] = field(default_factory=list)
-    features: list[Feature] = field(default_factory=list)
+    controller_id: int = 0  # Number of the active controller, -1 if unknown.
+    incarnation_id: Uuid = Uuid.ZERO  # Random id of this run of the process.
+    zk_migration_ready: bool = False  # True if the node is ready to migrate from ZooKeeper.
+    listeners: list[Listener] = field(default_factory=list)  # Listeners of the node.
+    features: list[Feature] = field(default_factory=list)  # Features with their levels.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -157,9 +157,9 @@ class ControllerRegistrationResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -35,13 +35,13 @@ _write_i4 = struct.Struct(">i").pack
 class AclCreation(Struct, gc=False):
     """Access rules to create."""
 
-    resource_type: int = 0
-    resource_name: str = ""
-    resource_pattern_type: int = 3
-    principal: str = ""
-    host: str = ""
-    operation: int = 0
-    permission_type: int = 0
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
+    resource_pattern_type: int = 3  # How the resource name is compared: 3 literally, 4 as a prefix.
+    principal: str = ""  # Who the rule is for.
+    host: str = ""  # Name or address of the host.
+    operation: int = 0  # What is allowed or denied, as a number.
+    permission_type: int = 0  # 2 denies, 3 allows; in filters 1 means any.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -106,7 +106,7 @@ class CreateAclsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    creations: list[AclCreation] = field(default_factory=list)
+    creations: list[AclCreation] = field(default_factory=list)  # Access rules to create.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -151,8 +151,8 @@ class CreateAclsRequest(Struct, gc=False):
 class AclCreationResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    error_code: int = 0
-    error_message: str | None = ""
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -196,8 +196,8 @@ class CreateAclsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    results: list[AclCreationResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    results: list[AclCreationResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

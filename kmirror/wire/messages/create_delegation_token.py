@@ -36,8 +36,8 @@ _write_i8_i8_i8 = struct.Struct(">qqq").pack
 class CreatableRenewers(Struct, gc=False):
     """Principals that may renew the token."""
 
-    principal_type: str = ""
-    principal_name: str = ""
+    principal_type: str = ""  # Type of the principal.
+    principal_name: str = ""  # Name of the principal.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -85,10 +85,10 @@ class CreateDelegationTokenRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    owner_principal_type: str | None = ""
-    owner_principal_name: str | None = ""
-    renewers: list[CreatableRenewers] = field(default_factory=list)
-    max_lifetime_ms: int = 0
+    owner_principal_type: str | None = ""  # Type of the token's owner; null for the caller. [3+]
+    owner_principal_name: str | None = ""  # Name of the token's owner; null for the caller. [3+]
+    renewers: list[CreatableRenewers] = field(default_factory=list)  # Principals that may renew the token.
+    max_lifetime_ms: int = 0  # Longest life of the token in ms, -1 for the server's default.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -160,17 +160,17 @@ class CreateDelegationTokenResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    error_code: int = 0
-    principal_type: str = ""
-    principal_name: str = ""
-    token_requester_principal_type: str = ""
-    token_requester_principal_name: str = ""
-    issue_timestamp_ms: int = 0
-    expiry_timestamp_ms: int = 0
-    max_timestamp_ms: int = 0
-    token_id: str = ""
-    hmac: bytes = b""
-    throttle_time_ms: int = 0
+    error_code: int = 0  # Result as a code, 0 on success.
+    principal_type: str = ""  # Type of the principal.
+    principal_name: str = ""  # Name of the principal.
+    token_requester_principal_type: str = ""  # Type of who asked for the token. [3+]
+    token_requester_principal_name: str = ""  # Name of who asked for the token. [3+]
+    issue_timestamp_ms: int = 0  # When the token was made, in ms since 1970.
+    expiry_timestamp_ms: int = 0  # When the token expires unless renewed, in ms since 1970.
+    max_timestamp_ms: int = 0  # Time after which the token cannot be renewed, in ms since 1970.
+    token_id: str = ""  # Id of the delegation token.
+    hmac: bytes = b""  # Secret of the delegation token.
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -25,8 +25,8 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class MirrorConfig(Struct, gc=False):
     """Configuration of the mirror."""
 
-    name: str = ""
-    value: str | None = ""
+    name: str = ""  # Key of the configuration.
+    value: str | None = ""  # Value of the configuration; null to unset it.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -59,8 +59,8 @@ class CreateMirrorRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    mirror_name: str = ""
-    config: list[MirrorConfig] = field(default_factory=list)
+    mirror_name: str = ""  # Name of the mirror.
+    config: list[MirrorConfig] = field(default_factory=list)  # Configuration of the mirror.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -102,9 +102,9 @@ class CreateMirrorResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

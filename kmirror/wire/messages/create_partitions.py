@@ -36,7 +36,7 @@ _write_i4_bool = struct.Struct(">i?").pack
 class CreatePartitionsAssignment(Struct, gc=False):
     """Assignments of the members."""
 
-    broker_ids: list[int] = field(default_factory=list)
+    broker_ids: list[int] = field(default_factory=list)  # Numbers of the brokers concerned; empty means all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -74,9 +74,9 @@ class CreatePartitionsAssignment(Struct, gc=False):
 class CreatePartitionsTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    count: int = 0
-    assignments: list[CreatePartitionsAssignment] | None = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    count: int = 0  # How many partitions the topic is to have in the end.
+    assignments: list[CreatePartitionsAssignment] | None = field(default_factory=list)  # Assignments of the members.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -143,9 +143,9 @@ class CreatePartitionsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    topics: list[CreatePartitionsTopic] = field(default_factory=list)
-    timeout_ms: int = 0
-    validate_only: bool = False
+    topics: list[CreatePartitionsTopic] = field(default_factory=list)  # Topics concerned.
+    timeout_ms: int = 0  # How long to wait for the work to be done.
+    validate_only: bool = False  # True to check everything and change nothing.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -193,9 +193,9 @@ class CreatePartitionsRequest(Struct, gc=False):
 class CreatePartitionsTopicResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    name: str = ""
-    error_code: int = 0
-    error_message: str | None = None
+    name: str = ""  # Name of what the result is about.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -247,8 +247,8 @@ class CreatePartitionsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    results: list[CreatePartitionsTopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    results: list[CreatePartitionsTopicResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -47,8 +47,8 @@ _write_uuid_i2 = struct.Struct(">16sh").pack
 class CreatableReplicaAssignment(Struct, gc=False):
     """Assignments of the members."""
 
-    partition_index: int = 0
-    broker_ids: list[int] = field(default_factory=list)
+    partition_index: int = 0  # Number of the partition.
+    broker_ids: list[int] = field(default_factory=list)  # Numbers of the brokers concerned; empty means all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -89,8 +89,8 @@ class CreatableReplicaAssignment(Struct, gc=False):
 class CreatableTopicConfig(Struct, gc=False):
     """Configuration entries."""
 
-    name: str = ""
-    value: str | None = ""
+    name: str = ""  # Key of the configuration.
+    value: str | None = ""  # Value of the configuration; null if there is none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -134,7 +134,7 @@ class CreatableTopicConfig(Struct, gc=False):
 class MirrorInfo(Struct, gc=False):
     """Set when the topic is to be a mirror topic; null for an ordinary one."""
 
-    topic_id: Uuid = Uuid.ZERO
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -161,12 +161,12 @@ class MirrorInfo(Struct, gc=False):
 class CreatableTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    num_partitions: int = 0
-    replication_factor: int = 0
-    assignments: list[CreatableReplicaAssignment] = field(default_factory=list)
-    configs: list[CreatableTopicConfig] = field(default_factory=list)
-    mirror_info: MirrorInfo | None = None
+    name: str = ""  # Name of the topic.
+    num_partitions: int = 0  # How many partitions; -1 for the broker's default.
+    replication_factor: int = 0  # Replicas of each partition; -1 for the broker's default.
+    assignments: list[CreatableReplicaAssignment] = field(default_factory=list)  # Assignments of the members.
+    configs: list[CreatableTopicConfig] = field(default_factory=list)  # Configuration entries.
+    mirror_info: MirrorInfo | None = None  # Set when the topic is to be a mirror topic; null for an ordinary one. [8+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -255,9 +255,9 @@ class CreateTopicsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 8
     FLEXIBLE_FROM: ClassVar[int | None] = 5
 
-    topics: list[CreatableTopic] = field(default_factory=list)
-    timeout_ms: int = 60000
-    validate_only: bool = False
+    topics: list[CreatableTopic] = field(default_factory=list)  # Topics concerned.
+    timeout_ms: int = 60000  # How long to wait for the work to be done.
+    validate_only: bool = False  # True to check everything and change nothing.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -305,11 +305,11 @@ class CreateTopicsRequest(Struct, gc=False):
 class CreatableTopicConfigs(Struct, gc=False):
     """Configuration entries."""
 
-    name: str = ""
-    value: str | None = ""
-    read_only: bool = False
-    config_source: int = -1
-    is_sensitive: bool = False
+    name: str = ""  # Key of the configuration.
+    value: str | None = ""  # Value of the configuration; null if there is none.
+    read_only: bool = False  # True if the value cannot be changed while running.
+    config_source: int = -1  # Where the value comes from, as a number.
+    is_sensitive: bool = False  # True if the value is secret and left out.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -340,14 +340,14 @@ class CreatableTopicConfigs(Struct, gc=False):
 class CreatableTopicResult(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    error_code: int = 0
-    error_message: str | None = ""
-    topic_config_error_code: int = 0
-    num_partitions: int = -1
-    replication_factor: int = -1
-    configs: list[CreatableTopicConfigs] | None = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [7+]
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    topic_config_error_code: int = 0  # Why the configuration is not returned, as a code; 0 if it is. [5+]
+    num_partitions: int = -1  # How many partitions; -1 for the broker's default. [5+]
+    replication_factor: int = -1  # Replicas of each partition; -1 for the broker's default. [5+]
+    configs: list[CreatableTopicConfigs] | None = field(default_factory=list)  # Configuration entries. [5+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -445,8 +445,8 @@ class CreateTopicsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 8
     FLEXIBLE_FROM: ClassVar[int | None] = 5
 
-    throttle_time_ms: int = 0
-    topics: list[CreatableTopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    topics: list[CreatableTopicResult] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -27,9 +27,9 @@ class DefaultPrincipalData(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    type: str = ""
-    name: str = ""
-    token_authenticated: bool = False
+    type: str = ""  # Type of the principal.
+    name: str = ""  # Name of the principal.
+    token_authenticated: bool = False  # True if the forwarded request was authenticated by a delegation token.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -30,13 +30,13 @@ class DelegationTokenRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    owner: str = ""
-    requester: str = ""
-    renewers: list[str] = field(default_factory=list)
-    issue_timestamp: int = 0
-    max_timestamp: int = 0
-    expiration_timestamp: int = 0
-    token_id: str = ""
+    owner: str = ""  # Who owns the token.
+    requester: str = ""  # Who asked for the token.
+    renewers: list[str] = field(default_factory=list)  # Principals that may renew the token.
+    issue_timestamp: int = 0  # When the token was made, in ms since 1970.
+    max_timestamp: int = 0  # Time after which the token cannot be renewed, in ms since 1970.
+    expiration_timestamp: int = 0  # When this expires, in ms since 1970.
+    token_id: str = ""  # Id of the delegation token.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

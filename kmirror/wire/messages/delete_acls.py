@@ -35,13 +35,13 @@ _write_i4 = struct.Struct(">i").pack
 class DeleteAclsFilter(Struct, gc=False):
     """What to match; an entity must match all of them."""
 
-    resource_type_filter: int = 0
-    resource_name_filter: str | None = ""
-    pattern_type_filter: int = 3
-    principal_filter: str | None = ""
-    host_filter: str | None = ""
-    operation: int = 0
-    permission_type: int = 0
+    resource_type_filter: int = 0  # Kind of resource that the rule must be for; 1 for any.
+    resource_name_filter: str | None = ""  # Name that the rule must be for; null for any.
+    pattern_type_filter: int = 3  # How the rule's name must be compared: 1 any, 2 whatever matches, 3 literally, 4 as a prefix.
+    principal_filter: str | None = ""  # Who the rule must be for; null for anyone.
+    host_filter: str | None = ""  # Host that the rule must be for; null for any.
+    operation: int = 0  # What is allowed or denied, as a number.
+    permission_type: int = 0  # 2 denies, 3 allows; in filters 1 means any.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -109,7 +109,7 @@ class DeleteAclsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    filters: list[DeleteAclsFilter] = field(default_factory=list)
+    filters: list[DeleteAclsFilter] = field(default_factory=list)  # What to match; an entity must match all of them.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -154,15 +154,15 @@ class DeleteAclsRequest(Struct, gc=False):
 class DeleteAclsMatchingAcl(Struct, gc=False):
     """Rules that matched the filter."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    resource_type: int = 0
-    resource_name: str = ""
-    pattern_type: int = 3
-    principal: str = ""
-    host: str = ""
-    operation: int = 0
-    permission_type: int = 0
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
+    pattern_type: int = 3  # How the name is compared: 3 literally, 4 as a prefix.
+    principal: str = ""  # Who the rule is for.
+    host: str = ""  # Name or address of the host.
+    operation: int = 0  # What is allowed or denied, as a number.
+    permission_type: int = 0  # 2 denies, 3 allows; in filters 1 means any.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -234,9 +234,9 @@ class DeleteAclsMatchingAcl(Struct, gc=False):
 class DeleteAclsFilterResult(Struct, gc=False):
     """What each filter matched."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    matching_acls: list[DeleteAclsMatchingAcl] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    matching_acls: list[DeleteAclsMatchingAcl] = field(default_factory=list)  # Rules that matched the filter.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -295,8 +295,8 @@ class DeleteAclsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    filter_results: list[DeleteAclsFilterResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    filter_results: list[DeleteAclsFilterResult] = field(default_factory=list)  # What each filter matched.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

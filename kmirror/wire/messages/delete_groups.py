@@ -36,7 +36,7 @@ class DeleteGroupsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    groups_names: list[str] = field(default_factory=list)
+    groups_names: list[str] = field(default_factory=list)  # Groups to delete.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -80,8 +80,8 @@ class DeleteGroupsRequest(Struct, gc=False):
 class DeletableGroupResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    group_id: str = ""
-    error_code: int = 0
+    group_id: str = ""  # Name of the group.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -124,8 +124,8 @@ class DeleteGroupsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    results: list[DeletableGroupResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    results: list[DeletableGroupResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

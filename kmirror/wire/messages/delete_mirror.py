@@ -29,7 +29,7 @@ class DeleteMirrorRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    mirror_name: str = ""
+    mirror_name: str = ""  # Name of the mirror.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -62,9 +62,9 @@ class DeleteMirrorResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

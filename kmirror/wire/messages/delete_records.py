@@ -31,8 +31,8 @@ _write_i4_i8_i2 = struct.Struct(">iqh").pack
 class DeleteRecordsPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    offset: int = 0
+    partition_index: int = 0  # Number of the partition.
+    offset: int = 0  # Offset found, -1 for none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -62,8 +62,8 @@ class DeleteRecordsPartition(Struct, gc=False):
 class DeleteRecordsTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[DeleteRecordsPartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[DeleteRecordsPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -118,8 +118,8 @@ class DeleteRecordsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    topics: list[DeleteRecordsTopic] = field(default_factory=list)
-    timeout_ms: int = 0
+    topics: list[DeleteRecordsTopic] = field(default_factory=list)  # Topics concerned.
+    timeout_ms: int = 0  # How long to wait for the work to be done.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -167,9 +167,9 @@ class DeleteRecordsRequest(Struct, gc=False):
 class DeleteRecordsPartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    low_watermark: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    low_watermark: int = 0  # First offset that is left.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -199,8 +199,8 @@ class DeleteRecordsPartitionResult(Struct, gc=False):
 class DeleteRecordsTopicResult(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[DeleteRecordsPartitionResult] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[DeleteRecordsPartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -255,8 +255,8 @@ class DeleteRecordsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    topics: list[DeleteRecordsTopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    topics: list[DeleteRecordsTopicResult] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

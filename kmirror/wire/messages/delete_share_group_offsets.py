@@ -28,7 +28,7 @@ _write_uuid_i2 = struct.Struct(">16sh").pack
 class DeleteShareGroupOffsetsRequestTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
+    topic_name: str = ""  # Name of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -58,8 +58,8 @@ class DeleteShareGroupOffsetsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    topics: list[DeleteShareGroupOffsetsRequestTopic] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[DeleteShareGroupOffsetsRequestTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -96,10 +96,10 @@ class DeleteShareGroupOffsetsRequest(Struct, gc=False):
 class DeleteShareGroupOffsetsResponseTopic(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    error_code: int = 0
-    error_message: str | None = None
+    topic_name: str = ""  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -136,10 +136,10 @@ class DeleteShareGroupOffsetsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    responses: list[DeleteShareGroupOffsetsResponseTopic] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    responses: list[DeleteShareGroupOffsetsResponseTopic] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -30,7 +30,7 @@ _write_uuid = struct.Struct(">16s").pack
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
+    partition: int = 0  # Number of the partition.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -56,8 +56,8 @@ class PartitionData(Struct, gc=False):
 class DeleteStateData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -98,8 +98,8 @@ class DeleteShareGroupStateRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    topics: list[DeleteStateData] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[DeleteStateData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -136,9 +136,9 @@ class DeleteShareGroupStateRequest(Struct, gc=False):
 class PartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    error_code: int = 0
-    error_message: str | None = None
+    partition: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -167,8 +167,8 @@ class PartitionResult(Struct, gc=False):
 class DeleteStateResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionResult] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -209,7 +209,7 @@ class DeleteShareGroupStateResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    results: list[DeleteStateResult] = field(default_factory=list)
+    results: list[DeleteStateResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

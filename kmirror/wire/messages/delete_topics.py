@@ -38,8 +38,8 @@ _write_uuid_i2 = struct.Struct(">16sh").pack
 class DeleteTopicState(Struct, gc=False):
     """Topics concerned."""
 
-    name: str | None = None
-    topic_id: Uuid = Uuid.ZERO
+    name: str | None = None  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -74,9 +74,9 @@ class DeleteTopicsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    topics: list[DeleteTopicState] = field(default_factory=list)
-    topic_names: list[str] = field(default_factory=list)
-    timeout_ms: int = 0
+    topics: list[DeleteTopicState] = field(default_factory=list)  # Topics concerned. [6+]
+    topic_names: list[str] = field(default_factory=list)  # Names of the topics. [1-5]
+    timeout_ms: int = 0  # How long to wait for the work to be done.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -143,10 +143,10 @@ class DeleteTopicsRequest(Struct, gc=False):
 class DeletableTopicResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    name: str | None = ""
-    topic_id: Uuid = Uuid.ZERO
-    error_code: int = 0
-    error_message: str | None = None
+    name: str | None = ""  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [6+]
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success. [5+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -210,8 +210,8 @@ class DeleteTopicsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    throttle_time_ms: int = 0
-    responses: list[DeletableTopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    responses: list[DeletableTopicResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -38,13 +38,13 @@ class DescribeAclsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    resource_type_filter: int = 0
-    resource_name_filter: str | None = ""
-    pattern_type_filter: int = 3
-    principal_filter: str | None = ""
-    host_filter: str | None = ""
-    operation: int = 0
-    permission_type: int = 0
+    resource_type_filter: int = 0  # Kind of resource that the rule must be for; 1 for any.
+    resource_name_filter: str | None = ""  # Name that the rule must be for; null for any.
+    pattern_type_filter: int = 3  # How the rule's name must be compared: 1 any, 2 whatever matches, 3 literally, 4 as a prefix.
+    principal_filter: str | None = ""  # Who the rule must be for; null for anyone.
+    host_filter: str | None = ""  # Host that the rule must be for; null for any.
+    operation: int = 0  # What is allowed or denied, as a number.
+    permission_type: int = 0  # 2 denies, 3 allows; in filters 1 means any.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -110,10 +110,10 @@ class DescribeAclsRequest(Struct, gc=False):
 class AclDescription(Struct, gc=False):
     """Access rules."""
 
-    principal: str = ""
-    host: str = ""
-    operation: int = 0
-    permission_type: int = 0
+    principal: str = ""  # Who the rule is for.
+    host: str = ""  # Name or address of the host.
+    operation: int = 0  # What is allowed or denied, as a number.
+    permission_type: int = 0  # 2 denies, 3 allows; in filters 1 means any.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -159,10 +159,10 @@ class AclDescription(Struct, gc=False):
 class DescribeAclsResource(Struct, gc=False):
     """Resources concerned."""
 
-    resource_type: int = 0
-    resource_name: str = ""
-    pattern_type: int = 3
-    acls: list[AclDescription] = field(default_factory=list)
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
+    pattern_type: int = 3  # How the name is compared: 3 literally, 4 as a prefix.
+    acls: list[AclDescription] = field(default_factory=list)  # Access rules.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -223,10 +223,10 @@ class DescribeAclsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    resources: list[DescribeAclsResource] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    resources: list[DescribeAclsResource] = field(default_factory=list)  # Resources concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

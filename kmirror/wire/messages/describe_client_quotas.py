@@ -37,9 +37,9 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class ComponentData(Struct, gc=False):
     """Parts of the entity that must match."""
 
-    entity_type: str = ""
-    match_type: int = 0
-    match: str | None = ""
+    entity_type: str = ""  # Kind of the entity: user, client-id or ip.
+    match_type: int = 0  # How to match: 0 this name, 1 the default, 2 any.
+    match: str | None = ""  # Name to match; null for the default.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -91,8 +91,8 @@ class DescribeClientQuotasRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    components: list[ComponentData] = field(default_factory=list)
-    strict: bool = False
+    components: list[ComponentData] = field(default_factory=list)  # Parts of the entity that must match.
+    strict: bool = False  # True if entities with other components must not match.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -140,8 +140,8 @@ class DescribeClientQuotasRequest(Struct, gc=False):
 class EntityData(Struct, gc=False):
     """Who the quota is for."""
 
-    entity_type: str = ""
-    entity_name: str | None = ""
+    entity_type: str = ""  # Kind of the entity: user, client-id or ip.
+    entity_name: str | None = ""  # Name of the entity; null for the default.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -185,8 +185,8 @@ class EntityData(Struct, gc=False):
 class ValueData(Struct, gc=False):
     """Quotas in force."""
 
-    key: str = ""
-    value: float = 0.0
+    key: str = ""  # Name of the quota.
+    value: float = 0.0  # Value of the quota.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -224,8 +224,8 @@ class ValueData(Struct, gc=False):
 class EntryData(Struct, gc=False):
     """Matching entries."""
 
-    entity: list[EntityData] = field(default_factory=list)
-    values: list[ValueData] = field(default_factory=list)
+    entity: list[EntityData] = field(default_factory=list)  # Who the quota is for.
+    values: list[ValueData] = field(default_factory=list)  # Quotas in force.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -287,10 +287,10 @@ class DescribeClientQuotasResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    entries: list[EntryData] | None = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    entries: list[EntryData] | None = field(default_factory=list)  # Matching entries.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

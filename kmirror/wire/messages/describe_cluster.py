@@ -41,9 +41,9 @@ class DescribeClusterRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    include_cluster_authorized_operations: bool = False
-    endpoint_type: int = 1
-    include_fenced_brokers: bool = False
+    include_cluster_authorized_operations: bool = False  # True if the answer is to say what the caller may do to the cluster.
+    endpoint_type: int = 1  # Which nodes are meant: 1 brokers, 2 controllers. [1+]
+    include_fenced_brokers: bool = False  # True if fenced brokers are to be listed too. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -93,11 +93,11 @@ class DescribeClusterRequest(Struct, gc=False):
 class DescribeClusterBroker(Struct, gc=False):
     """Brokers of the cluster."""
 
-    broker_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
-    is_fenced: bool = False
+    broker_id: int = 0  # Number of the broker.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    rack: str | None = None  # Rack of the node; null if it has none.
+    is_fenced: bool = False  # True while the broker is fenced. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -146,14 +146,14 @@ class DescribeClusterResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    endpoint_type: int = 1
-    cluster_id: str = ""
-    controller_id: int = -1
-    brokers: list[DescribeClusterBroker] = field(default_factory=list)
-    cluster_authorized_operations: int = -2147483648
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    endpoint_type: int = 1  # Which nodes are meant: 1 brokers, 2 controllers. [1+]
+    cluster_id: str = ""  # Id of the cluster.
+    controller_id: int = -1  # Number of the active controller, -1 if unknown.
+    brokers: list[DescribeClusterBroker] = field(default_factory=list)  # Brokers of the cluster.
+    cluster_authorized_operations: int = -2147483648  # Bit set of what the caller may do to the cluster; the lowest int32 if not asked for.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

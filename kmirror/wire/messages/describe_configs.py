@@ -43,9 +43,9 @@ _write_i4 = struct.Struct(">i").pack
 class DescribeConfigsResource(Struct, gc=False):
     """Resources concerned."""
 
-    resource_type: int = 0
-    resource_name: str = ""
-    configuration_keys: list[str] | None = field(default_factory=list)
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
+    configuration_keys: list[str] | None = field(default_factory=list)  # Keys to describe; null for all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -111,9 +111,9 @@ class DescribeConfigsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    resources: list[DescribeConfigsResource] = field(default_factory=list)
-    include_synonyms: bool = False
-    include_documentation: bool = False
+    resources: list[DescribeConfigsResource] = field(default_factory=list)  # Resources concerned.
+    include_synonyms: bool = False  # True if the answer is to list the other places a value could come from.
+    include_documentation: bool = False  # True if the answer is to include help texts. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -172,9 +172,9 @@ class DescribeConfigsRequest(Struct, gc=False):
 class DescribeConfigsSynonym(Struct, gc=False):
     """Other places that the value could come from, the winner first."""
 
-    name: str = ""
-    value: str | None = ""
-    source: int = 0
+    name: str = ""  # Key of the configuration.
+    value: str | None = ""  # Value there; null if secret.
+    source: int = 0  # Where the value comes from, as a number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -221,14 +221,14 @@ class DescribeConfigsSynonym(Struct, gc=False):
 class DescribeConfigsResourceResult(Struct, gc=False):
     """Configuration entries."""
 
-    name: str = ""
-    value: str | None = ""
-    read_only: bool = False
-    config_source: int = -1
-    is_sensitive: bool = False
-    synonyms: list[DescribeConfigsSynonym] = field(default_factory=list)
-    config_type: int = 0
-    documentation: str | None = ""
+    name: str = ""  # Key of the configuration.
+    value: str | None = ""  # Value of the configuration; null if there is none.
+    read_only: bool = False  # True if the value cannot be changed while running.
+    config_source: int = -1  # Where the value comes from, as a number.
+    is_sensitive: bool = False  # True if the value is secret and left out.
+    synonyms: list[DescribeConfigsSynonym] = field(default_factory=list)  # Other places that the value could come from, the winner first.
+    config_type: int = 0  # Type of the value, as a number; 0 if unknown. [3+]
+    documentation: str | None = ""  # Help text of the key. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -310,11 +310,11 @@ class DescribeConfigsResourceResult(Struct, gc=False):
 class DescribeConfigsResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    resource_type: int = 0
-    resource_name: str = ""
-    configs: list[DescribeConfigsResourceResult] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
+    configs: list[DescribeConfigsResourceResult] = field(default_factory=list)  # Configuration entries.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -384,8 +384,8 @@ class DescribeConfigsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    throttle_time_ms: int = 0
-    results: list[DescribeConfigsResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    results: list[DescribeConfigsResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

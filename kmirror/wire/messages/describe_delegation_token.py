@@ -35,8 +35,8 @@ _write_i8_i8_i8 = struct.Struct(">qqq").pack
 class DescribeDelegationTokenOwner(Struct, gc=False):
     """Owners whose tokens are wanted; null for all."""
 
-    principal_type: str = ""
-    principal_name: str = ""
+    principal_type: str = ""  # Type of the principal.
+    principal_name: str = ""  # Name of the principal.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -84,7 +84,7 @@ class DescribeDelegationTokenRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    owners: list[DescribeDelegationTokenOwner] | None = field(default_factory=list)
+    owners: list[DescribeDelegationTokenOwner] | None = field(default_factory=list)  # Owners whose tokens are wanted; null for all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -138,8 +138,8 @@ class DescribeDelegationTokenRequest(Struct, gc=False):
 class DescribedDelegationTokenRenewer(Struct, gc=False):
     """Principals that may renew the token."""
 
-    principal_type: str = ""
-    principal_name: str = ""
+    principal_type: str = ""  # Type of the principal.
+    principal_name: str = ""  # Name of the principal.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -182,16 +182,16 @@ class DescribedDelegationTokenRenewer(Struct, gc=False):
 class DescribedDelegationToken(Struct, gc=False):
     """Delegation tokens."""
 
-    principal_type: str = ""
-    principal_name: str = ""
-    token_requester_principal_type: str = ""
-    token_requester_principal_name: str = ""
-    issue_timestamp: int = 0
-    expiry_timestamp: int = 0
-    max_timestamp: int = 0
-    token_id: str = ""
-    hmac: bytes = b""
-    renewers: list[DescribedDelegationTokenRenewer] = field(default_factory=list)
+    principal_type: str = ""  # Type of the principal.
+    principal_name: str = ""  # Name of the principal.
+    token_requester_principal_type: str = ""  # Type of who asked for the token. [3+]
+    token_requester_principal_name: str = ""  # Name of who asked for the token. [3+]
+    issue_timestamp: int = 0  # When the token was made, in ms since 1970.
+    expiry_timestamp: int = 0  # When the token expires unless renewed, in ms since 1970.
+    max_timestamp: int = 0  # Time after which the token cannot be renewed, in ms since 1970.
+    token_id: str = ""  # Id of the delegation token.
+    hmac: bytes = b""  # Secret of the delegation token.
+    renewers: list[DescribedDelegationTokenRenewer] = field(default_factory=list)  # Principals that may renew the token.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -292,9 +292,9 @@ class DescribeDelegationTokenResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    error_code: int = 0
-    tokens: list[DescribedDelegationToken] = field(default_factory=list)
-    throttle_time_ms: int = 0
+    error_code: int = 0  # Result as a code, 0 on success.
+    tokens: list[DescribedDelegationToken] = field(default_factory=list)  # Delegation tokens.
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -42,8 +42,8 @@ class DescribeGroupsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int | None] = 5
 
-    groups: list[str] = field(default_factory=list)
-    include_authorized_operations: bool = False
+    groups: list[str] = field(default_factory=list)  # Groups concerned.
+    include_authorized_operations: bool = False  # True if the answer is to say what the caller may do. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -97,12 +97,12 @@ class DescribeGroupsRequest(Struct, gc=False):
 class DescribedGroupMember(Struct, gc=False):
     """Members concerned."""
 
-    member_id: str = ""
-    group_instance_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    member_metadata: bytes = b""
-    member_assignment: bytes = b""
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    group_instance_id: str | None = None  # Id of a static member; null for a dynamic one. [4+]
+    client_id: str = ""  # Name that the client gave itself.
+    client_host: str = ""  # Address that the client connected from.
+    member_metadata: bytes = b""  # What the member said about itself, in the form of the group's protocol.
+    member_assignment: bytes = b""  # Assignment in the form of the group's protocol.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -182,14 +182,14 @@ class DescribedGroupMember(Struct, gc=False):
 class DescribedGroup(Struct, gc=False):
     """Groups concerned."""
 
-    error_code: int = 0
-    error_message: str | None = None
-    group_id: str = ""
-    group_state: str = ""
-    protocol_type: str = ""
-    protocol_data: str = ""
-    members: list[DescribedGroupMember] = field(default_factory=list)
-    authorized_operations: int = -2147483648
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success. [6+]
+    group_id: str = ""  # Name of the group.
+    group_state: str = ""  # State of the group.
+    protocol_type: str = ""  # Kind of the group, for example consumer.
+    protocol_data: str = ""  # Protocol of the group, in its own form.
+    members: list[DescribedGroupMember] = field(default_factory=list)  # Members concerned.
+    authorized_operations: int = -2147483648  # Bit set of what the caller may do here; the lowest int32 if not asked for. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -291,8 +291,8 @@ class DescribeGroupsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int | None] = 5
 
-    throttle_time_ms: int = 0
-    groups: list[DescribedGroup] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [1+]
+    groups: list[DescribedGroup] = field(default_factory=list)  # Groups concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -40,8 +40,8 @@ _write_i8_i8_bool = struct.Struct(">qq?").pack
 class DescribableLogDirTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -92,7 +92,7 @@ class DescribeLogDirsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    topics: list[DescribableLogDirTopic] | None = field(default_factory=list)
+    topics: list[DescribableLogDirTopic] | None = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -146,10 +146,10 @@ class DescribeLogDirsRequest(Struct, gc=False):
 class DescribeLogDirsPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    partition_size: int = 0
-    offset_lag: int = 0
-    is_future_key: bool = False
+    partition_index: int = 0  # Number of the partition.
+    partition_size: int = 0  # Size of the replica's log in bytes.
+    offset_lag: int = 0  # Log end offset less the replica's, as far as known.
+    is_future_key: bool = False  # True if this replica is the copy that will replace the current one.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -179,8 +179,8 @@ class DescribeLogDirsPartition(Struct, gc=False):
 class DescribeLogDirsTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[DescribeLogDirsPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -230,12 +230,12 @@ class DescribeLogDirsTopic(Struct, gc=False):
 class DescribeLogDirsResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    error_code: int = 0
-    log_dir: str = ""
-    topics: list[DescribeLogDirsTopic] = field(default_factory=list)
-    total_bytes: int = -1
-    usable_bytes: int = -1
-    is_cordoned: bool = False
+    error_code: int = 0  # Result as a code, 0 on success.
+    log_dir: str = ""  # Path of the log directory.
+    topics: list[DescribeLogDirsTopic] = field(default_factory=list)  # Topics concerned.
+    total_bytes: int = -1  # Size of the volume in bytes, -1 if unknown. [4+]
+    usable_bytes: int = -1  # Free bytes of the volume, -1 if unknown. [4+]
+    is_cordoned: bool = False  # True if the directory takes no new partitions. [5+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -308,9 +308,9 @@ class DescribeLogDirsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    results: list[DescribeLogDirsResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success. [3+]
+    results: list[DescribeLogDirsResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -39,8 +39,8 @@ class DescribeMirrorsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    mirror_names: list[str] = field(default_factory=list)
-    include_authorized_operations: bool = False
+    mirror_names: list[str] = field(default_factory=list)  # Mirrors to describe; empty for all.
+    include_authorized_operations: bool = False  # True if the answer is to say what the caller may do.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -74,12 +74,12 @@ class DescribeMirrorsRequest(Struct, gc=False):
 class PartitionDetail(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    source_offset: int = -1
-    destination_offset: int = -1
-    lag: int = -1
-    state: str = ""
-    last_mirror_epoch: int = -1
+    partition_index: int = 0  # Number of the partition.
+    source_offset: int = -1  # High watermark at the source, -1 if unknown.
+    destination_offset: int = -1  # Log end offset at the destination, -1 if unknown.
+    lag: int = -1  # How far this is behind.
+    state: str = ""  # State of the mirror partition.
+    last_mirror_epoch: int = -1  # Last leader epoch taken over from the source, -1 for none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -110,8 +110,8 @@ class PartitionDetail(Struct, gc=False):
 class TopicPartitions(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[PartitionDetail] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[PartitionDetail] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -145,9 +145,9 @@ class TopicPartitions(Struct, gc=False):
 class DescribedMirror(Struct, gc=False):
     """The mirrors."""
 
-    error_code: int = 0
-    mirror_name: str = ""
-    topics: list[TopicPartitions] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    mirror_name: str = ""  # Name of the mirror.
+    topics: list[TopicPartitions] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -189,10 +189,10 @@ class DescribeMirrorsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    mirrors: list[DescribedMirror] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    mirrors: list[DescribedMirror] = field(default_factory=list)  # The mirrors.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -30,8 +30,8 @@ _write_i8_i4_i4_i8_i4_i8 = struct.Struct(">qiiqiq").pack
 class TopicRequest(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partition_indexes: list[int] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partition_indexes: list[int] = field(default_factory=list)  # Numbers of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -66,7 +66,7 @@ class DescribeProducersRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topics: list[TopicRequest] = field(default_factory=list)
+    topics: list[TopicRequest] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -101,12 +101,12 @@ class DescribeProducersRequest(Struct, gc=False):
 class ProducerState(Struct, gc=False):
     """Producers with state in this partition."""
 
-    producer_id: int = 0
-    producer_epoch: int = 0
-    last_sequence: int = -1
-    last_timestamp: int = -1
-    coordinator_epoch: int = 0
-    current_txn_start_offset: int = -1
+    producer_id: int = 0  # Id of the producer.
+    producer_epoch: int = 0  # Epoch of the producer.
+    last_sequence: int = -1  # Last sequence number of the producer, -1 if none.
+    last_timestamp: int = -1  # When the producer last wrote, in ms, -1 if never.
+    coordinator_epoch: int = 0  # Epoch of the transaction coordinator.
+    current_txn_start_offset: int = -1  # First offset of the open transaction, -1 if there is none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -132,10 +132,10 @@ class ProducerState(Struct, gc=False):
 class PartitionResponse(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    active_producers: list[ProducerState] = field(default_factory=list)
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    active_producers: list[ProducerState] = field(default_factory=list)  # Producers with state in this partition.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -173,8 +173,8 @@ class PartitionResponse(Struct, gc=False):
 class TopicResponse(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[PartitionResponse] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[PartitionResponse] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -213,8 +213,8 @@ class DescribeProducersResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    topics: list[TopicResponse] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    topics: list[TopicResponse] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -41,7 +41,7 @@ _write_u2 = struct.Struct(">H").pack
 class DescribeQuorumRequestPartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
+    partition_index: int = 0  # Number of the partition.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -67,8 +67,8 @@ class DescribeQuorumRequestPartitionData(Struct, gc=False):
 class DescribeQuorumRequestTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[DescribeQuorumRequestPartitionData] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[DescribeQuorumRequestPartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -107,7 +107,7 @@ class DescribeQuorumRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topics: list[DescribeQuorumRequestTopicData] = field(default_factory=list)
+    topics: list[DescribeQuorumRequestTopicData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -142,11 +142,11 @@ class DescribeQuorumRequest(Struct, gc=False):
 class ReplicaState(Struct, gc=False):
     """Nodes that follow the quorum without a vote."""
 
-    replica_id: int = 0
-    replica_directory_id: Uuid = Uuid.ZERO
-    log_end_offset: int = 0
-    last_fetch_timestamp: int = -1
-    last_caught_up_timestamp: int = -1
+    replica_id: int = 0  # Number of the replica, -1 for a consumer.
+    replica_directory_id: Uuid = Uuid.ZERO  # Id of the directory that holds the replica. [2+]
+    log_end_offset: int = 0  # Offset that the next record gets, -1 if unknown.
+    last_fetch_timestamp: int = -1  # When the replica last fetched, in ms; -1 if unknown. [1+]
+    last_caught_up_timestamp: int = -1  # When the replica was last level with the leader, in ms; -1 if unknown. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -192,14 +192,14 @@ class ReplicaState(Struct, gc=False):
 class DescribeQuorumResponsePartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    leader_id: int = 0
-    leader_epoch: int = 0
-    high_watermark: int = 0
-    current_voters: list[ReplicaState] = field(default_factory=list)
-    observers: list[ReplicaState] = field(default_factory=list)
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success. [2+]
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    high_watermark: int = 0  # Offset below which records are replicated and readable.
+    current_voters: list[ReplicaState] = field(default_factory=list)  # Voters of the quorum.
+    observers: list[ReplicaState] = field(default_factory=list)  # Nodes that follow the quorum without a vote.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -253,8 +253,8 @@ class DescribeQuorumResponsePartitionData(Struct, gc=False):
 class DescribeQuorumResponseTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[DescribeQuorumResponsePartitionData] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[DescribeQuorumResponsePartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -288,9 +288,9 @@ class DescribeQuorumResponseTopicData(Struct, gc=False):
 class Listener(Struct, gc=False):
     """Listeners of the node."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -320,8 +320,8 @@ class Listener(Struct, gc=False):
 class Node(Struct, gc=False):
     """Nodes of the quorum."""
 
-    node_id: int = 0
-    listeners: list[Listener] = field(default_factory=list)
+    node_id: int = 0  # Number of the node.
+    listeners: list[Listener] = field(default_factory=list)  # Listeners of the node.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -361,10 +361,10 @@ class DescribeQuorumResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    error_code: int = 0
-    error_message: str | None = ""
-    topics: list[DescribeQuorumResponseTopicData] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success. [2+]
+    topics: list[DescribeQuorumResponseTopicData] = field(default_factory=list)  # Topics concerned.
+    nodes: list[Node] = field(default_factory=list)  # Nodes of the quorum. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

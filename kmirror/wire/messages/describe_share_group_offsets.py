@@ -36,8 +36,8 @@ _write_uuid = struct.Struct(">16s").pack
 class DescribeShareGroupOffsetsRequestTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -67,8 +67,8 @@ class DescribeShareGroupOffsetsRequestTopic(Struct, gc=False):
 class DescribeShareGroupOffsetsRequestGroup(Struct, gc=False):
     """Groups concerned."""
 
-    group_id: str = ""
-    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -113,7 +113,7 @@ class DescribeShareGroupOffsetsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    groups: list[DescribeShareGroupOffsetsRequestGroup] = field(default_factory=list)
+    groups: list[DescribeShareGroupOffsetsRequestGroup] = field(default_factory=list)  # Groups concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -148,12 +148,12 @@ class DescribeShareGroupOffsetsRequest(Struct, gc=False):
 class DescribeShareGroupOffsetsResponsePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    start_offset: int = 0
-    leader_epoch: int = 0
-    lag: int = -1
-    error_code: int = 0
-    error_message: str | None = None
+    partition_index: int = 0  # Number of the partition.
+    start_offset: int = 0  # First offset that share consumers may still get, -1 if unset.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    lag: int = -1  # How far this is behind. [1+]
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -190,9 +190,9 @@ class DescribeShareGroupOffsetsResponsePartition(Struct, gc=False):
 class DescribeShareGroupOffsetsResponseTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[DescribeShareGroupOffsetsResponsePartition] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[DescribeShareGroupOffsetsResponsePartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -230,10 +230,10 @@ class DescribeShareGroupOffsetsResponseTopic(Struct, gc=False):
 class DescribeShareGroupOffsetsResponseGroup(Struct, gc=False):
     """Groups concerned."""
 
-    group_id: str = ""
-    topics: list[DescribeShareGroupOffsetsResponseTopic] = field(default_factory=list)
-    error_code: int = 0
-    error_message: str | None = None
+    group_id: str = ""  # Name of the group.
+    topics: list[DescribeShareGroupOffsetsResponseTopic] = field(default_factory=list)  # Topics concerned.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -278,8 +278,8 @@ class DescribeShareGroupOffsetsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    groups: list[DescribeShareGroupOffsetsResponseGroup] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    groups: list[DescribeShareGroupOffsetsResponseGroup] = field(default_factory=list)  # Groups concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

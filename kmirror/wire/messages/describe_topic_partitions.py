@@ -35,7 +35,7 @@ _write_uuid_bool = struct.Struct(">16s?").pack
 class TopicRequest(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
+    name: str = ""  # Name of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -60,8 +60,8 @@ class TopicRequest(Struct, gc=False):
 class DescribeTopicPartitionsRequestCursor(Struct, gc=False):
     """Where to go on after a partial answer; null for the start."""
 
-    topic_name: str = ""
-    partition_index: int = 0
+    topic_name: str = ""  # Name of the topic.
+    partition_index: int = 0  # Number of the partition.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -94,9 +94,9 @@ class DescribeTopicPartitionsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topics: list[TopicRequest] = field(default_factory=list)
-    response_partition_limit: int = 2000
-    cursor: DescribeTopicPartitionsRequestCursor | None = None
+    topics: list[TopicRequest] = field(default_factory=list)  # Topics concerned.
+    response_partition_limit: int = 2000  # Most partitions to return.
+    cursor: DescribeTopicPartitionsRequestCursor | None = None  # Where to go on after a partial answer; null for the start.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -146,15 +146,15 @@ class DescribeTopicPartitionsRequest(Struct, gc=False):
 class DescribeTopicPartitionsResponsePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    error_code: int = 0
-    partition_index: int = 0
-    leader_id: int = 0
-    leader_epoch: int = -1
-    replica_nodes: list[int] = field(default_factory=list)
-    isr_nodes: list[int] = field(default_factory=list)
-    eligible_leader_replicas: list[int] | None = None
-    last_known_elr: list[int] | None = None
-    offline_replicas: list[int] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    partition_index: int = 0  # Number of the partition.
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown.
+    replica_nodes: list[int] = field(default_factory=list)  # Brokers that hold the partition, the preferred leader first.
+    isr_nodes: list[int] = field(default_factory=list)  # Brokers that are in sync.
+    eligible_leader_replicas: list[int] | None = None  # Replicas outside of the ISR that are complete up to the high watermark.
+    last_known_elr: list[int] | None = None  # Last known eligible leaders, for recovery when none is left.
+    offline_replicas: list[int] = field(default_factory=list)  # Replicas that cannot be reached.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -217,12 +217,12 @@ class DescribeTopicPartitionsResponsePartition(Struct, gc=False):
 class DescribeTopicPartitionsResponseTopic(Struct, gc=False):
     """Topics concerned."""
 
-    error_code: int = 0
-    name: str | None = ""
-    topic_id: Uuid = Uuid.ZERO
-    is_internal: bool = False
-    partitions: list[DescribeTopicPartitionsResponsePartition] = field(default_factory=list)
-    topic_authorized_operations: int = -2147483648
+    error_code: int = 0  # Result as a code, 0 on success.
+    name: str | None = ""  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    is_internal: bool = False  # True for a topic of Kafka's own.
+    partitions: list[DescribeTopicPartitionsResponsePartition] = field(default_factory=list)  # Partitions concerned.
+    topic_authorized_operations: int = -2147483648  # Bit set of what the caller may do to the topic; the lowest int32 if not asked for.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -267,8 +267,8 @@ class DescribeTopicPartitionsResponseTopic(Struct, gc=False):
 class DescribeTopicPartitionsResponseCursor(Struct, gc=False):
     """Where the next request goes on; null if this was all."""
 
-    topic_name: str = ""
-    partition_index: int = 0
+    topic_name: str = ""  # Name of the topic.
+    partition_index: int = 0  # Number of the partition.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -301,9 +301,9 @@ class DescribeTopicPartitionsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    topics: list[DescribeTopicPartitionsResponseTopic] = field(default_factory=list)
-    next_cursor: DescribeTopicPartitionsResponseCursor | None = None
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    topics: list[DescribeTopicPartitionsResponseTopic] = field(default_factory=list)  # Topics concerned.
+    next_cursor: DescribeTopicPartitionsResponseCursor | None = None  # Where the next request goes on; null if this was all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

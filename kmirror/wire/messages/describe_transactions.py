@@ -35,7 +35,7 @@ class DescribeTransactionsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    transactional_ids: list[str] = field(default_factory=list)
+    transactional_ids: list[str] = field(default_factory=list)  # Transactional ids.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -66,8 +66,8 @@ class DescribeTransactionsRequest(Struct, gc=False):
 class TopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -97,14 +97,14 @@ class TopicData(Struct, gc=False):
 class TransactionState(Struct, gc=False):
     """Transactions."""
 
-    error_code: int = 0
-    transactional_id: str = ""
-    transaction_state: str = ""
-    transaction_timeout_ms: int = 0
-    transaction_start_time_ms: int = 0
-    producer_id: int = 0
-    producer_epoch: int = 0
-    topics: list[TopicData] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    transactional_id: str = ""  # Transactional id of the producer; null if it has none.
+    transaction_state: str = ""  # State of the transaction.
+    transaction_timeout_ms: int = 0  # How long a transaction may stay open before it is aborted.
+    transaction_start_time_ms: int = 0  # When the transaction began, in ms since 1970.
+    producer_id: int = 0  # Id of the producer.
+    producer_epoch: int = 0  # Epoch of the producer.
+    topics: list[TopicData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -151,8 +151,8 @@ class DescribeTransactionsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    transaction_states: list[TransactionState] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    transaction_states: list[TransactionState] = field(default_factory=list)  # Transactions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

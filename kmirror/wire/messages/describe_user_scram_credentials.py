@@ -30,7 +30,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class UserName(Struct, gc=False):
     """Users concerned; null or empty for all."""
 
-    name: str = ""
+    name: str = ""  # Name of the user.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -60,7 +60,7 @@ class DescribeUserScramCredentialsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    users: list[UserName] | None = field(default_factory=list)
+    users: list[UserName] | None = field(default_factory=list)  # Users concerned; null or empty for all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -101,8 +101,8 @@ class DescribeUserScramCredentialsRequest(Struct, gc=False):
 class CredentialInfo(Struct, gc=False):
     """Kinds of credentials that the user has."""
 
-    mechanism: int = 0
-    iterations: int = 0
+    mechanism: int = 0  # Name or number of the mechanism.
+    iterations: int = 0  # How often the hash is applied.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -128,10 +128,10 @@ class CredentialInfo(Struct, gc=False):
 class DescribeUserScramCredentialsResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    user: str = ""
-    error_code: int = 0
-    error_message: str | None = ""
-    credential_infos: list[CredentialInfo] = field(default_factory=list)
+    user: str = ""  # Name of the user.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    credential_infos: list[CredentialInfo] = field(default_factory=list)  # Kinds of credentials that the user has.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -176,10 +176,10 @@ class DescribeUserScramCredentialsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    results: list[DescribeUserScramCredentialsResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    results: list[DescribeUserScramCredentialsResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

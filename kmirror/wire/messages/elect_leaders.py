@@ -36,8 +36,8 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class TopicPartitions(Struct, gc=False):
     """Topics with their partitions."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -88,9 +88,9 @@ class ElectLeadersRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    election_type: int = 0
-    topic_partitions: list[TopicPartitions] | None = field(default_factory=list)
-    timeout_ms: int = 60000
+    election_type: int = 0  # Kind of election: 0 preferred, 1 unclean. [1+]
+    topic_partitions: list[TopicPartitions] | None = field(default_factory=list)  # Topics with their partitions.
+    timeout_ms: int = 60000  # How long to wait for the work to be done.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -157,9 +157,9 @@ class ElectLeadersRequest(Struct, gc=False):
 class PartitionResult(Struct, gc=False):
     """Results of the partitions."""
 
-    partition_id: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    partition_id: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -198,8 +198,8 @@ class PartitionResult(Struct, gc=False):
 class ReplicaElectionResult(Struct, gc=False):
     """Results of the elections."""
 
-    topic: str = ""
-    partition_result: list[PartitionResult] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partition_result: list[PartitionResult] = field(default_factory=list)  # Results of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -254,9 +254,9 @@ class ElectLeadersResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    replica_election_results: list[ReplicaElectionResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success. [1+]
+    replica_election_results: list[ReplicaElectionResult] = field(default_factory=list)  # Results of the elections.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -43,8 +43,8 @@ _write_u2 = struct.Struct(">H").pack
 class ReplicaInfo(Struct, gc=False):
     """Voters that should try first to become leader."""
 
-    candidate_id: int = 0
-    candidate_directory_id: Uuid = Uuid.ZERO
+    candidate_id: int = 0  # Replica that wants to become leader.
+    candidate_directory_id: Uuid = Uuid.ZERO  # Directory of the replica that wants to become leader.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -71,11 +71,11 @@ class ReplicaInfo(Struct, gc=False):
 class EndQuorumEpochRequestPartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    leader_id: int = 0
-    leader_epoch: int = 0
-    preferred_successors: list[int] = field(default_factory=list)
-    preferred_candidates: list[ReplicaInfo] = field(default_factory=list)
+    partition_index: int = 0  # Number of the partition.
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    preferred_successors: list[int] = field(default_factory=list)  # Voters that should become leader next, best first. [0]
+    preferred_candidates: list[ReplicaInfo] = field(default_factory=list)  # Voters that should try first to become leader. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -127,8 +127,8 @@ class EndQuorumEpochRequestPartitionData(Struct, gc=False):
 class EndQuorumEpochRequestTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[EndQuorumEpochRequestPartitionData] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[EndQuorumEpochRequestPartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -178,9 +178,9 @@ class EndQuorumEpochRequestTopicData(Struct, gc=False):
 class LeaderEndpoint(Struct, gc=False):
     """Where the leader can be reached."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -215,9 +215,9 @@ class EndQuorumEpochRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    cluster_id: str | None = None
-    topics: list[EndQuorumEpochRequestTopicData] = field(default_factory=list)
-    leader_endpoints: list[LeaderEndpoint] = field(default_factory=list)
+    cluster_id: str | None = None  # Id of the cluster.
+    topics: list[EndQuorumEpochRequestTopicData] = field(default_factory=list)  # Topics concerned.
+    leader_endpoints: list[LeaderEndpoint] = field(default_factory=list)  # Where the leader can be reached. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -284,10 +284,10 @@ class EndQuorumEpochRequest(Struct, gc=False):
 class EndQuorumEpochResponsePartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    leader_id: int = 0
-    leader_epoch: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -317,8 +317,8 @@ class EndQuorumEpochResponsePartitionData(Struct, gc=False):
 class EndQuorumEpochResponseTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[EndQuorumEpochResponsePartitionData] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[EndQuorumEpochResponsePartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -368,9 +368,9 @@ class EndQuorumEpochResponseTopicData(Struct, gc=False):
 class NodeEndpoint(Struct, gc=False):
     """Addresses of the leaders named in this answer."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -406,9 +406,9 @@ class EndQuorumEpochResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    error_code: int = 0
-    topics: list[EndQuorumEpochResponseTopicData] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    topics: list[EndQuorumEpochResponseTopicData] = field(default_factory=list)  # Topics concerned.
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)  # Addresses of the leaders named in this answer. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

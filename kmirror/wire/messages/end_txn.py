@@ -34,10 +34,10 @@ class EndTxnRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    committed: bool = False
+    transactional_id: str = ""  # Transactional id of the producer; null if it has none.
+    producer_id: int = 0  # Id of the producer.
+    producer_epoch: int = 0  # Epoch of the producer.
+    committed: bool = False  # True if the transaction is to be committed, false if aborted.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -83,10 +83,10 @@ class EndTxnResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    producer_id: int = -1
-    producer_epoch: int = -1
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    producer_id: int = -1  # Id of the producer. [5+]
+    producer_epoch: int = -1  # Epoch of the producer. [5+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

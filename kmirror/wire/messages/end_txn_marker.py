@@ -24,7 +24,7 @@ class EndTxnMarker(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    coordinator_epoch: int = 0
+    coordinator_epoch: int = 0  # Epoch of the transaction coordinator.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -29,9 +29,9 @@ class EnvelopeRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    request_data: bytes = b""
-    request_principal: bytes | None = b""
-    client_host_address: bytes = b""
+    request_data: bytes = b""  # Request that is being forwarded, header included.
+    request_principal: bytes | None = b""  # Who made the forwarded request, serialized.
+    client_host_address: bytes = b""  # Address of the client whose request is forwarded, as raw bytes.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -69,8 +69,8 @@ class EnvelopeResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    response_data: bytes | None = None
-    error_code: int = 0
+    response_data: bytes | None = None  # Response to the forwarded request, header included.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -32,8 +32,8 @@ class ExpireDelegationTokenRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    hmac: bytes = b""
-    expiry_time_period_ms: int = 0
+    hmac: bytes = b""  # Secret of the delegation token.
+    expiry_time_period_ms: int = 0  # How long the token is to live on, in ms; negative to end it now.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -79,9 +79,9 @@ class ExpireDelegationTokenResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    error_code: int = 0
-    expiry_timestamp_ms: int = 0
-    throttle_time_ms: int = 0
+    error_code: int = 0  # Result as a code, 0 on success.
+    expiry_timestamp_ms: int = 0  # When the token expires unless renewed, in ms since 1970.
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

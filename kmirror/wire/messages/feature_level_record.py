@@ -28,8 +28,8 @@ class FeatureLevelRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    name: str = ""
-    feature_level: int = 0
+    name: str = ""  # Name of the feature.
+    feature_level: int = 0  # Level that the feature is finalized at, 0 for off.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

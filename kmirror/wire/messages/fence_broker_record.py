@@ -27,8 +27,8 @@ class FenceBrokerRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    id: int = 0
-    epoch: int = 0
+    id: int = 0  # Number of the broker.
+    epoch: int = 0  # Epoch of the broker.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -70,8 +70,8 @@ _write_uuid = struct.Struct(">16s").pack
 class ReplicaState(Struct, gc=False):
     """Which replica is fetching."""
 
-    replica_id: int = -1
-    replica_epoch: int = -1
+    replica_id: int = -1  # Number of the replica, -1 for a consumer.
+    replica_epoch: int = -1  # Epoch of the fetching broker, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -97,15 +97,15 @@ class ReplicaState(Struct, gc=False):
 class FetchPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    current_leader_epoch: int = -1
-    fetch_offset: int = 0
-    last_fetched_epoch: int = -1
-    log_start_offset: int = -1
-    partition_max_bytes: int = 0
-    replica_directory_id: Uuid = Uuid.ZERO
-    high_watermark: int = 9223372036854775807
-    mirror_leader_epoch: int = -1
+    partition: int = 0  # Number of the partition.
+    current_leader_epoch: int = -1  # Leader epoch that the caller knows, to be fenced if it is old; -1 for none. [9+]
+    fetch_offset: int = 0  # First offset wanted.
+    last_fetched_epoch: int = -1  # Epoch of the last record in the caller's log, -1 if it does not check. [12+]
+    log_start_offset: int = -1  # First offset that is still there. [5+]
+    partition_max_bytes: int = 0  # Most bytes to return for this partition.
+    replica_directory_id: Uuid = Uuid.ZERO  # Id of the directory that holds the replica. [17+]
+    high_watermark: int = 9223372036854775807  # Offset below which records are replicated and readable. [18+]
+    mirror_leader_epoch: int = -1  # Greatest source epoch in the log of a mirror partition, -1 for no mirror partition. [19+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -190,9 +190,9 @@ class FetchPartition(Struct, gc=False):
 class FetchTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[FetchPartition] = field(default_factory=list)
+    topic: str = ""  # Name of the topic. [4-12]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [13+]
+    partitions: list[FetchPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -255,9 +255,9 @@ class FetchTopic(Struct, gc=False):
 class ForgottenTopic(Struct, gc=False):
     """Partitions to drop from the fetch session."""
 
-    topic: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[int] = field(default_factory=list)
+    topic: str = ""  # Name of the topic. [7-12]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [13+]
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -321,18 +321,18 @@ class FetchRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 19
     FLEXIBLE_FROM: ClassVar[int | None] = 12
 
-    cluster_id: str | None = None
-    replica_id: int = -1
-    replica_state: ReplicaState = field(default_factory=ReplicaState)
-    max_wait_ms: int = 0
-    min_bytes: int = 0
-    max_bytes: int = 2147483647
-    isolation_level: int = 0
-    session_id: int = 0
-    session_epoch: int = -1
-    topics: list[FetchTopic] = field(default_factory=list)
-    forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
-    rack_id: str = ""
+    cluster_id: str | None = None  # Id of the cluster. [12+]
+    replica_id: int = -1  # Number of the replica, -1 for a consumer. [4-14]
+    replica_state: ReplicaState = field(default_factory=ReplicaState)  # Which replica is fetching. [15+]
+    max_wait_ms: int = 0  # Longest time to wait for MinBytes.
+    min_bytes: int = 0  # Bytes to wait for before answering.
+    max_bytes: int = 2147483647  # Most bytes to return; a first batch larger than this is returned all the same.
+    isolation_level: int = 0  # Which records are visible: 0 all, 1 committed ones.
+    session_id: int = 0  # Id of the fetch session, 0 for none. [7+]
+    session_epoch: int = -1  # Place of this request in its session: 0 opens one, -1 ends it or goes without. [7+]
+    topics: list[FetchTopic] = field(default_factory=list)  # Topics concerned.
+    forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)  # Partitions to drop from the fetch session. [7+]
+    rack_id: str = ""  # Rack of the caller. [11+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -456,8 +456,8 @@ class FetchRequest(Struct, gc=False):
 class EpochEndOffset(Struct, gc=False):
     """Largest epoch and its end offset from which on the logs differ; the follower truncates to it."""
 
-    epoch: int = -1
-    end_offset: int = -1
+    epoch: int = -1  # Largest epoch that both logs have, -1 for none.
+    end_offset: int = -1  # Offset after the last one of the epoch or range.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -483,8 +483,8 @@ class EpochEndOffset(Struct, gc=False):
 class LeaderIdAndEpoch(Struct, gc=False):
     """Who leads the partition now, if the caller asked the wrong one."""
 
-    leader_id: int = -1
-    leader_epoch: int = -1
+    leader_id: int = -1  # Number of the leader, -1 if unknown.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -510,8 +510,8 @@ class LeaderIdAndEpoch(Struct, gc=False):
 class SnapshotId(Struct, gc=False):
     """Snapshot that the follower must fetch instead of the log."""
 
-    end_offset: int = -1
-    epoch: int = -1
+    end_offset: int = -1  # Offset after the last one of the epoch or range.
+    epoch: int = -1  # Epoch of the snapshot.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -537,8 +537,8 @@ class SnapshotId(Struct, gc=False):
 class AbortedTransaction(Struct, gc=False):
     """Aborted transactions whose records are among those returned; null when not asked for committed reads."""
 
-    producer_id: int = 0
-    first_offset: int = 0
+    producer_id: int = 0  # Id of the producer.
+    first_offset: int = 0  # First offset of the transaction or range.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -568,18 +568,18 @@ class AbortedTransaction(Struct, gc=False):
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    high_watermark: int = 0
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    diverging_epoch: EpochEndOffset = field(default_factory=EpochEndOffset)
-    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
-    snapshot_id: SnapshotId = field(default_factory=SnapshotId)
-    mirror_leader_epoch: int = -1
-    aborted_transactions: list[AbortedTransaction] | None = field(default_factory=list)
-    preferred_read_replica: int = -1
-    records: Records | None = b""
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    high_watermark: int = 0  # Offset below which records are replicated and readable.
+    last_stable_offset: int = -1  # Offset below which every transaction is decided.
+    log_start_offset: int = -1  # First offset that is still there. [5+]
+    diverging_epoch: EpochEndOffset = field(default_factory=EpochEndOffset)  # Largest epoch and its end offset from which on the logs differ; the follower truncates to it. [12+]
+    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)  # Who leads the partition now, if the caller asked the wrong one. [12+]
+    snapshot_id: SnapshotId = field(default_factory=SnapshotId)  # Snapshot that the follower must fetch instead of the log. [12+]
+    mirror_leader_epoch: int = -1  # Greatest source epoch in the log of a mirror partition, -1 for no mirror partition. [19+]
+    aborted_transactions: list[AbortedTransaction] | None = field(default_factory=list)  # Aborted transactions whose records are among those returned; null when not asked for committed reads.
+    preferred_read_replica: int = -1  # Replica that the consumer had better read from, -1 for none. [11+]
+    records: Records | None = b""  # Record batches.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -700,9 +700,9 @@ class PartitionData(Struct, gc=False):
 class FetchableTopicResponse(Struct, gc=False):
     """Topics with what was read."""
 
-    topic: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionData] = field(default_factory=list)
+    topic: str = ""  # Name of the topic. [4-12]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [13+]
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -765,10 +765,10 @@ class FetchableTopicResponse(Struct, gc=False):
 class NodeEndpoint(Struct, gc=False):
     """Addresses of the leaders named in this answer."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    rack: str | None = None  # Rack of the node; null if it has none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -807,11 +807,11 @@ class FetchResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 19
     FLEXIBLE_FROM: ClassVar[int | None] = 12
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    session_id: int = 0
-    responses: list[FetchableTopicResponse] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success. [7+]
+    session_id: int = 0  # Id of the fetch session, 0 for none. [7+]
+    responses: list[FetchableTopicResponse] = field(default_factory=list)  # Topics with what was read.
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)  # Addresses of the leaders named in this answer. [16+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -46,8 +46,8 @@ _write_uuid = struct.Struct(">16s").pack
 class FetchSnapshotRequestSnapshotId(Struct, gc=False):
     """Snapshot that the follower must fetch instead of the log."""
 
-    end_offset: int = 0
-    epoch: int = 0
+    end_offset: int = 0  # Offset after the last one of the epoch or range.
+    epoch: int = 0  # Epoch of the snapshot.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -73,11 +73,11 @@ class FetchSnapshotRequestSnapshotId(Struct, gc=False):
 class FetchSnapshotRequestPartitionSnapshot(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    current_leader_epoch: int = 0
-    snapshot_id: FetchSnapshotRequestSnapshotId = field(default_factory=FetchSnapshotRequestSnapshotId)
-    position: int = 0
-    replica_directory_id: Uuid = Uuid.ZERO
+    partition: int = 0  # Number of the partition.
+    current_leader_epoch: int = 0  # Leader epoch that the caller knows, to be fenced if it is old; -1 for none.
+    snapshot_id: FetchSnapshotRequestSnapshotId = field(default_factory=FetchSnapshotRequestSnapshotId)  # Snapshot that the follower must fetch instead of the log.
+    position: int = 0  # Byte of the snapshot from which on to read.
+    replica_directory_id: Uuid = Uuid.ZERO  # Id of the directory that holds the replica. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -122,8 +122,8 @@ class FetchSnapshotRequestPartitionSnapshot(Struct, gc=False):
 class FetchSnapshotRequestTopicSnapshot(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[FetchSnapshotRequestPartitionSnapshot] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[FetchSnapshotRequestPartitionSnapshot] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -162,10 +162,10 @@ class FetchSnapshotRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    cluster_id: str | None = None
-    replica_id: int = -1
-    max_bytes: int = 2147483647
-    topics: list[FetchSnapshotRequestTopicSnapshot] = field(default_factory=list)
+    cluster_id: str | None = None  # Id of the cluster.
+    replica_id: int = -1  # Number of the replica, -1 for a consumer.
+    max_bytes: int = 2147483647  # Most bytes to return; a first batch larger than this is returned all the same.
+    topics: list[FetchSnapshotRequestTopicSnapshot] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -214,8 +214,8 @@ class FetchSnapshotRequest(Struct, gc=False):
 class FetchSnapshotResponseSnapshotId(Struct, gc=False):
     """Snapshot that the follower must fetch instead of the log."""
 
-    end_offset: int = 0
-    epoch: int = 0
+    end_offset: int = 0  # Offset after the last one of the epoch or range.
+    epoch: int = 0  # Epoch of the snapshot.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -241,8 +241,8 @@ class FetchSnapshotResponseSnapshotId(Struct, gc=False):
 class LeaderIdAndEpoch(Struct, gc=False):
     """Who leads the partition now, if the caller asked the wrong one."""
 
-    leader_id: int = 0
-    leader_epoch: int = 0
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -268,13 +268,13 @@ class LeaderIdAndEpoch(Struct, gc=False):
 class FetchSnapshotResponsePartitionSnapshot(Struct, gc=False):
     """Partitions concerned."""
 
-    index: int = 0
-    error_code: int = 0
-    snapshot_id: FetchSnapshotResponseSnapshotId = field(default_factory=FetchSnapshotResponseSnapshotId)
-    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
-    size: int = 0
-    position: int = 0
-    unaligned_records: Records = b""
+    index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    snapshot_id: FetchSnapshotResponseSnapshotId = field(default_factory=FetchSnapshotResponseSnapshotId)  # Snapshot that the follower must fetch instead of the log.
+    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)  # Who leads the partition now, if the caller asked the wrong one.
+    size: int = 0  # Size in bytes.
+    position: int = 0  # Byte of the snapshot from which on to read.
+    unaligned_records: Records = b""  # Bytes of the snapshot, not cut at batches.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -319,8 +319,8 @@ class FetchSnapshotResponsePartitionSnapshot(Struct, gc=False):
 class FetchSnapshotResponseTopicSnapshot(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[FetchSnapshotResponsePartitionSnapshot] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[FetchSnapshotResponsePartitionSnapshot] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -354,9 +354,9 @@ class FetchSnapshotResponseTopicSnapshot(Struct, gc=False):
 class NodeEndpoint(Struct, gc=False):
     """Addresses of the leaders named in this answer."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -392,10 +392,10 @@ class FetchSnapshotResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    topics: list[FetchSnapshotResponseTopicSnapshot] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    topics: list[FetchSnapshotResponseTopicSnapshot] = field(default_factory=list)  # Topics concerned.
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)  # Addresses of the leaders named in this answer. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -40,9 +40,9 @@ class FindCoordinatorRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 7
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    key: str = ""
-    key_type: int = 0
-    coordinator_keys: list[str] = field(default_factory=list)
+    key: str = ""  # Group id or transactional id to find the coordinator of. [0-3]
+    key_type: int = 0  # What the key names: 0 group, 1 transactional id, 2 share partition, 3 mirror partition. [1+]
+    coordinator_keys: list[str] = field(default_factory=list)  # Group ids or transactional ids to find the coordinators of. [4+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -110,12 +110,12 @@ class FindCoordinatorRequest(Struct, gc=False):
 class Coordinator(Struct, gc=False):
     """Where the coordinator of each key is."""
 
-    key: str = ""
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    key: str = ""  # Group id or transactional id, as asked.
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -156,13 +156,13 @@ class FindCoordinatorResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 7
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    coordinators: list[Coordinator] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [1+]
+    error_code: int = 0  # Result as a code, 0 on success. [0-3]
+    error_message: str | None = ""  # Result in words, null on success. [1-3]
+    node_id: int = 0  # Number of the node. [0-3]
+    host: str = ""  # Name or address of the host. [0-3]
+    port: int = 0  # Port number. [0-3]
+    coordinators: list[Coordinator] = field(default_factory=list)  # Where the coordinator of each key is. [4+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -35,7 +35,7 @@ class GetTelemetrySubscriptionsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    client_instance_id: Uuid = Uuid.ZERO
+    client_instance_id: Uuid = Uuid.ZERO  # Id of the client for telemetry, zero to ask for one.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -70,15 +70,15 @@ class GetTelemetrySubscriptionsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    client_instance_id: Uuid = Uuid.ZERO
-    subscription_id: int = 0
-    accepted_compression_types: list[int] = field(default_factory=list)
-    push_interval_ms: int = 0
-    telemetry_max_bytes: int = 0
-    delta_temporality: bool = False
-    requested_metrics: list[str] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    client_instance_id: Uuid = Uuid.ZERO  # Id of the client for telemetry, zero to ask for one.
+    subscription_id: int = 0  # Version of the metrics subscription.
+    accepted_compression_types: list[int] = field(default_factory=list)  # Codecs that the broker can read, best first.
+    push_interval_ms: int = 0  # How often to push metrics.
+    telemetry_max_bytes: int = 0  # Largest push that the broker accepts.
+    delta_temporality: bool = False  # True if the metrics are to be increments, false if totals.
+    requested_metrics: list[str] = field(default_factory=list)  # Prefixes of the metrics that are wanted; empty for none, one empty string for all.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -23,7 +23,7 @@ class GroupMetadataKey(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    group: str = ""
+    group: str = ""  # Name of the group.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -35,14 +35,14 @@ _write_i8 = struct.Struct(">q").pack
 class MemberMetadata(Struct, gc=False):
     """Members concerned."""
 
-    member_id: str = ""
-    group_instance_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    rebalance_timeout: int = -1
-    session_timeout: int = 0
-    subscription: bytes = b""
-    assignment: bytes = b""
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    group_instance_id: str | None = None  # Id of a static member; null for a dynamic one. [3+]
+    client_id: str = ""  # Name that the client gave itself.
+    client_host: str = ""  # Address that the client connected from.
+    rebalance_timeout: int = -1  # How long members have to join a rebalance, in ms. [1+]
+    session_timeout: int = 0  # How long the member may be silent, in ms.
+    subscription: bytes = b""  # What the member subscribed to, in the form of the group's protocol.
+    assignment: bytes = b""  # What the member is to work on.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -138,12 +138,12 @@ class GroupMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    protocol_type: str = ""
-    generation: int = 0
-    protocol: str | None = ""
-    leader: str | None = ""
-    current_state_timestamp: int = -1
-    members: list[MemberMetadata] = field(default_factory=list)
+    protocol_type: str = ""  # Kind of the group, for example consumer.
+    generation: int = 0  # Generation of the group.
+    protocol: str | None = ""  # Assignment strategy in use; null if none.
+    leader: str | None = ""  # Number of the leading broker, -1 for none.
+    current_state_timestamp: int = -1  # When the group entered its state, in ms since 1970; -1 if unknown. [2+]
+    members: list[MemberMetadata] = field(default_factory=list)  # Members concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -35,9 +35,9 @@ _write_i4 = struct.Struct(">i").pack
 class AlterableConfig(Struct, gc=False):
     """Configuration entries."""
 
-    name: str = ""
-    config_operation: int = 0
-    value: str | None = ""
+    name: str = ""  # Key of the configuration.
+    config_operation: int = 0  # What to do with the value: 0 set, 1 delete, 2 append, 3 subtract.
+    value: str | None = ""  # Value of the configuration; null if there is none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -84,9 +84,9 @@ class AlterableConfig(Struct, gc=False):
 class AlterConfigsResource(Struct, gc=False):
     """Resources concerned."""
 
-    resource_type: int = 0
-    resource_name: str = ""
-    configs: list[AlterableConfig] = field(default_factory=list)
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
+    configs: list[AlterableConfig] = field(default_factory=list)  # Configuration entries.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -144,8 +144,8 @@ class IncrementalAlterConfigsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    resources: list[AlterConfigsResource] = field(default_factory=list)
-    validate_only: bool = False
+    resources: list[AlterConfigsResource] = field(default_factory=list)  # Resources concerned.
+    validate_only: bool = False  # True to check everything and change nothing.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -193,10 +193,10 @@ class IncrementalAlterConfigsRequest(Struct, gc=False):
 class AlterConfigsResourceResponse(Struct, gc=False):
     """One result for each thing asked."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    resource_type: int = 0
-    resource_name: str = ""
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    resource_type: int = 0  # Kind of the resource.
+    resource_name: str = ""  # Name of the resource.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -251,8 +251,8 @@ class IncrementalAlterConfigsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    throttle_time_ms: int = 0
-    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

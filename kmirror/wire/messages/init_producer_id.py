@@ -38,12 +38,12 @@ class InitProducerIdRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    transactional_id: str | None = ""
-    transaction_timeout_ms: int = 0
-    producer_id: int = -1
-    producer_epoch: int = -1
-    enable_2pc: bool = False
-    keep_prepared_txn: bool = False
+    transactional_id: str | None = ""  # Transactional id of the producer; null if it has none.
+    transaction_timeout_ms: int = 0  # How long a transaction may stay open before it is aborted.
+    producer_id: int = -1  # Id of the producer. [3+]
+    producer_epoch: int = -1  # Epoch of the producer. [3+]
+    enable_2pc: bool = False  # True if the producer takes part in an outside two-phase commit. [6+]
+    keep_prepared_txn: bool = False  # True if a prepared transaction is to be kept instead of aborted. [6+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -118,12 +118,12 @@ class InitProducerIdResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    producer_id: int = -1
-    producer_epoch: int = 0
-    ongoing_txn_producer_id: int = -1
-    ongoing_txn_producer_epoch: int = -1
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    producer_id: int = -1  # Id of the producer.
+    producer_epoch: int = 0  # Epoch of the producer.
+    ongoing_txn_producer_id: int = -1  # Producer id of the open prepared transaction, -1 for none. [6+]
+    ongoing_txn_producer_epoch: int = -1  # Epoch of the open prepared transaction, -1 for none. [6+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

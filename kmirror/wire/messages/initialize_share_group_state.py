@@ -30,9 +30,9 @@ _write_uuid = struct.Struct(">16s").pack
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    state_epoch: int = 0
-    start_offset: int = 0
+    partition: int = 0  # Number of the partition.
+    state_epoch: int = 0  # Epoch of the share partition's state.
+    start_offset: int = 0  # First offset that share consumers may still get, -1 if unset.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -58,8 +58,8 @@ class PartitionData(Struct, gc=False):
 class InitializeStateData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -100,8 +100,8 @@ class InitializeShareGroupStateRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    topics: list[InitializeStateData] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[InitializeStateData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -138,9 +138,9 @@ class InitializeShareGroupStateRequest(Struct, gc=False):
 class PartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    error_code: int = 0
-    error_message: str | None = None
+    partition: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -169,8 +169,8 @@ class PartitionResult(Struct, gc=False):
 class InitializeStateResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionResult] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -211,7 +211,7 @@ class InitializeShareGroupStateResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    results: list[InitializeStateResult] = field(default_factory=list)
+    results: list[InitializeStateResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

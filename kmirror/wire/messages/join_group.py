@@ -40,8 +40,8 @@ _write_i4_i4 = struct.Struct(">ii").pack
 class JoinGroupRequestProtocol(Struct, gc=False):
     """Assignment strategies that the member supports, best first."""
 
-    name: str = ""
-    metadata: bytes = b""
+    name: str = ""  # Name of the assignment strategy.
+    metadata: bytes = b""  # What the member says about itself, in the form of the strategy.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -89,14 +89,14 @@ class JoinGroupRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 9
     FLEXIBLE_FROM: ClassVar[int | None] = 6
 
-    group_id: str = ""
-    session_timeout_ms: int = 0
-    rebalance_timeout_ms: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    protocol_type: str = ""
-    protocols: list[JoinGroupRequestProtocol] = field(default_factory=list)
-    reason: str | None = None
+    group_id: str = ""  # Name of the group.
+    session_timeout_ms: int = 0  # How long a member may be silent before it is removed.
+    rebalance_timeout_ms: int = -1  # How long members have to give up partitions in a rebalance. [1+]
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    group_instance_id: str | None = None  # Id of a static member; null for a dynamic one. [5+]
+    protocol_type: str = ""  # Kind of the group, for example consumer.
+    protocols: list[JoinGroupRequestProtocol] = field(default_factory=list)  # Assignment strategies that the member supports, best first.
+    reason: str | None = None  # Why, in words. [8+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -199,9 +199,9 @@ class JoinGroupRequest(Struct, gc=False):
 class JoinGroupResponseMember(Struct, gc=False):
     """Members concerned."""
 
-    member_id: str = ""
-    group_instance_id: str | None = None
-    metadata: bytes = b""
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    group_instance_id: str | None = None  # Id of a static member; null for a dynamic one. [5+]
+    metadata: bytes = b""  # What the member said about itself, in the form of the group's protocol.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -262,15 +262,15 @@ class JoinGroupResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 9
     FLEXIBLE_FROM: ClassVar[int | None] = 6
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    generation_id: int = -1
-    protocol_type: str | None = None
-    protocol_name: str | None = ""
-    leader: str = ""
-    skip_assignment: bool = False
-    member_id: str = ""
-    members: list[JoinGroupResponseMember] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [2+]
+    error_code: int = 0  # Result as a code, 0 on success.
+    generation_id: int = -1  # Generation of the group; goes up with every rebalance.
+    protocol_type: str | None = None  # Kind of the group, for example consumer. [7+]
+    protocol_name: str | None = ""  # Assignment strategy that was chosen.
+    leader: str = ""  # Number of the leading broker, -1 for none.
+    skip_assignment: bool = False  # True if the leader keeps the present assignment. [9+]
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    members: list[JoinGroupResponseMember] = field(default_factory=list)  # Members concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -26,8 +26,8 @@ class KRaftVersionRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    version: int = 0
-    kraft_version: int = 0
+    version: int = 0  # Version of this record.
+    kraft_version: int = 0  # Level of kraft.version.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

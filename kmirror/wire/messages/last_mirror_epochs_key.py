@@ -23,7 +23,7 @@ class LastMirrorEpochsKey(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    mirror_name: str = ""
+    mirror_name: str = ""  # Name of the mirror.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -24,8 +24,8 @@ _write_i4_i4 = struct.Struct(">ii").pack
 class Partition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    last_mirror_epoch: int = 0
+    partition_index: int = 0  # Number of the partition.
+    last_mirror_epoch: int = 0  # Last leader epoch taken over from the source, -1 for none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -51,8 +51,8 @@ class Partition(Struct, gc=False):
 class Topic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[Partition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[Partition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -91,7 +91,7 @@ class LastMirrorEpochsValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topics: list[Topic] = field(default_factory=list)
+    topics: list[Topic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -29,8 +29,8 @@ _write_i4_uuid = struct.Struct(">i16s").pack
 class Voter(Struct, gc=False):
     """Voters that elected the leader."""
 
-    voter_id: int = 0
-    voter_directory_id: Uuid = Uuid.ZERO
+    voter_id: int = 0  # Number of the voter.
+    voter_directory_id: Uuid = Uuid.ZERO  # Directory of the voter. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -72,10 +72,10 @@ class LeaderChangeMessage(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    version: int = 0
-    leader_id: int = 0
-    voters: list[Voter] = field(default_factory=list)
-    granting_voters: list[Voter] = field(default_factory=list)
+    version: int = 0  # Version of this record.
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    voters: list[Voter] = field(default_factory=list)  # Voters of the quorum.
+    granting_voters: list[Voter] = field(default_factory=list)  # Voters that elected the leader.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -31,9 +31,9 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class MemberIdentity(Struct, gc=False):
     """Members concerned."""
 
-    member_id: str = ""
-    group_instance_id: str | None = None
-    reason: str | None = None
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    group_instance_id: str | None = None  # Id of a static member; null for a dynamic one.
+    reason: str | None = None  # Why, in words. [5+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -89,9 +89,9 @@ class LeaveGroupRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    group_id: str = ""
-    member_id: str = ""
-    members: list[MemberIdentity] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    member_id: str = ""  # Id of the member; empty when it has none yet. [0-2]
+    members: list[MemberIdentity] = field(default_factory=list)  # Members concerned. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -161,9 +161,9 @@ class LeaveGroupRequest(Struct, gc=False):
 class MemberResponse(Struct, gc=False):
     """Members concerned."""
 
-    member_id: str = ""
-    group_instance_id: str | None = ""
-    error_code: int = 0
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    group_instance_id: str | None = ""  # Id of a static member; null for a dynamic one.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -215,9 +215,9 @@ class LeaveGroupResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    members: list[MemberResponse] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [1+]
+    error_code: int = 0  # Result as a code, 0 on success.
+    members: list[MemberResponse] = field(default_factory=list)  # Members concerned. [3+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -26,9 +26,9 @@ class LegacyOffsetCommitValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    offset: int = 0
-    metadata: str = ""
-    commit_timestamp: int = 0
+    offset: int = 0  # Offset at which the consumer goes on.
+    metadata: str = ""  # Text kept with the offset.
+    commit_timestamp: int = 0  # When the offset was committed, in ms since 1970.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

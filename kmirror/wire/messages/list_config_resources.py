@@ -33,7 +33,7 @@ class ListConfigResourcesRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    resource_types: list[int] = field(default_factory=list)
+    resource_types: list[int] = field(default_factory=list)  # Kinds of resources wanted; empty for all. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -71,8 +71,8 @@ class ListConfigResourcesRequest(Struct, gc=False):
 class ConfigResource(Struct, gc=False):
     """Resources that have configurations."""
 
-    resource_name: str = ""
-    resource_type: int = 16
+    resource_name: str = ""  # Name of the resource.
+    resource_type: int = 16  # Kind of the resource. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -109,9 +109,9 @@ class ListConfigResourcesResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    config_resources: list[ConfigResource] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    config_resources: list[ConfigResource] = field(default_factory=list)  # Resources that have configurations.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

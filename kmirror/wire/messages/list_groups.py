@@ -35,8 +35,8 @@ class ListGroupsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    states_filter: list[str] = field(default_factory=list)
-    types_filter: list[str] = field(default_factory=list)
+    states_filter: list[str] = field(default_factory=list)  # Only groups in these states; empty for all. [4+]
+    types_filter: list[str] = field(default_factory=list)  # Only groups of these kinds; empty for all. [5+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -90,10 +90,10 @@ class ListGroupsRequest(Struct, gc=False):
 class ListedGroup(Struct, gc=False):
     """Groups concerned."""
 
-    group_id: str = ""
-    protocol_type: str = ""
-    group_state: str = ""
-    group_type: str = ""
+    group_id: str = ""  # Name of the group.
+    protocol_type: str = ""  # Kind of the group, for example consumer.
+    group_state: str = ""  # State of the group. [4+]
+    group_type: str = ""  # Kind of the group. [5+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -155,9 +155,9 @@ class ListGroupsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    groups: list[ListedGroup] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [1+]
+    error_code: int = 0  # Result as a code, 0 on success.
+    groups: list[ListedGroup] = field(default_factory=list)  # Groups concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -57,10 +57,10 @@ class ListMirrorsRequest(Struct, gc=False):
 class ListedMirror(Struct, gc=False):
     """The mirrors."""
 
-    mirror_name: str = ""
-    source_bootstrap: str = ""
-    source_cluster_id: str = ""
-    topic_count: int = 0
+    mirror_name: str = ""  # Name of the mirror.
+    source_bootstrap: str = ""  # Bootstrap servers of the source cluster.
+    source_cluster_id: str = ""  # Id of the source cluster.
+    topic_count: int = 0  # How many topics the mirror has.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -97,10 +97,10 @@ class ListMirrorsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    mirrors: list[ListedMirror] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    mirrors: list[ListedMirror] = field(default_factory=list)  # The mirrors.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -37,9 +37,9 @@ _write_i4_i8 = struct.Struct(">iq").pack
 class ListOffsetsPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    current_leader_epoch: int = -1
-    timestamp: int = 0
+    partition_index: int = 0  # Number of the partition.
+    current_leader_epoch: int = -1  # Leader epoch that the caller knows, to be fenced if it is old; -1 for none. [4+]
+    timestamp: int = 0  # Timestamp to look for or found, in ms; negative in requests: -1 end, -2 start, -3 largest, -4 local start, -5 tiered end, -6 earliest to be tiered.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -77,8 +77,8 @@ class ListOffsetsPartition(Struct, gc=False):
 class ListOffsetsTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[ListOffsetsPartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[ListOffsetsPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -133,10 +133,10 @@ class ListOffsetsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 11
     FLEXIBLE_FROM: ClassVar[int | None] = 6
 
-    replica_id: int = 0
-    isolation_level: int = 0
-    topics: list[ListOffsetsTopic] = field(default_factory=list)
-    timeout_ms: int = 0
+    replica_id: int = 0  # Number of the replica, -1 for a consumer.
+    isolation_level: int = 0  # Which records are visible: 0 all, 1 committed ones. [2+]
+    topics: list[ListOffsetsTopic] = field(default_factory=list)  # Topics concerned.
+    timeout_ms: int = 0  # How long to wait for the work to be done. [10+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -202,11 +202,11 @@ class ListOffsetsRequest(Struct, gc=False):
 class ListOffsetsPartitionResponse(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    timestamp: int = -1
-    offset: int = -1
-    leader_epoch: int = -1
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    timestamp: int = -1  # Timestamp to look for or found, in ms; negative in requests: -1 end, -2 start, -3 largest, -4 local start, -5 tiered end, -6 earliest to be tiered.
+    offset: int = -1  # Offset found, -1 for none.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown. [4+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -247,8 +247,8 @@ class ListOffsetsPartitionResponse(Struct, gc=False):
 class ListOffsetsTopicResponse(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -303,8 +303,8 @@ class ListOffsetsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 11
     FLEXIBLE_FROM: ClassVar[int | None] = 6
 
-    throttle_time_ms: int = 0
-    topics: list[ListOffsetsTopicResponse] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [2+]
+    topics: list[ListOffsetsTopicResponse] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -29,8 +29,8 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class ListPartitionReassignmentsTopics(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partition_indexes: list[int] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partition_indexes: list[int] = field(default_factory=list)  # Numbers of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -65,8 +65,8 @@ class ListPartitionReassignmentsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    timeout_ms: int = 60000
-    topics: list[ListPartitionReassignmentsTopics] | None = None
+    timeout_ms: int = 60000  # How long to wait for the work to be done.
+    topics: list[ListPartitionReassignmentsTopics] | None = None  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -110,10 +110,10 @@ class ListPartitionReassignmentsRequest(Struct, gc=False):
 class OngoingPartitionReassignment(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    replicas: list[int] = field(default_factory=list)
-    adding_replicas: list[int] = field(default_factory=list)
-    removing_replicas: list[int] = field(default_factory=list)
+    partition_index: int = 0  # Number of the partition.
+    replicas: list[int] = field(default_factory=list)  # Brokers that hold the partition, the preferred leader first.
+    adding_replicas: list[int] = field(default_factory=list)  # Replicas that a reassignment is adding.
+    removing_replicas: list[int] = field(default_factory=list)  # Replicas that a reassignment is removing.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -154,8 +154,8 @@ class OngoingPartitionReassignment(Struct, gc=False):
 class OngoingTopicReassignment(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[OngoingPartitionReassignment] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -194,10 +194,10 @@ class ListPartitionReassignmentsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    topics: list[OngoingTopicReassignment] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    topics: list[OngoingTopicReassignment] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

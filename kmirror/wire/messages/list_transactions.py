@@ -35,10 +35,10 @@ class ListTransactionsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    state_filters: list[str] = field(default_factory=list)
-    producer_id_filters: list[int] = field(default_factory=list)
-    duration_filter: int = -1
-    transactional_id_pattern: str | None = None
+    state_filters: list[str] = field(default_factory=list)  # Only transactions in these states; empty for all.
+    producer_id_filters: list[int] = field(default_factory=list)  # Only these producers; empty for all.
+    duration_filter: int = -1  # Only transactions that have been open for longer, in ms; negative for all. [1+]
+    transactional_id_pattern: str | None = None  # Only transactional ids that match this pattern; null for all. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -94,9 +94,9 @@ class ListTransactionsRequest(Struct, gc=False):
 class TransactionState(Struct, gc=False):
     """Transactions."""
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    transaction_state: str = ""
+    transactional_id: str = ""  # Transactional id of the producer; null if it has none.
+    producer_id: int = 0  # Id of the producer.
+    transaction_state: str = ""  # State of the transaction.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -131,10 +131,10 @@ class ListTransactionsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    unknown_state_filters: list[str] = field(default_factory=list)
-    transaction_states: list[TransactionState] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    unknown_state_filters: list[str] = field(default_factory=list)  # State filters that the broker does not know.
+    transaction_states: list[TransactionState] = field(default_factory=list)  # Transactions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -50,8 +50,8 @@ _write_uuid_bool = struct.Struct(">16s?").pack
 class MetadataRequestTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    name: str | None = ""
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [10+]
+    name: str | None = ""  # Name of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -104,10 +104,10 @@ class MetadataRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 13
     FLEXIBLE_FROM: ClassVar[int | None] = 9
 
-    topics: list[MetadataRequestTopic] | None = field(default_factory=list)
-    allow_auto_topic_creation: bool = True
-    include_cluster_authorized_operations: bool = False
-    include_topic_authorized_operations: bool = False
+    topics: list[MetadataRequestTopic] | None = field(default_factory=list)  # Topics concerned.
+    allow_auto_topic_creation: bool = True  # True if asking for an unknown topic may create it, where the broker permits that. [4+]
+    include_cluster_authorized_operations: bool = False  # True if the answer is to say what the caller may do to the cluster. [8-10]
+    include_topic_authorized_operations: bool = False  # True if the answer is to say what the caller may do to each topic. [8+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -196,10 +196,10 @@ class MetadataRequest(Struct, gc=False):
 class MetadataResponseBroker(Struct, gc=False):
     """Brokers of the cluster."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    rack: str | None = None  # Rack of the node; null if it has none. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -253,13 +253,13 @@ class MetadataResponseBroker(Struct, gc=False):
 class MetadataResponsePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    error_code: int = 0
-    partition_index: int = 0
-    leader_id: int = 0
-    leader_epoch: int = -1
-    replica_nodes: list[int] = field(default_factory=list)
-    isr_nodes: list[int] = field(default_factory=list)
-    offline_replicas: list[int] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    partition_index: int = 0  # Number of the partition.
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown. [7+]
+    replica_nodes: list[int] = field(default_factory=list)  # Brokers that hold the partition, the preferred leader first.
+    isr_nodes: list[int] = field(default_factory=list)  # Brokers that are in sync.
+    offline_replicas: list[int] = field(default_factory=list)  # Replicas that cannot be reached. [5+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -334,12 +334,12 @@ class MetadataResponsePartition(Struct, gc=False):
 class MetadataResponseTopic(Struct, gc=False):
     """Topics concerned."""
 
-    error_code: int = 0
-    name: str | None = ""
-    topic_id: Uuid = Uuid.ZERO
-    is_internal: bool = False
-    partitions: list[MetadataResponsePartition] = field(default_factory=list)
-    topic_authorized_operations: int = -2147483648
+    error_code: int = 0  # Result as a code, 0 on success.
+    name: str | None = ""  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [10+]
+    is_internal: bool = False  # True for a topic of Kafka's own. [1+]
+    partitions: list[MetadataResponsePartition] = field(default_factory=list)  # Partitions concerned.
+    topic_authorized_operations: int = -2147483648  # Bit set of what the caller may do to the topic; the lowest int32 if not asked for. [8+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -427,13 +427,13 @@ class MetadataResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 13
     FLEXIBLE_FROM: ClassVar[int | None] = 9
 
-    throttle_time_ms: int = 0
-    brokers: list[MetadataResponseBroker] = field(default_factory=list)
-    cluster_id: str | None = None
-    controller_id: int = -1
-    topics: list[MetadataResponseTopic] = field(default_factory=list)
-    cluster_authorized_operations: int = -2147483648
-    error_code: int = 0
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [3+]
+    brokers: list[MetadataResponseBroker] = field(default_factory=list)  # Brokers of the cluster.
+    cluster_id: str | None = None  # Id of the cluster. [2+]
+    controller_id: int = -1  # Number of the active controller, -1 if unknown. [1+]
+    topics: list[MetadataResponseTopic] = field(default_factory=list)  # Topics concerned.
+    cluster_authorized_operations: int = -2147483648  # Bit set of what the caller may do to the cluster; the lowest int32 if not asked for. [8-10]
+    error_code: int = 0  # Result as a code, 0 on success. [13+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -28,9 +28,9 @@ class MirrorPartitionStateValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topic_name: str = ""
-    partition: int = 0
-    state: int = 0
+    topic_name: str = ""  # Name of the topic.
+    partition: int = 0  # Number of the partition.
+    state: int = 0  # State of the mirror partition, as a number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

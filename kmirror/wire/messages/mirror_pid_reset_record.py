@@ -27,8 +27,8 @@ class MirrorPidResetRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    version: int = 0
-    source_cluster_id: str = ""
+    version: int = 0  # Version of this record, 0.
+    source_cluster_id: str = ""  # Id of the source cluster.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -40,10 +40,10 @@ _write_uuid = struct.Struct(">16s").pack
 class OffsetCommitRequestPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    committed_metadata: str | None = ""
+    partition_index: int = 0  # Number of the partition.
+    committed_offset: int = 0  # Offset at which the consumer goes on.
+    committed_leader_epoch: int = -1  # Leader epoch of the last consumed record, -1 if unknown. [6+]
+    committed_metadata: str | None = ""  # Text that the consumer wants kept with the offset.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -90,9 +90,9 @@ class OffsetCommitRequestPartition(Struct, gc=False):
 class OffsetCommitRequestTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[OffsetCommitRequestPartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic. [2-9]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [10+]
+    partitions: list[OffsetCommitRequestPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -160,12 +160,12 @@ class OffsetCommitRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 10
     FLEXIBLE_FROM: ClassVar[int | None] = 8
 
-    group_id: str = ""
-    generation_id_or_member_epoch: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    retention_time_ms: int = -1
-    topics: list[OffsetCommitRequestTopic] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    generation_id_or_member_epoch: int = -1  # Generation of a classic member or epoch of a modern one, -1 for neither.
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    group_instance_id: str | None = None  # Id of a static member; null for a dynamic one. [7+]
+    retention_time_ms: int = -1  # How long to keep the commit, -1 for the broker's default. [2-4]
+    topics: list[OffsetCommitRequestTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -254,8 +254,8 @@ class OffsetCommitRequest(Struct, gc=False):
 class OffsetCommitResponsePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -285,9 +285,9 @@ class OffsetCommitResponsePartition(Struct, gc=False):
 class OffsetCommitResponseTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[OffsetCommitResponsePartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic. [2-9]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [10+]
+    partitions: list[OffsetCommitResponsePartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -355,8 +355,8 @@ class OffsetCommitResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 10
     FLEXIBLE_FROM: ClassVar[int | None] = 8
 
-    throttle_time_ms: int = 0
-    topics: list[OffsetCommitResponseTopic] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [3+]
+    topics: list[OffsetCommitResponseTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -26,9 +26,9 @@ class OffsetCommitKey(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    group: str = ""
-    topic: str = ""
-    partition: int = 0
+    group: str = ""  # Name of the group.
+    topic: str = ""  # Name of the topic.
+    partition: int = 0  # Number of the partition.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -38,12 +38,12 @@ class OffsetCommitValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    offset: int = 0
-    leader_epoch: int = -1
-    metadata: str = ""
-    commit_timestamp: int = 0
-    expire_timestamp: int = -1
-    topic_id: Uuid = Uuid.ZERO
+    offset: int = 0  # Offset at which the consumer goes on.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown. [3+]
+    metadata: str = ""  # Text kept with the offset.
+    commit_timestamp: int = 0  # When the offset was committed, in ms since 1970.
+    expire_timestamp: int = -1  # When the commit expires, in ms since 1970; -1 for by the broker's rule. [1]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [4+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -26,7 +26,7 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class OffsetDeleteRequestPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
+    partition_index: int = 0  # Number of the partition.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
@@ -42,8 +42,8 @@ class OffsetDeleteRequestPartition(Struct, gc=False):
 class OffsetDeleteRequestTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)  # Partitions concerned.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
@@ -71,8 +71,8 @@ class OffsetDeleteRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    group_id: str = ""
-    topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)  # Topics concerned.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
@@ -98,8 +98,8 @@ class OffsetDeleteRequest(Struct, gc=False):
 class OffsetDeleteResponsePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
@@ -115,8 +115,8 @@ class OffsetDeleteResponsePartition(Struct, gc=False):
 class OffsetDeleteResponseTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)  # Partitions concerned.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
@@ -144,9 +144,9 @@ class OffsetDeleteResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    error_code: int = 0
-    throttle_time_ms: int = 0
-    topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)  # Topics concerned.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -44,8 +44,8 @@ _write_uuid = struct.Struct(">16s").pack
 class OffsetFetchRequestTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partition_indexes: list[int] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partition_indexes: list[int] = field(default_factory=list)  # Numbers of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -91,9 +91,9 @@ class OffsetFetchRequestTopic(Struct, gc=False):
 class OffsetFetchRequestTopics(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partition_indexes: list[int] = field(default_factory=list)
+    name: str = ""  # Name of the topic. [8-9]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [10+]
+    partition_indexes: list[int] = field(default_factory=list)  # Numbers of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -136,10 +136,10 @@ class OffsetFetchRequestTopics(Struct, gc=False):
 class OffsetFetchRequestGroup(Struct, gc=False):
     """Groups concerned."""
 
-    group_id: str = ""
-    member_id: str | None = None
-    member_epoch: int = -1
-    topics: list[OffsetFetchRequestTopics] | None = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    member_id: str | None = None  # Id of the member; empty when it has none yet. [9+]
+    member_epoch: int = -1  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while. [9+]
+    topics: list[OffsetFetchRequestTopics] | None = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -198,10 +198,10 @@ class OffsetFetchRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 10
     FLEXIBLE_FROM: ClassVar[int | None] = 6
 
-    group_id: str = ""
-    topics: list[OffsetFetchRequestTopic] | None = field(default_factory=list)
-    groups: list[OffsetFetchRequestGroup] = field(default_factory=list)
-    require_stable: bool = False
+    group_id: str = ""  # Name of the group. [1-7]
+    topics: list[OffsetFetchRequestTopic] | None = field(default_factory=list)  # Topics concerned. [1-7]
+    groups: list[OffsetFetchRequestGroup] = field(default_factory=list)  # Groups concerned. [8+]
+    require_stable: bool = False  # True if undecided transactional commits are to be an error. [7+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -307,11 +307,11 @@ class OffsetFetchRequest(Struct, gc=False):
 class OffsetFetchResponsePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    metadata: str | None = ""
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    committed_offset: int = 0  # Offset at which the consumer goes on.
+    committed_leader_epoch: int = -1  # Leader epoch of the last consumed record, -1 if unknown. [5+]
+    metadata: str | None = ""  # Text that the consumer wants kept with the offset.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -361,8 +361,8 @@ class OffsetFetchResponsePartition(Struct, gc=False):
 class OffsetFetchResponseTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -412,11 +412,11 @@ class OffsetFetchResponseTopic(Struct, gc=False):
 class OffsetFetchResponsePartitions(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    metadata: str | None = ""
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    committed_offset: int = 0  # Offset at which the consumer goes on.
+    committed_leader_epoch: int = -1  # Leader epoch of the last consumed record, -1 if unknown.
+    metadata: str | None = ""  # Text that the consumer wants kept with the offset.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -448,9 +448,9 @@ class OffsetFetchResponsePartitions(Struct, gc=False):
 class OffsetFetchResponseTopics(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[OffsetFetchResponsePartitions] = field(default_factory=list)
+    name: str = ""  # Name of the topic. [8-9]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [10+]
+    partitions: list[OffsetFetchResponsePartitions] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -497,9 +497,9 @@ class OffsetFetchResponseTopics(Struct, gc=False):
 class OffsetFetchResponseGroup(Struct, gc=False):
     """Groups concerned."""
 
-    group_id: str = ""
-    topics: list[OffsetFetchResponseTopics] = field(default_factory=list)
-    error_code: int = 0
+    group_id: str = ""  # Name of the group.
+    topics: list[OffsetFetchResponseTopics] = field(default_factory=list)  # Topics concerned.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -541,10 +541,10 @@ class OffsetFetchResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 10
     FLEXIBLE_FROM: ClassVar[int | None] = 6
 
-    throttle_time_ms: int = 0
-    topics: list[OffsetFetchResponseTopic] = field(default_factory=list)
-    error_code: int = 0
-    groups: list[OffsetFetchResponseGroup] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [3+]
+    topics: list[OffsetFetchResponseTopic] = field(default_factory=list)  # Topics concerned. [1-7]
+    error_code: int = 0  # Result as a code, 0 on success. [2-7]
+    groups: list[OffsetFetchResponseGroup] = field(default_factory=list)  # Groups concerned. [8+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -31,9 +31,9 @@ _write_i4_i4_i4 = struct.Struct(">iii").pack
 class OffsetForLeaderPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    current_leader_epoch: int = -1
-    leader_epoch: int = 0
+    partition: int = 0  # Number of the partition.
+    current_leader_epoch: int = -1  # Leader epoch that the caller knows, to be fenced if it is old; -1 for none.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -63,8 +63,8 @@ class OffsetForLeaderPartition(Struct, gc=False):
 class OffsetForLeaderTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic: str = ""
-    partitions: list[OffsetForLeaderPartition] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partitions: list[OffsetForLeaderPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -119,8 +119,8 @@ class OffsetForLeaderEpochRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    replica_id: int = -2
-    topics: list[OffsetForLeaderTopic] = field(default_factory=list)
+    replica_id: int = -2  # Number of the replica, -1 for a consumer. [3+]
+    topics: list[OffsetForLeaderTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -172,10 +172,10 @@ class OffsetForLeaderEpochRequest(Struct, gc=False):
 class EpochEndOffset(Struct, gc=False):
     """Partitions concerned."""
 
-    error_code: int = 0
-    partition: int = 0
-    leader_epoch: int = -1
-    end_offset: int = -1
+    error_code: int = 0  # Result as a code, 0 on success.
+    partition: int = 0  # Number of the partition.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown.
+    end_offset: int = -1  # Offset after the last one of the epoch or range.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -205,8 +205,8 @@ class EpochEndOffset(Struct, gc=False):
 class OffsetForLeaderTopicResult(Struct, gc=False):
     """Topics concerned."""
 
-    topic: str = ""
-    partitions: list[EpochEndOffset] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partitions: list[EpochEndOffset] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -261,8 +261,8 @@ class OffsetForLeaderEpochResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    throttle_time_ms: int = 0
-    topics: list[OffsetForLeaderTopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    topics: list[OffsetForLeaderTopicResult] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -38,17 +38,17 @@ class PartitionChangeRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    partition_id: int = -1
-    topic_id: Uuid = Uuid.ZERO
-    isr: list[int] | None = None
-    leader: int = -2
-    replicas: list[int] | None = None
-    removing_replicas: list[int] | None = None
-    adding_replicas: list[int] | None = None
-    leader_recovery_state: int = -1
-    directories: list[Uuid] | None = None
-    eligible_leader_replicas: list[int] | None = None
-    last_known_elr: list[int] | None = None
+    partition_id: int = -1  # Number of the partition.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    isr: list[int] | None = None  # Replicas that are in sync.
+    leader: int = -2  # Number of the leading broker, -1 for none.
+    replicas: list[int] | None = None  # Brokers that hold the partition, the preferred leader first.
+    removing_replicas: list[int] | None = None  # Replicas that a reassignment is removing.
+    adding_replicas: list[int] | None = None  # Replicas that a reassignment is adding.
+    leader_recovery_state: int = -1  # 0 if the leader is sound, 1 if it was elected uncleanly and recovers.
+    directories: list[Uuid] | None = None  # Ids of the log directories of the replicas, in their order. [1+]
+    eligible_leader_replicas: list[int] | None = None  # Replicas outside of the ISR that are complete up to the high watermark. [2+]
+    last_known_elr: list[int] | None = None  # Last known eligible leaders, for recovery when none is left. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

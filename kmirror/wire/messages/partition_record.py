@@ -39,19 +39,19 @@ class PartitionRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    partition_id: int = -1
-    topic_id: Uuid = Uuid.ZERO
-    replicas: list[int] = field(default_factory=list)
-    isr: list[int] = field(default_factory=list)
-    removing_replicas: list[int] = field(default_factory=list)
-    adding_replicas: list[int] = field(default_factory=list)
-    leader: int = -1
-    leader_recovery_state: int = 0
-    leader_epoch: int = -1
-    partition_epoch: int = -1
-    directories: list[Uuid] = field(default_factory=list)
-    eligible_leader_replicas: list[int] | None = None
-    last_known_elr: list[int] | None = None
+    partition_id: int = -1  # Number of the partition.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    replicas: list[int] = field(default_factory=list)  # Brokers that hold the partition, the preferred leader first.
+    isr: list[int] = field(default_factory=list)  # Replicas that are in sync.
+    removing_replicas: list[int] = field(default_factory=list)  # Replicas that a reassignment is removing.
+    adding_replicas: list[int] = field(default_factory=list)  # Replicas that a reassignment is adding.
+    leader: int = -1  # Number of the leading broker, -1 for none.
+    leader_recovery_state: int = 0  # 0 if the leader is sound, 1 if it was elected uncleanly and recovers.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown.
+    partition_epoch: int = -1  # Version of the partition's registration; goes up with every change.
+    directories: list[Uuid] = field(default_factory=list)  # Ids of the log directories of the replicas, in their order. [1+]
+    eligible_leader_replicas: list[int] | None = None  # Replicas outside of the ISR that are complete up to the high watermark. [2+]
+    last_known_elr: list[int] | None = None  # Last known eligible leaders, for recovery when none is left. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

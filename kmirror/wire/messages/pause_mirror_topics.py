@@ -30,8 +30,8 @@ _write_uuid = struct.Struct(">16s").pack
 class TopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    topic_name: str = ""
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    topic_name: str = ""  # Name of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -65,8 +65,8 @@ class PauseMirrorTopicsRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    mirror_name: str = ""
-    topics: list[TopicData] = field(default_factory=list)
+    mirror_name: str = ""  # Name of the mirror.
+    topics: list[TopicData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -103,8 +103,8 @@ class PauseMirrorTopicsRequest(Struct, gc=False):
 class TopicResult(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    error_code: int = 0
+    name: str = ""  # Name of the topic.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -137,11 +137,11 @@ class PauseMirrorTopicsResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    mirror_name: str = ""
-    topics: list[TopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    mirror_name: str = ""  # Name of the mirror.
+    topics: list[TopicResult] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

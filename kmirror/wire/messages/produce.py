@@ -46,8 +46,8 @@ _write_uuid = struct.Struct(">16s").pack
 class PartitionProduceData(Struct, gc=False):
     """Partition with its data."""
 
-    index: int = 0
-    records: Records | None = b""
+    index: int = 0  # Number of the partition.
+    records: Records | None = b""  # Record batches.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -86,9 +86,9 @@ class PartitionProduceData(Struct, gc=False):
 class TopicProduceData(Struct, gc=False):
     """Topics with their record data."""
 
-    name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partition_data: list[PartitionProduceData] = field(default_factory=list)
+    name: str = ""  # Name of the topic. [3-12]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [13+]
+    partition_data: list[PartitionProduceData] = field(default_factory=list)  # Partition with its data.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -156,10 +156,10 @@ class ProduceRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 13
     FLEXIBLE_FROM: ClassVar[int | None] = 9
 
-    transactional_id: str | None = None
-    acks: int = 0
-    timeout_ms: int = 0
-    topic_data: list[TopicProduceData] = field(default_factory=list)
+    transactional_id: str | None = None  # Transactional id of the producer; null if it has none.
+    acks: int = 0  # Replicas that must have the records before the answer: 0 none, 1 the leader, -1 all in sync.
+    timeout_ms: int = 0  # How long to wait for the work to be done.
+    topic_data: list[TopicProduceData] = field(default_factory=list)  # Topics with their record data.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -216,8 +216,8 @@ class ProduceRequest(Struct, gc=False):
 class BatchIndexAndErrorMessage(Struct, gc=False):
     """Records that made the batch be refused."""
 
-    batch_index: int = 0
-    batch_index_error_message: str | None = None
+    batch_index: int = 0  # Position of the bad record in its batch.
+    batch_index_error_message: str | None = None  # Why this record was refused, null if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -256,8 +256,8 @@ class BatchIndexAndErrorMessage(Struct, gc=False):
 class LeaderIdAndEpoch(Struct, gc=False):
     """Who leads the partition now, if the caller asked the wrong one."""
 
-    leader_id: int = -1
-    leader_epoch: int = -1
+    leader_id: int = -1  # Number of the leader, -1 if unknown.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -283,14 +283,14 @@ class LeaderIdAndEpoch(Struct, gc=False):
 class PartitionProduceResponse(Struct, gc=False):
     """Results of the partitions."""
 
-    index: int = 0
-    error_code: int = 0
-    base_offset: int = 0
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    record_errors: list[BatchIndexAndErrorMessage] = field(default_factory=list)
-    error_message: str | None = None
-    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
+    index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    base_offset: int = 0  # Offset of the first record.
+    log_append_time_ms: int = -1  # When the broker appended the batch, -1 if the records keep their own times.
+    log_start_offset: int = -1  # First offset that is still there. [5+]
+    record_errors: list[BatchIndexAndErrorMessage] = field(default_factory=list)  # Records that made the batch be refused. [8+]
+    error_message: str | None = None  # Result in words, null on success. [8+]
+    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)  # Who leads the partition now, if the caller asked the wrong one. [10+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -376,9 +376,9 @@ class PartitionProduceResponse(Struct, gc=False):
 class TopicProduceResponse(Struct, gc=False):
     """Topics with the result of each append."""
 
-    name: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partition_responses: list[PartitionProduceResponse] = field(default_factory=list)
+    name: str = ""  # Name of the topic. [3-12]
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic. [13+]
+    partition_responses: list[PartitionProduceResponse] = field(default_factory=list)  # Results of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -441,10 +441,10 @@ class TopicProduceResponse(Struct, gc=False):
 class NodeEndpoint(Struct, gc=False):
     """Addresses of the leaders named in this answer."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    rack: str | None = None  # Rack of the node; null if it has none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -483,9 +483,9 @@ class ProduceResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 13
     FLEXIBLE_FROM: ClassVar[int | None] = 9
 
-    responses: list[TopicProduceResponse] = field(default_factory=list)
-    throttle_time_ms: int = 0
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    responses: list[TopicProduceResponse] = field(default_factory=list)  # Topics with the result of each append.
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)  # Addresses of the leaders named in this answer. [10+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -27,9 +27,9 @@ class ProducerIdsRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    broker_id: int = 0
-    broker_epoch: int = -1
-    next_producer_id: int = 0
+    broker_id: int = 0  # Number of the broker.
+    broker_epoch: int = -1  # Epoch that the controller gave the broker when it registered.
+    next_producer_id: int = 0  # Producer id that comes next.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -31,11 +31,11 @@ class PushTelemetryRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    client_instance_id: Uuid = Uuid.ZERO
-    subscription_id: int = 0
-    terminating: bool = False
-    compression_type: int = 0
-    metrics: bytes = b""
+    client_instance_id: Uuid = Uuid.ZERO  # Id of the client for telemetry, zero to ask for one.
+    subscription_id: int = 0  # Version of the metrics subscription.
+    terminating: bool = False  # True if this is the client's last push.
+    compression_type: int = 0  # Codec of the metrics: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+    metrics: bytes = b""  # Metrics in OpenTelemetry's protobuf form, perhaps compressed.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -72,8 +72,8 @@ class PushTelemetryResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -34,8 +34,8 @@ _write_uuid = struct.Struct(">16s").pack
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    leader_epoch: int = 0
+    partition: int = 0  # Number of the partition.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -61,8 +61,8 @@ class PartitionData(Struct, gc=False):
 class ReadStateData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -103,8 +103,8 @@ class ReadShareGroupStateRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    topics: list[ReadStateData] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[ReadStateData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -141,10 +141,10 @@ class ReadShareGroupStateRequest(Struct, gc=False):
 class StateBatch(Struct, gc=False):
     """States of ranges of offsets."""
 
-    first_offset: int = 0
-    last_offset: int = 0
-    delivery_state: int = 0
-    delivery_count: int = 0
+    first_offset: int = 0  # First offset of the transaction or range.
+    last_offset: int = 0  # Last offset of the range.
+    delivery_state: int = 0  # State of the records: 0 available, 2 acknowledged, 4 archived.
+    delivery_count: int = 0  # How often the records were handed out.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -170,12 +170,12 @@ class StateBatch(Struct, gc=False):
 class PartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    state_epoch: int = 0
-    start_offset: int = 0
-    state_batches: list[StateBatch] = field(default_factory=list)
+    partition: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    state_epoch: int = 0  # Epoch of the share partition's state.
+    start_offset: int = 0  # First offset that share consumers may still get, -1 if unset.
+    state_batches: list[StateBatch] = field(default_factory=list)  # States of ranges of offsets.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -216,8 +216,8 @@ class PartitionResult(Struct, gc=False):
 class ReadStateResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionResult] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -258,7 +258,7 @@ class ReadShareGroupStateResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    results: list[ReadStateResult] = field(default_factory=list)
+    results: list[ReadStateResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -34,8 +34,8 @@ _write_uuid = struct.Struct(">16s").pack
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    leader_epoch: int = 0
+    partition: int = 0  # Number of the partition.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -61,8 +61,8 @@ class PartitionData(Struct, gc=False):
 class ReadStateSummaryData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -103,8 +103,8 @@ class ReadShareGroupStateSummaryRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    topics: list[ReadStateSummaryData] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[ReadStateSummaryData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -141,13 +141,13 @@ class ReadShareGroupStateSummaryRequest(Struct, gc=False):
 class PartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    state_epoch: int = 0
-    leader_epoch: int = 0
-    start_offset: int = 0
-    delivery_complete_count: int = -1
+    partition: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    state_epoch: int = 0  # Epoch of the share partition's state.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    start_offset: int = 0  # First offset that share consumers may still get, -1 if unset.
+    delivery_complete_count: int = -1  # Records at or after the start offset that need no more delivery. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -187,8 +187,8 @@ class PartitionResult(Struct, gc=False):
 class ReadStateSummaryResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionResult] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -229,7 +229,7 @@ class ReadShareGroupStateSummaryResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    results: list[ReadStateSummaryResult] = field(default_factory=list)
+    results: list[ReadStateSummaryResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

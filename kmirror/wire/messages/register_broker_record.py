@@ -42,10 +42,10 @@ _write_u2_i2 = struct.Struct(">Hh").pack
 class BrokerEndpoint(Struct, gc=False):
     """Listeners of the node."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
-    security_protocol: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    security_protocol: int = 0  # Protocol of the listener, as a number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -75,9 +75,9 @@ class BrokerEndpoint(Struct, gc=False):
 class BrokerFeature(Struct, gc=False):
     """Features with their levels."""
 
-    name: str = ""
-    min_supported_version: int = 0
-    max_supported_version: int = 0
+    name: str = ""  # Name of the feature.
+    min_supported_version: int = 0  # Lowest level supported.
+    max_supported_version: int = 0  # Highest level supported.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -110,17 +110,17 @@ class RegisterBrokerRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    broker_id: int = 0
-    is_migrating_zk_broker: bool = False
-    incarnation_id: Uuid = Uuid.ZERO
-    broker_epoch: int = 0
-    end_points: list[BrokerEndpoint] = field(default_factory=list)
-    features: list[BrokerFeature] = field(default_factory=list)
-    rack: str | None = ""
-    fenced: bool = True
-    in_controlled_shutdown: bool = False
-    log_dirs: list[Uuid] = field(default_factory=list)
-    cordoned_log_dirs: list[Uuid] | None = None
+    broker_id: int = 0  # Number of the broker.
+    is_migrating_zk_broker: bool = False  # True if the broker still runs with ZooKeeper during a migration. [2+]
+    incarnation_id: Uuid = Uuid.ZERO  # Random id of this run of the process.
+    broker_epoch: int = 0  # Epoch that the controller gave the broker when it registered.
+    end_points: list[BrokerEndpoint] = field(default_factory=list)  # Listeners of the node.
+    features: list[BrokerFeature] = field(default_factory=list)  # Features with their levels.
+    rack: str | None = ""  # Rack of the node; null if it has none.
+    fenced: bool = True  # True if the broker may not lead or serve.
+    in_controlled_shutdown: bool = False  # True if the broker is shutting down in an orderly way. [1+]
+    log_dirs: list[Uuid] = field(default_factory=list)  # Log directories, by id or path as the type says. [3+]
+    cordoned_log_dirs: list[Uuid] | None = None  # Directories that take no new partitions. [4+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -29,10 +29,10 @@ _write_u2_i2 = struct.Struct(">Hh").pack
 class ControllerEndpoint(Struct, gc=False):
     """Listeners of the node."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
-    security_protocol: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    security_protocol: int = 0  # Protocol of the listener, as a number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -62,9 +62,9 @@ class ControllerEndpoint(Struct, gc=False):
 class ControllerFeature(Struct, gc=False):
     """Features with their levels."""
 
-    name: str = ""
-    min_supported_version: int = 0
-    max_supported_version: int = 0
+    name: str = ""  # Name of the feature.
+    min_supported_version: int = 0  # Lowest level supported.
+    max_supported_version: int = 0  # Highest level supported.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -97,11 +97,11 @@ class RegisterControllerRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    controller_id: int = 0
-    incarnation_id: Uuid = Uuid.ZERO
-    zk_migration_ready: bool = False
-    end_points: list[ControllerEndpoint] = field(default_factory=list)
-    features: list[ControllerFeature] = field(default_factory=list)
+    controller_id: int = 0  # Number of the active controller, -1 if unknown.
+    incarnation_id: Uuid = Uuid.ZERO  # Random id of this run of the process.
+    zk_migration_ready: bool = False  # True if the node is ready to migrate from ZooKeeper.
+    end_points: list[ControllerEndpoint] = field(default_factory=list)  # Listeners of the node.
+    features: list[ControllerFeature] = field(default_factory=list)  # Features with their levels.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

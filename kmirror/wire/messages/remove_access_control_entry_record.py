@@ -28,7 +28,7 @@ class RemoveAccessControlEntryRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    id: Uuid = Uuid.ZERO
+    id: Uuid = Uuid.ZERO  # Id of the rule.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

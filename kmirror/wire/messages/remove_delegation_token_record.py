@@ -25,7 +25,7 @@ class RemoveDelegationTokenRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    token_id: str = ""
+    token_id: str = ""  # Id of the delegation token.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

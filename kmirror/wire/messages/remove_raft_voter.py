@@ -31,9 +31,9 @@ class RemoveRaftVoterRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    cluster_id: str | None = ""
-    voter_id: int = 0
-    voter_directory_id: Uuid = Uuid.ZERO
+    cluster_id: str | None = ""  # Id of the cluster.
+    voter_id: int = 0  # Number of the voter.
+    voter_directory_id: Uuid = Uuid.ZERO  # Directory of the voter.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -71,9 +71,9 @@ class RemoveRaftVoterResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

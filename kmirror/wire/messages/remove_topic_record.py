@@ -28,7 +28,7 @@ class RemoveTopicRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    topic_id: Uuid = Uuid.ZERO
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

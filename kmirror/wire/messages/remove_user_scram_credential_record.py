@@ -28,8 +28,8 @@ class RemoveUserScramCredentialRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    name: str = ""
-    mechanism: int = 0
+    name: str = ""  # Name of the user.
+    mechanism: int = 0  # Name or number of the mechanism.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

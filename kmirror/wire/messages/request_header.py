@@ -28,10 +28,10 @@ class RequestHeader(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    request_api_key: int = 0
-    request_api_version: int = 0
-    correlation_id: int = 0
-    client_id: str | None = ""
+    request_api_key: int = 0  # Number of the API.
+    request_api_version: int = 0  # Version of the API.
+    correlation_id: int = 0  # Number that ties a response to its request.
+    client_id: str | None = ""  # Name that the client gave itself.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -27,7 +27,7 @@ class ResponseHeader(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    correlation_id: int = 0
+    correlation_id: int = 0  # Number that ties a response to its request.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -34,7 +34,7 @@ class SaslAuthenticateRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    auth_bytes: bytes = b""
+    auth_bytes: bytes = b""  # Token of the SASL exchange.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -77,10 +77,10 @@ class SaslAuthenticateResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 2
 
-    error_code: int = 0
-    error_message: str | None = ""
-    auth_bytes: bytes = b""
-    session_lifetime_ms: int = 0
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    auth_bytes: bytes = b""  # Token of the SASL exchange.
+    session_lifetime_ms: int = 0  # How long the connection may live without authenticating again, 0 for ever. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

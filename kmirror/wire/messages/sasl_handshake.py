@@ -28,7 +28,7 @@ class SaslHandshakeRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    mechanism: str = ""
+    mechanism: str = ""  # Name or number of the mechanism.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:
@@ -50,8 +50,8 @@ class SaslHandshakeResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    error_code: int = 0
-    mechanisms: list[str] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    mechanisms: list[str] = field(default_factory=list)  # SASL mechanisms that the broker offers.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

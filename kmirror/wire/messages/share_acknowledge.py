@@ -38,9 +38,9 @@ _write_uuid = struct.Struct(">16s").pack
 class AcknowledgementBatch(Struct, gc=False):
     """Ranges of offsets that the consumer has dealt with."""
 
-    first_offset: int = 0
-    last_offset: int = 0
-    acknowledge_types: list[int] = field(default_factory=list)
+    first_offset: int = 0  # First offset of the transaction or range.
+    last_offset: int = 0  # Last offset of the range.
+    acknowledge_types: list[int] = field(default_factory=list)  # One entry for the whole range or one an offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -71,8 +71,8 @@ class AcknowledgementBatch(Struct, gc=False):
 class AcknowledgePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
+    partition_index: int = 0  # Number of the partition.
+    acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)  # Ranges of offsets that the consumer has dealt with.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -107,8 +107,8 @@ class AcknowledgePartition(Struct, gc=False):
 class AcknowledgeTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[AcknowledgePartition] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[AcknowledgePartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -149,11 +149,11 @@ class ShareAcknowledgeRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    group_id: str | None = None
-    member_id: str | None = ""
-    share_session_epoch: int = 0
-    is_renew_ack: bool = False
-    topics: list[AcknowledgeTopic] = field(default_factory=list)
+    group_id: str | None = None  # Name of the group.
+    member_id: str | None = ""  # Id of the member; empty when it has none yet.
+    share_session_epoch: int = 0  # Place of this request in its session: 0 opens one, -1 ends it.
+    is_renew_ack: bool = False  # True if the acknowledgements include renewals of the lock. [2+]
+    topics: list[AcknowledgeTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -208,8 +208,8 @@ class ShareAcknowledgeRequest(Struct, gc=False):
 class LeaderIdAndEpoch(Struct, gc=False):
     """Who leads the partition now, if the caller asked the wrong one."""
 
-    leader_id: int = 0
-    leader_epoch: int = 0
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -235,10 +235,10 @@ class LeaderIdAndEpoch(Struct, gc=False):
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)  # Who leads the partition now, if the caller asked the wrong one.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -270,8 +270,8 @@ class PartitionData(Struct, gc=False):
 class ShareAcknowledgeTopicResponse(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -307,10 +307,10 @@ class ShareAcknowledgeTopicResponse(Struct, gc=False):
 class NodeEndpoint(Struct, gc=False):
     """Addresses of the leaders named in this answer."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    rack: str | None = None  # Rack of the node; null if it has none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -349,12 +349,12 @@ class ShareAcknowledgeResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    acquisition_lock_timeout_ms: int = 0
-    responses: list[ShareAcknowledgeTopicResponse] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    acquisition_lock_timeout_ms: int = 0  # How long acquired records stay with the consumer. [2+]
+    responses: list[ShareAcknowledgeTopicResponse] = field(default_factory=list)  # One result for each thing asked.
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)  # Addresses of the leaders named in this answer.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

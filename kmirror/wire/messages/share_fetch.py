@@ -47,9 +47,9 @@ _write_uuid = struct.Struct(">16s").pack
 class AcknowledgementBatch(Struct, gc=False):
     """Ranges of offsets that the consumer has dealt with."""
 
-    first_offset: int = 0
-    last_offset: int = 0
-    acknowledge_types: list[int] = field(default_factory=list)
+    first_offset: int = 0  # First offset of the transaction or range.
+    last_offset: int = 0  # Last offset of the range.
+    acknowledge_types: list[int] = field(default_factory=list)  # One entry for the whole range or one an offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -80,8 +80,8 @@ class AcknowledgementBatch(Struct, gc=False):
 class FetchPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
+    partition_index: int = 0  # Number of the partition.
+    acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)  # Ranges of offsets that the consumer has dealt with.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -116,8 +116,8 @@ class FetchPartition(Struct, gc=False):
 class FetchTopic(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[FetchPartition] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[FetchPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -153,8 +153,8 @@ class FetchTopic(Struct, gc=False):
 class ForgottenTopic(Struct, gc=False):
     """Partitions to drop from the fetch session."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[int] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -191,18 +191,18 @@ class ShareFetchRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    group_id: str | None = None
-    member_id: str | None = ""
-    share_session_epoch: int = 0
-    max_wait_ms: int = 0
-    min_bytes: int = 0
-    max_bytes: int = 2147483647
-    max_records: int = 0
-    batch_size: int = 0
-    share_acquire_mode: int = 0
-    is_renew_ack: bool = False
-    topics: list[FetchTopic] = field(default_factory=list)
-    forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
+    group_id: str | None = None  # Name of the group.
+    member_id: str | None = ""  # Id of the member; empty when it has none yet.
+    share_session_epoch: int = 0  # Place of this request in its session: 0 opens one, -1 ends it.
+    max_wait_ms: int = 0  # Longest time to wait for MinBytes.
+    min_bytes: int = 0  # Bytes to wait for before answering.
+    max_bytes: int = 2147483647  # Most bytes to return; a first batch larger than this is returned all the same.
+    max_records: int = 0  # Most records to acquire.
+    batch_size: int = 0  # Best number of records to return in one batch.
+    share_acquire_mode: int = 0  # How records are acquired: 0 whole batches, 1 not beyond the limit. [2+]
+    is_renew_ack: bool = False  # True if the acknowledgements include renewals of the lock. [2+]
+    topics: list[FetchTopic] = field(default_factory=list)  # Topics concerned.
+    forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)  # Partitions to drop from the fetch session.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -267,8 +267,8 @@ class ShareFetchRequest(Struct, gc=False):
 class LeaderIdAndEpoch(Struct, gc=False):
     """Who leads the partition now, if the caller asked the wrong one."""
 
-    leader_id: int = 0
-    leader_epoch: int = 0
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -294,9 +294,9 @@ class LeaderIdAndEpoch(Struct, gc=False):
 class AcquiredRecords(Struct, gc=False):
     """Ranges of offsets that now belong to the consumer."""
 
-    first_offset: int = 0
-    last_offset: int = 0
-    delivery_count: int = 0
+    first_offset: int = 0  # First offset of the transaction or range.
+    last_offset: int = 0  # Last offset of the range.
+    delivery_count: int = 0  # How often the records were handed out.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -322,14 +322,14 @@ class AcquiredRecords(Struct, gc=False):
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    acknowledge_error_code: int = 0
-    acknowledge_error_message: str | None = None
-    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
-    records: Records = b""
-    acquired_records: list[AcquiredRecords] = field(default_factory=list)
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    acknowledge_error_code: int = 0  # Result of the piggybacked acknowledgements, 0 on success.
+    acknowledge_error_message: str | None = None  # What went wrong with the acknowledgements, null on success.
+    current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)  # Who leads the partition now, if the caller asked the wrong one.
+    records: Records = b""  # Record batches.
+    acquired_records: list[AcquiredRecords] = field(default_factory=list)  # Ranges of offsets that now belong to the consumer.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -378,8 +378,8 @@ class PartitionData(Struct, gc=False):
 class ShareFetchableTopicResponse(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -415,10 +415,10 @@ class ShareFetchableTopicResponse(Struct, gc=False):
 class NodeEndpoint(Struct, gc=False):
     """Addresses of the leaders named in this answer."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
+    rack: str | None = None  # Rack of the node; null if it has none.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -457,12 +457,12 @@ class ShareFetchResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    acquisition_lock_timeout_ms: int = 0
-    responses: list[ShareFetchableTopicResponse] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    acquisition_lock_timeout_ms: int = 0  # How long acquired records stay with the consumer.
+    responses: list[ShareFetchableTopicResponse] = field(default_factory=list)  # One result for each thing asked.
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)  # Addresses of the leaders named in this answer.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

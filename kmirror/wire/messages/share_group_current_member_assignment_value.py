@@ -27,8 +27,8 @@ _write_uuid = struct.Struct(">16s").pack
 class TopicPartitions(Struct, gc=False):
     """Partitions that the member owns."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[int] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -65,10 +65,10 @@ class ShareGroupCurrentMemberAssignmentValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    member_epoch: int = 0
-    previous_member_epoch: int = 0
-    state: int = 0
-    assigned_partitions: list[TopicPartitions] = field(default_factory=list)
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    previous_member_epoch: int = 0  # Epoch of the member before this one.
+    state: int = 0  # State of the member, as a number.
+    assigned_partitions: list[TopicPartitions] = field(default_factory=list)  # Partitions that the member owns.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -41,8 +41,8 @@ class ShareGroupDescribeRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    group_ids: list[str] = field(default_factory=list)
-    include_authorized_operations: bool = False
+    group_ids: list[str] = field(default_factory=list)  # Names of the groups.
+    include_authorized_operations: bool = False  # True if the answer is to say what the caller may do.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -76,9 +76,9 @@ class ShareGroupDescribeRequest(Struct, gc=False):
 class TopicPartitions(Struct, gc=False):
     """Topics with their partitions."""
 
-    topic_id: Uuid = Uuid.ZERO
-    topic_name: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -112,7 +112,7 @@ class TopicPartitions(Struct, gc=False):
 class Assignment(Struct, gc=False):
     """What the member is to work on."""
 
-    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+    topic_partitions: list[TopicPartitions] = field(default_factory=list)  # Topics with their partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -144,13 +144,13 @@ class Assignment(Struct, gc=False):
 class Member(Struct, gc=False):
     """Members concerned."""
 
-    member_id: str = ""
-    rack_id: str | None = None
-    member_epoch: int = 0
-    client_id: str = ""
-    client_host: str = ""
-    subscribed_topic_names: list[str] = field(default_factory=list)
-    assignment: Assignment = field(default_factory=Assignment)
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    rack_id: str | None = None  # Rack of the caller.
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    client_id: str = ""  # Name that the client gave itself.
+    client_host: str = ""  # Address that the client connected from.
+    subscribed_topic_names: list[str] = field(default_factory=list)  # Topics that the member wants.
+    assignment: Assignment = field(default_factory=Assignment)  # What the member is to work on.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -193,15 +193,15 @@ class Member(Struct, gc=False):
 class DescribedGroup(Struct, gc=False):
     """Groups concerned."""
 
-    error_code: int = 0
-    error_message: str | None = None
-    group_id: str = ""
-    group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
-    assignor_name: str = ""
-    members: list[Member] = field(default_factory=list)
-    authorized_operations: int = -2147483648
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    group_id: str = ""  # Name of the group.
+    group_state: str = ""  # State of the group.
+    group_epoch: int = 0  # Version of the group's membership and subscriptions.
+    assignment_epoch: int = 0  # Version of the target assignment.
+    assignor_name: str = ""  # Name of the assignment strategy.
+    members: list[Member] = field(default_factory=list)  # Members concerned.
+    authorized_operations: int = -2147483648  # Bit set of what the caller may do here; the lowest int32 if not asked for.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -256,8 +256,8 @@ class ShareGroupDescribeResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    throttle_time_ms: int = 0
-    groups: list[DescribedGroup] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    groups: list[DescribedGroup] = field(default_factory=list)  # Groups concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -41,11 +41,11 @@ class ShareGroupHeartbeatRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    group_id: str = ""
-    member_id: str = ""
-    member_epoch: int = 0
-    rack_id: str | None = None
-    subscribed_topic_names: list[str] | None = None
+    group_id: str = ""  # Name of the group.
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    rack_id: str | None = None  # Rack of the caller.
+    subscribed_topic_names: list[str] | None = None  # Topics that the member wants.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -92,8 +92,8 @@ class ShareGroupHeartbeatRequest(Struct, gc=False):
 class TopicPartitions(Struct, gc=False):
     """Topics with their partitions."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[int] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -125,7 +125,7 @@ class TopicPartitions(Struct, gc=False):
 class Assignment(Struct, gc=False):
     """What the member is to work on."""
 
-    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+    topic_partitions: list[TopicPartitions] = field(default_factory=list)  # Topics with their partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -162,13 +162,13 @@ class ShareGroupHeartbeatResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    assignment: Assignment | None = None
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    member_id: str | None = None  # Id of the member; empty when it has none yet.
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    heartbeat_interval_ms: int = 0  # How long to wait before the next heartbeat.
+    assignment: Assignment | None = None  # What the member is to work on.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -28,10 +28,10 @@ class ShareGroupMemberMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    rack_id: str | None = ""
-    client_id: str = ""
-    client_host: str = ""
-    subscribed_topic_names: list[str] = field(default_factory=list)
+    rack_id: str | None = ""  # Rack of the caller.
+    client_id: str = ""  # Name that the client gave itself.
+    client_host: str = ""  # Address that the client connected from.
+    subscribed_topic_names: list[str] = field(default_factory=list)  # Topics that the member wants.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

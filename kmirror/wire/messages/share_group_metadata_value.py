@@ -27,8 +27,8 @@ class ShareGroupMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    epoch: int = 0
-    metadata_hash: int = 0
+    epoch: int = 0  # Version of the group's membership and subscriptions.
+    metadata_hash: int = 0  # Hash of the metadata of the subscribed topics.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

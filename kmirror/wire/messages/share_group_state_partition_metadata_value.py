@@ -26,9 +26,9 @@ _write_uuid = struct.Struct(">16s").pack
 class TopicPartitionsInfo(Struct, gc=False):
     """Topics whose share state exists."""
 
-    topic_id: Uuid = Uuid.ZERO
-    topic_name: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -62,8 +62,8 @@ class TopicPartitionsInfo(Struct, gc=False):
 class TopicInfo(Struct, gc=False):
     """Topics whose share state is being deleted."""
 
-    topic_id: Uuid = Uuid.ZERO
-    topic_name: str = ""
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    topic_name: str = ""  # Name of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -97,9 +97,9 @@ class ShareGroupStatePartitionMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    initializing_topics: list[TopicPartitionsInfo] = field(default_factory=list)
-    initialized_topics: list[TopicPartitionsInfo] = field(default_factory=list)
-    deleting_topics: list[TopicInfo] = field(default_factory=list)
+    initializing_topics: list[TopicPartitionsInfo] = field(default_factory=list)  # Topics whose share state is being made.
+    initialized_topics: list[TopicPartitionsInfo] = field(default_factory=list)  # Topics whose share state exists.
+    deleting_topics: list[TopicInfo] = field(default_factory=list)  # Topics whose share state is being deleted.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

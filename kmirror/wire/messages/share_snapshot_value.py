@@ -29,10 +29,10 @@ _write_i8_i8_i1_i2 = struct.Struct(">qqbh").pack
 class StateBatch(Struct, gc=False):
     """States of ranges of offsets."""
 
-    first_offset: int = 0
-    last_offset: int = 0
-    delivery_state: int = 0
-    delivery_count: int = 0
+    first_offset: int = 0  # First offset of the transaction or range.
+    last_offset: int = 0  # Last offset of the range.
+    delivery_state: int = 0  # State of the records: 0 available, 2 acknowledged, 4 archived.
+    delivery_count: int = 0  # How often the records were handed out.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -63,14 +63,14 @@ class ShareSnapshotValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    snapshot_epoch: int = 0
-    state_epoch: int = 0
-    leader_epoch: int = 0
-    start_offset: int = 0
-    delivery_complete_count: int = -1
-    create_timestamp: int = 0
-    write_timestamp: int = 0
-    state_batches: list[StateBatch] = field(default_factory=list)
+    snapshot_epoch: int = 0  # Epoch of the last snapshot.
+    state_epoch: int = 0  # Epoch of the share partition's state.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    start_offset: int = 0  # First offset that share consumers may still get, -1 if unset.
+    delivery_complete_count: int = -1  # Records at or after the start offset that need no more delivery.
+    create_timestamp: int = 0  # When this was first written, in ms since 1970.
+    write_timestamp: int = 0  # When this was written, in ms since 1970.
+    state_batches: list[StateBatch] = field(default_factory=list)  # States of ranges of offsets.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -27,9 +27,9 @@ class ShareUpdateKey(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    group_id: str = ""
-    topic_id: Uuid = Uuid.ZERO
-    partition: int = 0
+    group_id: str = ""  # Name of the group.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partition: int = 0  # Number of the partition.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

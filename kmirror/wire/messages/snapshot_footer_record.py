@@ -26,7 +26,7 @@ class SnapshotFooterRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    version: int = 0
+    version: int = 0  # Version of this record.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -26,8 +26,8 @@ class SnapshotHeaderRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    version: int = 0
-    last_contained_log_timestamp: int = 0
+    version: int = 0  # Version of this record.
+    last_contained_log_timestamp: int = 0  # Largest record timestamp in the snapshot.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

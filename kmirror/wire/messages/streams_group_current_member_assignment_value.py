@@ -28,9 +28,9 @@ _write_i4_i4_i1 = struct.Struct(">iib").pack
 class TaskIds(Struct, gc=False):
     """Warm-up tasks that the member must give up."""
 
-    subtopology_id: str = ""
-    partitions: list[int] = field(default_factory=list)
-    assignment_epochs: list[int] | None = field(default_factory=list)
+    subtopology_id: str = ""  # Name of the subtopology.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
+    assignment_epochs: list[int] | None = field(default_factory=list)  # For each assigned partition, the epoch in which the member got it.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -83,15 +83,15 @@ class StreamsGroupCurrentMemberAssignmentValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    member_epoch: int = 0
-    previous_member_epoch: int = 0
-    state: int = 0
-    active_tasks: list[TaskIds] = field(default_factory=list)
-    standby_tasks: list[TaskIds] = field(default_factory=list)
-    warmup_tasks: list[TaskIds] = field(default_factory=list)
-    active_tasks_pending_revocation: list[TaskIds] = field(default_factory=list)
-    standby_tasks_pending_revocation: list[TaskIds] = field(default_factory=list)
-    warmup_tasks_pending_revocation: list[TaskIds] = field(default_factory=list)
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    previous_member_epoch: int = 0  # Epoch of the member before this one.
+    state: int = 0  # State of the member, as a number.
+    active_tasks: list[TaskIds] = field(default_factory=list)  # Tasks that the member processes.
+    standby_tasks: list[TaskIds] = field(default_factory=list)  # Tasks whose state the member keeps a copy of.
+    warmup_tasks: list[TaskIds] = field(default_factory=list)  # Tasks whose state the member is catching up with.
+    active_tasks_pending_revocation: list[TaskIds] = field(default_factory=list)  # Tasks that the member must give up before it gets others.
+    standby_tasks_pending_revocation: list[TaskIds] = field(default_factory=list)  # Standby tasks that the member must give up.
+    warmup_tasks_pending_revocation: list[TaskIds] = field(default_factory=list)  # Warm-up tasks that the member must give up.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

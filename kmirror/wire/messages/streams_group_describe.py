@@ -46,8 +46,8 @@ class StreamsGroupDescribeRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_ids: list[str] = field(default_factory=list)
-    include_authorized_operations: bool = False
+    group_ids: list[str] = field(default_factory=list)  # Names of the groups.
+    include_authorized_operations: bool = False  # True if the answer is to say what the caller may do.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -81,10 +81,10 @@ class StreamsGroupDescribeRequest(Struct, gc=False):
 class TopicInfo(Struct, gc=False):
     """Internal topics that the subtopology reads from."""
 
-    name: str = ""
-    partitions: int = 0
-    replication_factor: int = 0
-    topic_configs: list[KeyValue] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: int = 0  # Partitions concerned.
+    replication_factor: int = 0  # Replicas of each partition; -1 for the broker's default.
+    topic_configs: list[KeyValue] = field(default_factory=list)  # The topic's configuration entries.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -121,11 +121,11 @@ class TopicInfo(Struct, gc=False):
 class Subtopology(Struct, gc=False):
     """Parts of the topology that run on their own."""
 
-    subtopology_id: str = ""
-    source_topics: list[str] = field(default_factory=list)
-    repartition_sink_topics: list[str] = field(default_factory=list)
-    state_changelog_topics: list[TopicInfo] = field(default_factory=list)
-    repartition_source_topics: list[TopicInfo] = field(default_factory=list)
+    subtopology_id: str = ""  # Name of the subtopology.
+    source_topics: list[str] = field(default_factory=list)  # Topics that the subtopology reads.
+    repartition_sink_topics: list[str] = field(default_factory=list)  # Internal topics that the subtopology writes to.
+    state_changelog_topics: list[TopicInfo] = field(default_factory=list)  # Topics that hold the subtopology's state.
+    repartition_source_topics: list[TopicInfo] = field(default_factory=list)  # Internal topics that the subtopology reads from.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -178,8 +178,8 @@ class Subtopology(Struct, gc=False):
 class Topology(Struct, gc=False):
     """Topology of the streams application; null if unchanged."""
 
-    epoch: int = 0
-    subtopologies: list[Subtopology] | None = None
+    epoch: int = 0  # Version of the topology.
+    subtopologies: list[Subtopology] | None = None  # Parts of the topology that run on their own.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -220,8 +220,8 @@ class Topology(Struct, gc=False):
 class Endpoint(Struct, gc=False):
     """Where queries to the member's state go."""
 
-    host: str = ""
-    port: int = 0
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -249,8 +249,8 @@ class Endpoint(Struct, gc=False):
 class KeyValue(Struct, gc=False):
     """Tags of the client that steer where standby tasks go."""
 
-    key: str = ""
-    value: str = ""
+    key: str = ""  # Key of the pair.
+    value: str = ""  # Value of the pair.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -277,9 +277,9 @@ class KeyValue(Struct, gc=False):
 class TaskOffset(Struct, gc=False):
     """Ends of the changelogs of the member's tasks."""
 
-    subtopology_id: str = ""
-    partition: int = 0
-    offset: int = 0
+    subtopology_id: str = ""  # Name of the subtopology.
+    partition: int = 0  # Number of the partition.
+    offset: int = 0  # Offset that the task has reached.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -307,8 +307,8 @@ class TaskOffset(Struct, gc=False):
 class TaskIds(Struct, gc=False):
     """Tasks whose state the member is catching up with."""
 
-    subtopology_id: str = ""
-    partitions: list[int] = field(default_factory=list)
+    subtopology_id: str = ""  # Name of the subtopology.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -338,9 +338,9 @@ class TaskIds(Struct, gc=False):
 class Assignment(Struct, gc=False):
     """What the member is to have in the end."""
 
-    active_tasks: list[TaskIds] = field(default_factory=list)
-    standby_tasks: list[TaskIds] = field(default_factory=list)
-    warmup_tasks: list[TaskIds] = field(default_factory=list)
+    active_tasks: list[TaskIds] = field(default_factory=list)  # Tasks that the member processes.
+    standby_tasks: list[TaskIds] = field(default_factory=list)  # Tasks whose state the member keeps a copy of.
+    warmup_tasks: list[TaskIds] = field(default_factory=list)  # Tasks whose state the member is catching up with.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -390,21 +390,21 @@ class Assignment(Struct, gc=False):
 class Member(Struct, gc=False):
     """Members concerned."""
 
-    member_id: str = ""
-    member_epoch: int = 0
-    instance_id: str | None = None
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    topology_epoch: int = 0
-    process_id: str = ""
-    user_endpoint: Endpoint | None = None
-    client_tags: list[KeyValue] = field(default_factory=list)
-    task_offsets: list[TaskOffset] = field(default_factory=list)
-    task_end_offsets: list[TaskOffset] = field(default_factory=list)
-    assignment: Assignment = field(default_factory=Assignment)
-    target_assignment: Assignment = field(default_factory=Assignment)
-    is_classic: bool = False
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    instance_id: str | None = None  # Id of a static member; null for a dynamic one.
+    rack_id: str | None = None  # Rack of the caller.
+    client_id: str = ""  # Name that the client gave itself.
+    client_host: str = ""  # Address that the client connected from.
+    topology_epoch: int = 0  # Version of the topology.
+    process_id: str = ""  # Id of the process that runs the member.
+    user_endpoint: Endpoint | None = None  # Where queries to the member's state go.
+    client_tags: list[KeyValue] = field(default_factory=list)  # Tags of the client that steer where standby tasks go.
+    task_offsets: list[TaskOffset] = field(default_factory=list)  # How far the member's copies of state have got.
+    task_end_offsets: list[TaskOffset] = field(default_factory=list)  # Ends of the changelogs of the member's tasks.
+    assignment: Assignment = field(default_factory=Assignment)  # What the member is to work on.
+    target_assignment: Assignment = field(default_factory=Assignment)  # What the member is to have in the end.
+    is_classic: bool = False  # True if the member speaks the classic protocol.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -495,15 +495,15 @@ class Member(Struct, gc=False):
 class DescribedGroup(Struct, gc=False):
     """Groups concerned."""
 
-    error_code: int = 0
-    error_message: str | None = None
-    group_id: str = ""
-    group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
-    topology: Topology | None = None
-    members: list[Member] = field(default_factory=list)
-    authorized_operations: int = -2147483648
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    group_id: str = ""  # Name of the group.
+    group_state: str = ""  # State of the group.
+    group_epoch: int = 0  # Version of the group's membership and subscriptions.
+    assignment_epoch: int = 0  # Version of the target assignment.
+    topology: Topology | None = None  # Topology of the streams application; null if unchanged.
+    members: list[Member] = field(default_factory=list)  # Members concerned.
+    authorized_operations: int = -2147483648  # Bit set of what the caller may do here; the lowest int32 if not asked for.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -568,8 +568,8 @@ class StreamsGroupDescribeResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    groups: list[DescribedGroup] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    groups: list[DescribedGroup] = field(default_factory=list)  # Groups concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -43,10 +43,10 @@ _write_u2 = struct.Struct(">H").pack
 class TopicInfo(Struct, gc=False):
     """Internal topics that the subtopology reads from."""
 
-    name: str = ""
-    partitions: int = 0
-    replication_factor: int = 0
-    topic_configs: list[KeyValue] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: int = 0  # Partitions concerned.
+    replication_factor: int = 0  # Replicas of each partition; -1 for the broker's default.
+    topic_configs: list[KeyValue] = field(default_factory=list)  # The topic's configuration entries.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -83,9 +83,9 @@ class TopicInfo(Struct, gc=False):
 class CopartitionGroup(Struct, gc=False):
     """Sets of topics that must have equal numbers of partitions."""
 
-    source_topics: list[int] = field(default_factory=list)
-    source_topic_regex: list[int] = field(default_factory=list)
-    repartition_source_topics: list[int] = field(default_factory=list)
+    source_topics: list[int] = field(default_factory=list)  # Topics that the subtopology reads.
+    source_topic_regex: list[int] = field(default_factory=list)  # Patterns of the topics that the subtopology reads.
+    repartition_source_topics: list[int] = field(default_factory=list)  # Internal topics that the subtopology reads from.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -123,13 +123,13 @@ class CopartitionGroup(Struct, gc=False):
 class Subtopology(Struct, gc=False):
     """Parts of the topology that run on their own."""
 
-    subtopology_id: str = ""
-    source_topics: list[str] = field(default_factory=list)
-    source_topic_regex: list[str] = field(default_factory=list)
-    state_changelog_topics: list[TopicInfo] = field(default_factory=list)
-    repartition_sink_topics: list[str] = field(default_factory=list)
-    repartition_source_topics: list[TopicInfo] = field(default_factory=list)
-    copartition_groups: list[CopartitionGroup] = field(default_factory=list)
+    subtopology_id: str = ""  # Name of the subtopology.
+    source_topics: list[str] = field(default_factory=list)  # Topics that the subtopology reads.
+    source_topic_regex: list[str] = field(default_factory=list)  # Patterns of the topics that the subtopology reads.
+    state_changelog_topics: list[TopicInfo] = field(default_factory=list)  # Topics that hold the subtopology's state.
+    repartition_sink_topics: list[str] = field(default_factory=list)  # Internal topics that the subtopology writes to.
+    repartition_source_topics: list[TopicInfo] = field(default_factory=list)  # Internal topics that the subtopology reads from.
+    copartition_groups: list[CopartitionGroup] = field(default_factory=list)  # Sets of topics that must have equal numbers of partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -196,8 +196,8 @@ class Subtopology(Struct, gc=False):
 class Topology(Struct, gc=False):
     """Topology of the streams application; null if unchanged."""
 
-    epoch: int = 0
-    subtopologies: list[Subtopology] = field(default_factory=list)
+    epoch: int = 0  # Version of the topology.
+    subtopologies: list[Subtopology] = field(default_factory=list)  # Parts of the topology that run on their own.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -232,8 +232,8 @@ class Topology(Struct, gc=False):
 class StreamsGroupHeartbeatRequestTaskIds(Struct, gc=False):
     """Tasks whose state the member is catching up with."""
 
-    subtopology_id: str = ""
-    partitions: list[int] = field(default_factory=list)
+    subtopology_id: str = ""  # Name of the subtopology.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -263,8 +263,8 @@ class StreamsGroupHeartbeatRequestTaskIds(Struct, gc=False):
 class StreamsGroupHeartbeatRequestEndpoint(Struct, gc=False):
     """Where queries to the member's state go."""
 
-    host: str = ""
-    port: int = 0
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -292,8 +292,8 @@ class StreamsGroupHeartbeatRequestEndpoint(Struct, gc=False):
 class KeyValue(Struct, gc=False):
     """Tags of the client that steer where standby tasks go."""
 
-    key: str = ""
-    value: str = ""
+    key: str = ""  # Key of the pair.
+    value: str = ""  # Value of the pair.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -320,9 +320,9 @@ class KeyValue(Struct, gc=False):
 class TaskOffset(Struct, gc=False):
     """Ends of the changelogs of the member's tasks."""
 
-    subtopology_id: str = ""
-    partition: int = 0
-    offset: int = 0
+    subtopology_id: str = ""  # Name of the subtopology.
+    partition: int = 0  # Number of the partition.
+    offset: int = 0  # Offset that the task has reached.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -355,23 +355,23 @@ class StreamsGroupHeartbeatRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    member_id: str = ""
-    member_epoch: int = 0
-    endpoint_information_epoch: int = 0
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    topology: Topology | None = None
-    active_tasks: list[StreamsGroupHeartbeatRequestTaskIds] | None = None
-    standby_tasks: list[StreamsGroupHeartbeatRequestTaskIds] | None = None
-    warmup_tasks: list[StreamsGroupHeartbeatRequestTaskIds] | None = None
-    process_id: str | None = None
-    user_endpoint: StreamsGroupHeartbeatRequestEndpoint | None = None
-    client_tags: list[KeyValue] | None = None
-    task_offsets: list[TaskOffset] | None = None
-    task_end_offsets: list[TaskOffset] | None = None
-    shutdown_application: bool = False
+    group_id: str = ""  # Name of the group.
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    endpoint_information_epoch: int = 0  # Version of the endpoint information.
+    instance_id: str | None = None  # Id of a static member; null for a dynamic one.
+    rack_id: str | None = None  # Rack of the caller.
+    rebalance_timeout_ms: int = -1  # How long members have to give up partitions in a rebalance.
+    topology: Topology | None = None  # Topology of the streams application; null if unchanged.
+    active_tasks: list[StreamsGroupHeartbeatRequestTaskIds] | None = None  # Tasks that the member processes.
+    standby_tasks: list[StreamsGroupHeartbeatRequestTaskIds] | None = None  # Tasks whose state the member keeps a copy of.
+    warmup_tasks: list[StreamsGroupHeartbeatRequestTaskIds] | None = None  # Tasks whose state the member is catching up with.
+    process_id: str | None = None  # Id of the process that runs the member.
+    user_endpoint: StreamsGroupHeartbeatRequestEndpoint | None = None  # Where queries to the member's state go.
+    client_tags: list[KeyValue] | None = None  # Tags of the client that steer where standby tasks go.
+    task_offsets: list[TaskOffset] | None = None  # How far the member's copies of state have got.
+    task_end_offsets: list[TaskOffset] | None = None  # Ends of the changelogs of the member's tasks.
+    shutdown_application: bool = False  # True if the whole application is to stop.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -533,8 +533,8 @@ class StreamsGroupHeartbeatRequest(Struct, gc=False):
 class Status(Struct, gc=False):
     """Things the member should know."""
 
-    status_code: int = 0
-    status_detail: str = ""
+    status_code: int = 0  # Kind of the notice, as a number.
+    status_detail: str = ""  # The notice in words.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -562,8 +562,8 @@ class Status(Struct, gc=False):
 class StreamsGroupHeartbeatResponseTaskIds(Struct, gc=False):
     """Tasks whose state the member is catching up with."""
 
-    subtopology_id: str = ""
-    partitions: list[int] = field(default_factory=list)
+    subtopology_id: str = ""  # Name of the subtopology.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -593,8 +593,8 @@ class StreamsGroupHeartbeatResponseTaskIds(Struct, gc=False):
 class StreamsGroupHeartbeatResponseEndpoint(Struct, gc=False):
     """Where queries to the member's state go."""
 
-    host: str = ""
-    port: int = 0
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -622,8 +622,8 @@ class StreamsGroupHeartbeatResponseEndpoint(Struct, gc=False):
 class TopicPartition(Struct, gc=False):
     """Partitions whose state the member keeps a copy of."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -653,9 +653,9 @@ class TopicPartition(Struct, gc=False):
 class EndpointToPartitions(Struct, gc=False):
     """Partitions that can be queried at each member's endpoint."""
 
-    user_endpoint: StreamsGroupHeartbeatResponseEndpoint = field(default_factory=StreamsGroupHeartbeatResponseEndpoint)
-    active_partitions: list[TopicPartition] = field(default_factory=list)
-    standby_partitions: list[TopicPartition] = field(default_factory=list)
+    user_endpoint: StreamsGroupHeartbeatResponseEndpoint = field(default_factory=StreamsGroupHeartbeatResponseEndpoint)  # Where queries to the member's state go.
+    active_partitions: list[TopicPartition] = field(default_factory=list)  # Partitions that the member works on.
+    standby_partitions: list[TopicPartition] = field(default_factory=list)  # Partitions whose state the member keeps a copy of.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -704,20 +704,20 @@ class StreamsGroupHeartbeatResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    member_id: str = ""
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    acceptable_recovery_lag: int = 0
-    task_offset_interval_ms: int = 0
-    status: list[Status] | None = field(default_factory=list)
-    active_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None
-    standby_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None
-    warmup_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None
-    endpoint_information_epoch: int = 0
-    partitions_by_user_endpoint: list[EndpointToPartitions] | None = None
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    member_epoch: int = 0  # Epoch of the member; 0 joins, -1 leaves, -2 leaves for a while.
+    heartbeat_interval_ms: int = 0  # How long to wait before the next heartbeat.
+    acceptable_recovery_lag: int = 0  # How far behind a warm-up task may be and still count as caught up.
+    task_offset_interval_ms: int = 0  # How often members report the offsets of their tasks.
+    status: list[Status] | None = field(default_factory=list)  # Things the member should know.
+    active_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None  # Tasks that the member processes.
+    standby_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None  # Tasks whose state the member keeps a copy of.
+    warmup_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None  # Tasks whose state the member is catching up with.
+    endpoint_information_epoch: int = 0  # Version of the endpoint information.
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = None  # Partitions that can be queried at each member's endpoint.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -28,8 +28,8 @@ _write_u2 = struct.Struct(">H").pack
 class Endpoint(Struct, gc=False):
     """Where queries to the member's state go."""
 
-    host: str = ""
-    port: int = 0
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -57,8 +57,8 @@ class Endpoint(Struct, gc=False):
 class KeyValue(Struct, gc=False):
     """Tags of the client that steer where standby tasks go."""
 
-    key: str = ""
-    value: str = ""
+    key: str = ""  # Key of the pair.
+    value: str = ""  # Value of the pair.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -90,15 +90,15 @@ class StreamsGroupMemberMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    instance_id: str | None = ""
-    rack_id: str | None = ""
-    client_id: str = ""
-    client_host: str = ""
-    rebalance_timeout_ms: int = -1
-    topology_epoch: int = 0
-    process_id: str = ""
-    user_endpoint: Endpoint | None = None
-    client_tags: list[KeyValue] = field(default_factory=list)
+    instance_id: str | None = ""  # Id of a static member; null for a dynamic one.
+    rack_id: str | None = ""  # Rack of the caller.
+    client_id: str = ""  # Name that the client gave itself.
+    client_host: str = ""  # Address that the client connected from.
+    rebalance_timeout_ms: int = -1  # How long members have to give up partitions in a rebalance.
+    topology_epoch: int = 0  # Version of the topology.
+    process_id: str = ""  # Id of the process that runs the member.
+    user_endpoint: Endpoint | None = None  # Where queries to the member's state go.
+    client_tags: list[KeyValue] = field(default_factory=list)  # Tags of the client that steer where standby tasks go.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

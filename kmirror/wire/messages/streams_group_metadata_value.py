@@ -28,8 +28,8 @@ _write_i4_i8 = struct.Struct(">iq").pack
 class LastAssignmentConfig(Struct, gc=False):
     """Settings that the last assignment was made with."""
 
-    key: str = ""
-    value: str = ""
+    key: str = ""  # Key of the setting.
+    value: str = ""  # Value of the setting.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -61,10 +61,10 @@ class StreamsGroupMetadataValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    epoch: int = 0
-    metadata_hash: int = 0
-    validated_topology_epoch: int = -1
-    last_assignment_configs: list[LastAssignmentConfig] | None = field(default_factory=list)
+    epoch: int = 0  # Version of the group's membership and subscriptions.
+    metadata_hash: int = 0  # Hash of the metadata of the subscribed topics.
+    validated_topology_epoch: int = -1  # Version of the topology that was validated.
+    last_assignment_configs: list[LastAssignmentConfig] | None = field(default_factory=list)  # Settings that the last assignment was made with.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -22,8 +22,8 @@ from kmirror.wire.primitives import (
 class TaskIds(Struct, gc=False):
     """Tasks whose state the member is catching up with."""
 
-    subtopology_id: str = ""
-    partitions: list[int] = field(default_factory=list)
+    subtopology_id: str = ""  # Name of the subtopology.
+    partitions: list[int] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -58,9 +58,9 @@ class StreamsGroupTargetAssignmentMemberValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    active_tasks: list[TaskIds] = field(default_factory=list)
-    standby_tasks: list[TaskIds] = field(default_factory=list)
-    warmup_tasks: list[TaskIds] = field(default_factory=list)
+    active_tasks: list[TaskIds] = field(default_factory=list)  # Tasks that the member processes.
+    standby_tasks: list[TaskIds] = field(default_factory=list)  # Tasks whose state the member keeps a copy of.
+    warmup_tasks: list[TaskIds] = field(default_factory=list)  # Tasks whose state the member is catching up with.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -28,8 +28,8 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class TopicConfig(Struct, gc=False):
     """The topic's configuration entries."""
 
-    key: str = ""
-    value: str = ""
+    key: str = ""  # Key of the configuration.
+    value: str = ""  # Value of the configuration.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -56,10 +56,10 @@ class TopicConfig(Struct, gc=False):
 class TopicInfo(Struct, gc=False):
     """Internal topics that the subtopology reads from."""
 
-    name: str = ""
-    partitions: int = 0
-    replication_factor: int = 0
-    topic_configs: list[TopicConfig] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: int = 0  # Partitions concerned.
+    replication_factor: int = 0  # Replicas of each partition; -1 for the broker's default.
+    topic_configs: list[TopicConfig] = field(default_factory=list)  # The topic's configuration entries.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -96,9 +96,9 @@ class TopicInfo(Struct, gc=False):
 class CopartitionGroup(Struct, gc=False):
     """Sets of topics that must have equal numbers of partitions."""
 
-    source_topics: list[int] = field(default_factory=list)
-    source_topic_regex: list[int] = field(default_factory=list)
-    repartition_source_topics: list[int] = field(default_factory=list)
+    source_topics: list[int] = field(default_factory=list)  # Topics that the subtopology reads.
+    source_topic_regex: list[int] = field(default_factory=list)  # Patterns of the topics that the subtopology reads.
+    repartition_source_topics: list[int] = field(default_factory=list)  # Internal topics that the subtopology reads from.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -136,13 +136,13 @@ class CopartitionGroup(Struct, gc=False):
 class Subtopology(Struct, gc=False):
     """Parts of the topology that run on their own."""
 
-    subtopology_id: str = ""
-    source_topics: list[str] = field(default_factory=list)
-    source_topic_regex: list[str] = field(default_factory=list)
-    state_changelog_topics: list[TopicInfo] = field(default_factory=list)
-    repartition_sink_topics: list[str] = field(default_factory=list)
-    repartition_source_topics: list[TopicInfo] = field(default_factory=list)
-    copartition_groups: list[CopartitionGroup] = field(default_factory=list)
+    subtopology_id: str = ""  # Name of the subtopology.
+    source_topics: list[str] = field(default_factory=list)  # Topics that the subtopology reads.
+    source_topic_regex: list[str] = field(default_factory=list)  # Patterns of the topics that the subtopology reads.
+    state_changelog_topics: list[TopicInfo] = field(default_factory=list)  # Topics that hold the subtopology's state.
+    repartition_sink_topics: list[str] = field(default_factory=list)  # Internal topics that the subtopology writes to.
+    repartition_source_topics: list[TopicInfo] = field(default_factory=list)  # Internal topics that the subtopology reads from.
+    copartition_groups: list[CopartitionGroup] = field(default_factory=list)  # Sets of topics that must have equal numbers of partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -214,8 +214,8 @@ class StreamsGroupTopologyValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    epoch: int = 0
-    subtopologies: list[Subtopology] = field(default_factory=list)
+    epoch: int = 0  # Version of the topology.
+    subtopologies: list[Subtopology] = field(default_factory=list)  # Parts of the topology that run on their own.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

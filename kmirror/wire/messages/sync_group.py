@@ -35,8 +35,8 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class SyncGroupRequestAssignment(Struct, gc=False):
     """Assignments of the members."""
 
-    member_id: str = ""
-    assignment: bytes = b""
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    assignment: bytes = b""  # What the member is to work on.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -84,13 +84,13 @@ class SyncGroupRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    group_id: str = ""
-    generation_id: int = 0
-    member_id: str = ""
-    group_instance_id: str | None = None
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignments: list[SyncGroupRequestAssignment] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    generation_id: int = 0  # Generation of the group; goes up with every rebalance.
+    member_id: str = ""  # Id of the member; empty when it has none yet.
+    group_instance_id: str | None = None  # Id of a static member; null for a dynamic one. [3+]
+    protocol_type: str | None = None  # Kind of the group, for example consumer. [5+]
+    protocol_name: str | None = None  # Assignment strategy that was chosen. [5+]
+    assignments: list[SyncGroupRequestAssignment] = field(default_factory=list)  # Assignments of the members.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -189,11 +189,11 @@ class SyncGroupResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 4
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignment: bytes = b""
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all. [1+]
+    error_code: int = 0  # Result as a code, 0 on success.
+    protocol_type: str | None = None  # Kind of the group, for example consumer. [5+]
+    protocol_name: str | None = None  # Assignment strategy that was chosen. [5+]
+    assignment: bytes = b""  # What the member is to work on.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

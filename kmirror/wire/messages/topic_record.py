@@ -29,8 +29,8 @@ class TopicRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    name: str = ""
-    topic_id: Uuid = Uuid.ZERO
+    name: str = ""  # Name of the topic.
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

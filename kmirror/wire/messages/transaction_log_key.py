@@ -23,7 +23,7 @@ class TransactionLogKey(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = None
 
-    transactional_id: str = ""
+    transactional_id: str = ""  # Transactional id of the producer; null if it has none.
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]:

@@ -38,8 +38,8 @@ _write_i8_i8 = struct.Struct(">qq").pack
 class PartitionsSchema(Struct, gc=False):
     """Partitions in the transaction."""
 
-    topic: str = ""
-    partition_ids: list[int] = field(default_factory=list)
+    topic: str = ""  # Name of the topic.
+    partition_ids: list[int] = field(default_factory=list)  # Numbers of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -90,17 +90,17 @@ class TransactionLogValue(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    producer_id: int = 0
-    previous_producer_id: int = -1
-    next_producer_id: int = -1
-    producer_epoch: int = 0
-    next_producer_epoch: int = -1
-    transaction_timeout_ms: int = 0
-    transaction_status: int = 0
-    transaction_partitions: list[PartitionsSchema] | None = field(default_factory=list)
-    transaction_last_update_timestamp_ms: int = 0
-    transaction_start_timestamp_ms: int = 0
-    client_transaction_version: int = 0
+    producer_id: int = 0  # Id of the producer.
+    previous_producer_id: int = -1  # Producer id before this one, -1 for none. [1+]
+    next_producer_id: int = -1  # Producer id that comes next. [1+]
+    producer_epoch: int = 0  # Epoch of the producer.
+    next_producer_epoch: int = -1  # Epoch of the producer after this transaction, -1 if unset. [1+]
+    transaction_timeout_ms: int = 0  # How long a transaction may stay open before it is aborted.
+    transaction_status: int = 0  # State of the transaction, as a number.
+    transaction_partitions: list[PartitionsSchema] | None = field(default_factory=list)  # Partitions in the transaction.
+    transaction_last_update_timestamp_ms: int = 0  # When the transaction last changed, in ms since 1970.
+    transaction_start_timestamp_ms: int = 0  # When the transaction began, in ms since 1970.
+    client_transaction_version: int = 0  # Transaction protocol that the producer last used. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

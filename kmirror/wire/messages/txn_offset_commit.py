@@ -39,10 +39,10 @@ _write_i8_i2_i4 = struct.Struct(">qhi").pack
 class TxnOffsetCommitRequestPartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    committed_metadata: str | None = ""
+    partition_index: int = 0  # Number of the partition.
+    committed_offset: int = 0  # Offset at which the consumer goes on.
+    committed_leader_epoch: int = -1  # Leader epoch of the last consumed record, -1 if unknown. [2+]
+    committed_metadata: str | None = ""  # Text that the consumer wants kept with the offset.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -89,8 +89,8 @@ class TxnOffsetCommitRequestPartition(Struct, gc=False):
 class TxnOffsetCommitRequestTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[TxnOffsetCommitRequestPartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[TxnOffsetCommitRequestPartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -145,14 +145,14 @@ class TxnOffsetCommitRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    transactional_id: str = ""
-    group_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    topics: list[TxnOffsetCommitRequestTopic] = field(default_factory=list)
+    transactional_id: str = ""  # Transactional id of the producer; null if it has none.
+    group_id: str = ""  # Name of the group.
+    producer_id: int = 0  # Id of the producer.
+    producer_epoch: int = 0  # Epoch of the producer.
+    generation_id: int = -1  # Generation of the group; goes up with every rebalance. [3+]
+    member_id: str = ""  # Id of the member; empty when it has none yet. [3+]
+    group_instance_id: str | None = None  # Id of a static member; null for a dynamic one. [3+]
+    topics: list[TxnOffsetCommitRequestTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -245,8 +245,8 @@ class TxnOffsetCommitRequest(Struct, gc=False):
 class TxnOffsetCommitResponsePartition(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -276,8 +276,8 @@ class TxnOffsetCommitResponsePartition(Struct, gc=False):
 class TxnOffsetCommitResponseTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[TxnOffsetCommitResponsePartition] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[TxnOffsetCommitResponsePartition] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -332,8 +332,8 @@ class TxnOffsetCommitResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int | None] = 3
 
-    throttle_time_ms: int = 0
-    topics: list[TxnOffsetCommitResponseTopic] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    topics: list[TxnOffsetCommitResponseTopic] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

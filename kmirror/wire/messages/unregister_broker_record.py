@@ -27,8 +27,8 @@ class UnregisterBrokerRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    broker_id: int = 0
-    broker_epoch: int = 0
+    broker_id: int = 0  # Number of the broker.
+    broker_epoch: int = 0  # Epoch that the controller gave the broker when it registered.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

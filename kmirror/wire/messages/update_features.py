@@ -36,10 +36,10 @@ _write_i4_i2 = struct.Struct(">ih").pack
 class FeatureUpdateKey(Struct, gc=False):
     """Features to change."""
 
-    feature: str = ""
-    max_version_level: int = 0
-    allow_downgrade: bool = False
-    upgrade_type: int = 1
+    feature: str = ""  # Name of the feature.
+    max_version_level: int = 0  # Highest level in force or asked for.
+    allow_downgrade: bool = False  # True if the level may go down; replaced by UpgradeType. [0]
+    upgrade_type: int = 1  # 1 upgrade, 2 safe downgrade, 3 downgrade that may lose metadata. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -87,9 +87,9 @@ class UpdateFeaturesRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    timeout_ms: int = 60000
-    feature_updates: list[FeatureUpdateKey] = field(default_factory=list)
-    validate_only: bool = False
+    timeout_ms: int = 60000  # How long to wait for the work to be done.
+    feature_updates: list[FeatureUpdateKey] = field(default_factory=list)  # Features to change.
+    validate_only: bool = False  # True to check everything and change nothing. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -137,9 +137,9 @@ class UpdateFeaturesRequest(Struct, gc=False):
 class UpdatableFeatureResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    feature: str = ""
-    error_code: int = 0
-    error_message: str | None = ""
+    feature: str = ""  # Name of the feature.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -175,10 +175,10 @@ class UpdateFeaturesResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    results: list[UpdatableFeatureResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = ""  # Result in words, null on success.
+    results: list[UpdatableFeatureResult] = field(default_factory=list)  # One result for each thing asked. [0-1]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -38,9 +38,9 @@ _write_u2 = struct.Struct(">H").pack
 class Listener(Struct, gc=False):
     """Listeners of the node."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -70,8 +70,8 @@ class Listener(Struct, gc=False):
 class KRaftVersionFeature(Struct, gc=False):
     """Range of kraft.version that the voter supports."""
 
-    min_supported_version: int = 0
-    max_supported_version: int = 0
+    min_supported_version: int = 0  # Lowest level supported.
+    max_supported_version: int = 0  # Highest level supported.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -102,12 +102,12 @@ class UpdateRaftVoterRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    cluster_id: str | None = ""
-    current_leader_epoch: int = 0
-    voter_id: int = 0
-    voter_directory_id: Uuid = Uuid.ZERO
-    listeners: list[Listener] = field(default_factory=list)
-    kraft_version_feature: KRaftVersionFeature = field(default_factory=KRaftVersionFeature)
+    cluster_id: str | None = ""  # Id of the cluster.
+    current_leader_epoch: int = 0  # Leader epoch that the caller knows, to be fenced if it is old; -1 for none.
+    voter_id: int = 0  # Number of the voter.
+    voter_directory_id: Uuid = Uuid.ZERO  # Directory of the voter.
+    listeners: list[Listener] = field(default_factory=list)  # Listeners of the node.
+    kraft_version_feature: KRaftVersionFeature = field(default_factory=KRaftVersionFeature)  # Range of kraft.version that the voter supports.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -152,10 +152,10 @@ class UpdateRaftVoterRequest(Struct, gc=False):
 class CurrentLeader(Struct, gc=False):
     """Who leads the partition now, if the caller asked the wrong one."""
 
-    leader_id: int = -1
-    leader_epoch: int = -1
-    host: str = ""
-    port: int = 0
+    leader_id: int = -1  # Number of the leader, -1 if unknown.
+    leader_epoch: int = -1  # Epoch of the leader, -1 if unknown.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -191,9 +191,9 @@ class UpdateRaftVoterResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    current_leader: CurrentLeader = field(default_factory=CurrentLeader)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    current_leader: CurrentLeader = field(default_factory=CurrentLeader)  # Who leads the partition now, if the caller asked the wrong one.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

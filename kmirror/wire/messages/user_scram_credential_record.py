@@ -31,12 +31,12 @@ class UserScramCredentialRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    name: str = ""
-    mechanism: int = 0
-    salt: bytes = b""
-    stored_key: bytes = b""
-    server_key: bytes = b""
-    iterations: int = 0
+    name: str = ""  # Name of the user.
+    mechanism: int = 0  # Name or number of the mechanism.
+    salt: bytes = b""  # Salt of the credential.
+    stored_key: bytes = b""  # Stored key of the SCRAM credential.
+    server_key: bytes = b""  # Server key of the SCRAM credential.
+    iterations: int = 0  # How often the hash is applied.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

@@ -42,14 +42,14 @@ _write_u2 = struct.Struct(">H").pack
 class VoteRequestPartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    replica_epoch: int = 0
-    replica_id: int = 0
-    replica_directory_id: Uuid = Uuid.ZERO
-    voter_directory_id: Uuid = Uuid.ZERO
-    last_offset_epoch: int = 0
-    last_offset: int = 0
-    pre_vote: bool = False
+    partition_index: int = 0  # Number of the partition.
+    replica_epoch: int = 0  # Epoch of the fetching broker, -1 if unknown.
+    replica_id: int = 0  # Number of the replica, -1 for a consumer.
+    replica_directory_id: Uuid = Uuid.ZERO  # Id of the directory that holds the replica. [1+]
+    voter_directory_id: Uuid = Uuid.ZERO  # Directory of the voter. [1+]
+    last_offset_epoch: int = 0  # Epoch of the last record in the candidate's log.
+    last_offset: int = 0  # Last offset of the range.
+    pre_vote: bool = False  # True if this only asks whether a vote would succeed. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -98,8 +98,8 @@ class VoteRequestPartitionData(Struct, gc=False):
 class VoteRequestTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[VoteRequestPartitionData] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[VoteRequestPartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -138,9 +138,9 @@ class VoteRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    cluster_id: str | None = None
-    voter_id: int = -1
-    topics: list[VoteRequestTopicData] = field(default_factory=list)
+    cluster_id: str | None = None  # Id of the cluster.
+    voter_id: int = -1  # Number of the voter. [1+]
+    topics: list[VoteRequestTopicData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -185,11 +185,11 @@ class VoteRequest(Struct, gc=False):
 class VoteResponsePartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    leader_id: int = 0
-    leader_epoch: int = 0
-    vote_granted: bool = False
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    leader_id: int = 0  # Number of the leader, -1 if unknown.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    vote_granted: bool = False  # True if the vote went to the candidate.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -215,8 +215,8 @@ class VoteResponsePartitionData(Struct, gc=False):
 class VoteResponseTopicData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_name: str = ""
-    partitions: list[VoteResponsePartitionData] = field(default_factory=list)
+    topic_name: str = ""  # Name of the topic.
+    partitions: list[VoteResponsePartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -250,9 +250,9 @@ class VoteResponseTopicData(Struct, gc=False):
 class NodeEndpoint(Struct, gc=False):
     """Addresses of the leaders named in this answer."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
+    node_id: int = 0  # Number of the node.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -288,9 +288,9 @@ class VoteResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    error_code: int = 0
-    topics: list[VoteResponseTopicData] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    error_code: int = 0  # Result as a code, 0 on success.
+    topics: list[VoteResponseTopicData] = field(default_factory=list)  # Topics concerned.
+    node_endpoints: list[NodeEndpoint] = field(default_factory=list)  # Addresses of the leaders named in this answer. [1+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

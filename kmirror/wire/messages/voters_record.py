@@ -31,9 +31,9 @@ _write_u2 = struct.Struct(">H").pack
 class Endpoint(Struct, gc=False):
     """Where to connect."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
+    name: str = ""  # Name of the listener.
+    host: str = ""  # Name or address of the host.
+    port: int = 0  # Port number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -63,8 +63,8 @@ class Endpoint(Struct, gc=False):
 class KRaftVersionFeature(Struct, gc=False):
     """Range of kraft.version that the voter supports."""
 
-    min_supported_version: int = 0
-    max_supported_version: int = 0
+    min_supported_version: int = 0  # Lowest level supported.
+    max_supported_version: int = 0  # Highest level supported.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -90,10 +90,10 @@ class KRaftVersionFeature(Struct, gc=False):
 class Voter(Struct, gc=False):
     """Voters of the quorum."""
 
-    voter_id: int = 0
-    voter_directory_id: Uuid = Uuid.ZERO
-    endpoints: list[Endpoint] = field(default_factory=list)
-    kraft_version_feature: KRaftVersionFeature = field(default_factory=KRaftVersionFeature)
+    voter_id: int = 0  # Number of the voter.
+    voter_directory_id: Uuid = Uuid.ZERO  # Directory of the voter.
+    endpoints: list[Endpoint] = field(default_factory=list)  # Where to connect.
+    kraft_version_feature: KRaftVersionFeature = field(default_factory=KRaftVersionFeature)  # Range of kraft.version that the voter supports.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -136,8 +136,8 @@ class VotersRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    version: int = 0
-    voters: list[Voter] = field(default_factory=list)
+    version: int = 0  # Version of this record.
+    voters: list[Voter] = field(default_factory=list)  # Voters of the quorum.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

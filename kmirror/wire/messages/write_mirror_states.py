@@ -28,9 +28,9 @@ _write_i4_i4_i1 = struct.Struct(">iib").pack
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    last_mirror_epoch: int = -1
-    state: int = 0
+    partition_index: int = 0  # Number of the partition.
+    last_mirror_epoch: int = -1  # Last leader epoch taken over from the source, -1 for none.
+    state: int = 0  # State of the mirror partition.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -56,8 +56,8 @@ class PartitionData(Struct, gc=False):
 class TopicData(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[PartitionData] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -96,9 +96,9 @@ class WriteMirrorStatesRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    mirror_name: str = ""
-    topics: list[TopicData] = field(default_factory=list)
-    removed_topics: list[str] = field(default_factory=list)
+    mirror_name: str = ""  # Name of the mirror.
+    topics: list[TopicData] = field(default_factory=list)  # Topics concerned.
+    removed_topics: list[str] = field(default_factory=list)  # Topics whose state is to be dropped.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -140,8 +140,8 @@ class WriteMirrorStatesRequest(Struct, gc=False):
 class PartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -167,8 +167,8 @@ class PartitionResult(Struct, gc=False):
 class TopicResult(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[PartitionResult] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[PartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -207,10 +207,10 @@ class WriteMirrorStatesResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    topics: list[TopicResult] = field(default_factory=list)
+    throttle_time_ms: int = 0  # How long the caller must pause because of a quota, 0 for not at all.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
+    topics: list[TopicResult] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

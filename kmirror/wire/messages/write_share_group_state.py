@@ -34,10 +34,10 @@ _write_uuid = struct.Struct(">16s").pack
 class StateBatch(Struct, gc=False):
     """States of ranges of offsets."""
 
-    first_offset: int = 0
-    last_offset: int = 0
-    delivery_state: int = 0
-    delivery_count: int = 0
+    first_offset: int = 0  # First offset of the transaction or range.
+    last_offset: int = 0  # Last offset of the range.
+    delivery_state: int = 0  # State of the records: 0 available, 2 acknowledged, 4 archived.
+    delivery_count: int = 0  # How often the records were handed out.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -63,12 +63,12 @@ class StateBatch(Struct, gc=False):
 class PartitionData(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    state_epoch: int = 0
-    leader_epoch: int = 0
-    start_offset: int = 0
-    delivery_complete_count: int = -1
-    state_batches: list[StateBatch] = field(default_factory=list)
+    partition: int = 0  # Number of the partition.
+    state_epoch: int = 0  # Epoch of the share partition's state.
+    leader_epoch: int = 0  # Epoch of the leader, -1 if unknown.
+    start_offset: int = 0  # First offset that share consumers may still get, -1 if unset.
+    delivery_complete_count: int = -1  # Records at or after the start offset that need no more delivery. [1+]
+    state_batches: list[StateBatch] = field(default_factory=list)  # States of ranges of offsets.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -111,8 +111,8 @@ class PartitionData(Struct, gc=False):
 class WriteStateData(Struct, gc=False):
     """Topics concerned."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionData] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionData] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -153,8 +153,8 @@ class WriteShareGroupStateRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    group_id: str = ""
-    topics: list[WriteStateData] = field(default_factory=list)
+    group_id: str = ""  # Name of the group.
+    topics: list[WriteStateData] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -191,9 +191,9 @@ class WriteShareGroupStateRequest(Struct, gc=False):
 class PartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition: int = 0
-    error_code: int = 0
-    error_message: str | None = None
+    partition: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
+    error_message: str | None = None  # Result in words, null on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -222,8 +222,8 @@ class PartitionResult(Struct, gc=False):
 class WriteStateResult(Struct, gc=False):
     """One result for each thing asked."""
 
-    topic_id: Uuid = Uuid.ZERO
-    partitions: list[PartitionResult] = field(default_factory=list)
+    topic_id: Uuid = Uuid.ZERO  # Id of the topic.
+    partitions: list[PartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -264,7 +264,7 @@ class WriteShareGroupStateResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    results: list[WriteStateResult] = field(default_factory=list)
+    results: list[WriteStateResult] = field(default_factory=list)  # One result for each thing asked.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

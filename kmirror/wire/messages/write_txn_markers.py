@@ -33,8 +33,8 @@ _write_i8_i2_bool = struct.Struct(">qh?").pack
 class WritableTxnMarkerTopic(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partition_indexes: list[int] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partition_indexes: list[int] = field(default_factory=list)  # Numbers of the partitions.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -64,12 +64,12 @@ class WritableTxnMarkerTopic(Struct, gc=False):
 class WritableTxnMarker(Struct, gc=False):
     """Transaction ends to write."""
 
-    producer_id: int = 0
-    producer_epoch: int = 0
-    transaction_result: bool = False
-    topics: list[WritableTxnMarkerTopic] = field(default_factory=list)
-    coordinator_epoch: int = 0
-    transaction_version: int = 0
+    producer_id: int = 0  # Id of the producer.
+    producer_epoch: int = 0  # Epoch of the producer.
+    transaction_result: bool = False  # True to commit, false to abort.
+    topics: list[WritableTxnMarkerTopic] = field(default_factory=list)  # Topics concerned.
+    coordinator_epoch: int = 0  # Epoch of the transaction coordinator.
+    transaction_version: int = 0  # Transaction protocol in use. [2+]
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -120,7 +120,7 @@ class WriteTxnMarkersRequest(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    markers: list[WritableTxnMarker] = field(default_factory=list)
+    markers: list[WritableTxnMarker] = field(default_factory=list)  # Transaction ends to write.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -155,8 +155,8 @@ class WriteTxnMarkersRequest(Struct, gc=False):
 class WritableTxnMarkerPartitionResult(Struct, gc=False):
     """Partitions concerned."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: int = 0  # Number of the partition.
+    error_code: int = 0  # Result as a code, 0 on success.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -182,8 +182,8 @@ class WritableTxnMarkerPartitionResult(Struct, gc=False):
 class WritableTxnMarkerTopicResult(Struct, gc=False):
     """Topics concerned."""
 
-    name: str = ""
-    partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)
+    name: str = ""  # Name of the topic.
+    partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)  # Partitions concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -217,8 +217,8 @@ class WritableTxnMarkerTopicResult(Struct, gc=False):
 class WritableTxnMarkerResult(Struct, gc=False):
     """Transaction ends to write."""
 
-    producer_id: int = 0
-    topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)
+    producer_id: int = 0  # Id of the producer.
+    topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)  # Topics concerned.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
@@ -258,7 +258,7 @@ class WriteTxnMarkersResponse(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int | None] = 1
 
-    markers: list[WritableTxnMarkerResult] = field(default_factory=list)
+    markers: list[WritableTxnMarkerResult] = field(default_factory=list)  # Transaction ends to write.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod

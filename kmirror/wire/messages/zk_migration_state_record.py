@@ -27,7 +27,7 @@ class ZkMigrationStateRecord(Struct, gc=False):
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int | None] = 0
 
-    zk_migration_state: int = 0
+    zk_migration_state: int = 0  # State of the migration from ZooKeeper, as a number.
     unknown_tagged_fields: TaggedFields = ()
 
     @classmethod
