@@ -1,0 +1,124 @@
+"""OsFileSystem: what the port promises, on a temporary directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kmirror.runtime.os_files import IOV_MAX, OsFileSystem
+
+
+@pytest.fixture
+def files() -> OsFileSystem:
+    return OsFileSystem()
+
+
+def test_reads_and_writes_are_by_position(files, tmp_path):
+    file = files.open(str(tmp_path / "a"), create=True)
+    assert file.pwrite(b"world", 6) == 5
+    assert file.pwrite(memoryview(b"hello "), 0) == 6
+    assert file.pread(100, 0) == b"hello world"
+    assert file.pread(5, 6) == b"world"
+    assert file.pread(5, 11) == b""
+    assert file.size() == 11
+
+
+def test_more_buffers_than_one_call_takes_are_written_in_order(files, tmp_path):
+    file = files.open(str(tmp_path / "a"), create=True)
+    buffers = [bytes([index % 251]) * (index % 3) for index in range(IOV_MAX * 2 + 5)]
+    assert file.pwritev(buffers, 3) == sum(map(len, buffers))
+    assert file.pread(1 << 20, 0) == bytes(3) + b"".join(buffers)
+
+
+def test_short_writes_of_the_kernel_are_finished(files, tmp_path, monkeypatch):
+    file = files.open(str(tmp_path / "a"), create=True)
+    real_pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, position: real_pwrite(descriptor, bytes(data)[:2], position))
+    monkeypatch.setattr(os, "pwritev", lambda descriptor, buffers, position: real_pwrite(descriptor, bytes(buffers[0])[:1], position))
+    assert file.pwrite(b"abcdefg", 0) == 7
+    assert file.pwritev([b"hij", b"klm"], 7) == 6
+    assert file.pread(100, 0) == b"abcdefghijklm"
+
+
+def test_short_reads_of_the_kernel_are_finished(files, tmp_path, monkeypatch):
+    file = files.open(str(tmp_path / "a"), create=True)
+    file.pwrite(b"abcdefg", 0)
+    real_pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, position: real_pread(descriptor, min(size, 2), position))
+    assert file.pread(7, 0) == b"abcdefg"
+    assert file.pread(9, 1) == b"bcdefg"
+
+
+def test_truncate_cuts_and_extends_with_zeros(files, tmp_path):
+    file = files.open(str(tmp_path / "a"), create=True)
+    file.pwrite(b"abc", 0)
+    file.truncate(1)
+    file.truncate(3)
+    assert file.pread(9, 0) == b"a\0\0"
+
+
+def test_open_modes(files, tmp_path):
+    path = str(tmp_path / "a")
+    with pytest.raises(FileNotFoundError):
+        files.open(path)
+    files.open(path, exclusive=True).close()
+    with pytest.raises(FileExistsError):
+        files.open(path, exclusive=True)
+    with pytest.raises(OSError):
+        files.open(path, write=False).pwrite(b"x", 0)
+
+
+def test_use_after_close_raises_and_closing_twice_does_not(files, tmp_path):
+    file = files.open(str(tmp_path / "a"), create=True)
+    file.close()
+    file.close()
+    assert file.closed
+    with pytest.raises(OSError):
+        file.pread(1, 0)
+
+
+def test_names(files, tmp_path):
+    root = str(tmp_path / "d" / "e")
+    files.make_dirs(root)
+    files.make_dirs(root)
+    for name in ("b", "a", "c"):
+        files.write_bytes(f"{root}/{name}", name.encode())
+    assert files.list_dir(root) == ["a", "b", "c"]
+    files.rename(f"{root}/a", f"{root}/b")
+    assert files.read_bytes(f"{root}/b") == b"a"
+    files.write_bytes(f"{root}/b", b"")
+    assert files.size(f"{root}/b") == 0
+    files.rename(root, str(tmp_path / "d" / "f"))
+    assert not files.exists(root)
+    assert files.is_dir(str(tmp_path / "d" / "f"))
+    files.set_mtime_ms(str(tmp_path / "d" / "f" / "c"), 1_234_567_890_123)
+    assert files.mtime_ms(str(tmp_path / "d" / "f" / "c")) == 1_234_567_890_123
+    files.fsync_path(str(tmp_path / "d"))
+    files.remove(str(tmp_path / "d" / "f" / "c"))
+    files.remove_tree(str(tmp_path / "d"))
+    assert files.list_dir(str(tmp_path)) == []
+    total, usable = files.free_bytes(str(tmp_path))
+    assert total >= usable > 0
+
+
+def test_a_lock_excludes_this_process_until_it_is_closed(files, tmp_path):
+    path = str(tmp_path / ".lock")
+    held = files.lock(path)
+    with pytest.raises(BlockingIOError):
+        files.lock(path)
+    held.close()
+    files.lock(path).close()
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="this system has no open file description locks")
+def test_a_lock_excludes_the_record_locks_that_java_takes(files, tmp_path):
+    path = str(tmp_path / ".lock")
+    held = files.lock(path)
+    program = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    assert subprocess.run([sys.executable, "-c", program, path], capture_output=True).returncode == 1
+    held.close()
+    assert subprocess.run([sys.executable, "-c", program, path], capture_output=True).returncode == 0
