@@ -6,12 +6,18 @@ The `crc32c` package uses the processor's instruction and reads any contiguous b
 
 from __future__ import annotations
 
+from typing import Final, Protocol
+
 from crc32c import crc32c as _extend
 
 from kmirror.common.ports import Buffer
 
 
-def crc32c(data: Buffer, value: int = 0) -> int:
-    """The unsigned CRC of `data`; `value` is the CRC of what came before it, 0 at the start."""
-    checksum: int = _extend(data, value)
-    return checksum
+class _Crc32c(Protocol):
+    def __call__(self, data: Buffer, value: int = 0, /) -> int:
+        """The unsigned CRC of `data`; `value` is the CRC of what came before it, 0 at the start."""
+        ...
+
+
+crc32c: Final[_Crc32c] = _extend
+"""The C function itself: a Python wrapper would cost as much as the CRC of a small batch."""

@@ -24,6 +24,8 @@ class AbstractIndex:
     """Sorted entries of `entry_size` bytes; sub-classes say what is in them."""
 
     entry_size: int
+    reserved_entries = 0
+    """Entries that are kept free when the index is asked whether it is full."""
 
     def __init__(self, files: FileSystem, path: str, *, base_offset: int, max_index_size: int) -> None:
         self.path = path
@@ -33,7 +35,7 @@ class AbstractIndex:
         self._entries = bytearray()
         self._written_bytes = 0
         self._length = 0
-        self._max_entries = 0
+        self._full_at_bytes = 0
         self._loaded = False
         self._file: File | None = None
 
@@ -47,7 +49,7 @@ class AbstractIndex:
     @property
     def max_entries(self) -> int:
         self._load()
-        return self._max_entries
+        return self._length // self.entry_size
 
     @property
     def length(self) -> int:
@@ -61,7 +63,9 @@ class AbstractIndex:
 
     @property
     def is_full(self) -> bool:
-        return self.entries >= self._max_entries
+        if not self._loaded:
+            self._load()
+        return len(self._entries) >= self._full_at_bytes
 
     def exists(self) -> bool:
         return self._files.exists(self.path)
@@ -73,15 +77,17 @@ class AbstractIndex:
         self._loaded = True
         if self._files.exists(self.path):
             data = self._files.read_bytes(self.path)
-            self._length = len(data)
-            self._max_entries = self._length // self.entry_size
-            self._entries = bytearray(data[: self._max_entries * self.entry_size])
+            self._set_length(len(data))
+            self._entries = bytearray(data[: self._round_down(len(data))])
         else:
-            self._length = self._round_down(self.max_index_size)
-            self._max_entries = self._length // self.entry_size
+            self._set_length(self._round_down(self.max_index_size))
             self._open().truncate(self._length)
         self._written_bytes = len(self._entries)
         self._on_entries_changed()
+
+    def _set_length(self, length: int) -> None:
+        self._length = length
+        self._full_at_bytes = self._round_down(length) - self.reserved_entries * self.entry_size
 
     def _round_down(self, size: int) -> int:
         return size - size % self.entry_size
@@ -101,7 +107,8 @@ class AbstractIndex:
         if self._written_bytes < len(self._entries):
             self._open().pwrite(memoryview(self._entries)[self._written_bytes :], self._written_bytes)
             self._written_bytes = len(self._entries)
-            self._length = max(self._length, self._written_bytes)
+            if self._written_bytes > self._length:
+                self._set_length(self._written_bytes)
 
     def _truncate_to_entries(self, entries: int) -> None:
         assert entries <= self.entries, (entries, self.entries, self.path)
@@ -125,10 +132,9 @@ class AbstractIndex:
         if new_length == self._length:
             return False
         self._open().truncate(new_length)
-        self._length = new_length
-        self._max_entries = new_length // self.entry_size
+        self._set_length(new_length)
         if len(self._entries) > new_length:
-            self._truncate_to_entries(self._max_entries)
+            self._truncate_to_entries(self.max_entries)
         return True
 
     def reset(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.storage.batch_header import BatchHeader
+from kmirror.storage.batch_header import RawHeader
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo
 from kmirror.storage.file_records import FileRecords
 from kmirror.storage.log_config import LogConfig
@@ -38,6 +38,7 @@ class LocalLog:
         next_offset_metadata: LogOffsetMetadata,
     ) -> None:
         self.directory = directory
+        self.parent_dir = directory.rpartition("/")[0]
         self.topic_partition = topic_partition
         self.config = config
         self.ports = ports
@@ -49,10 +50,6 @@ class LocalLog:
     @property
     def folder(self) -> LogFolder:
         return LogFolder(self.directory, self.topic_partition, self.config, self.ports)
-
-    @property
-    def parent_dir(self) -> str:
-        return self.directory.rpartition("/")[0]
 
     @property
     def log_end_offset(self) -> int:
@@ -71,7 +68,7 @@ class LocalLog:
         self.recovery_point = min(self.recovery_point, offset)
 
     # append and read
-    def append(self, last_offset: int, headers: Sequence[BatchHeader], records: Buffer) -> None:
+    def append(self, last_offset: int, headers: Sequence[RawHeader], records: Buffer) -> None:
         active = self.segments.active_segment
         active.append(last_offset, headers, records)
         self.next_offset_metadata = LogOffsetMetadata(last_offset + 1, active.base_offset, active.size)

@@ -16,26 +16,39 @@ from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.batch_header import (
+    COMPRESSION_CODEC_MASK,
     CRC_COVERS_FROM,
     CURRENT_MAGIC,
     LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
     RECORD_BATCH_OVERHEAD,
     BatchHeader,
-    unpack_header,
+    RawHeader,
+    unpack_raw_header,
 )
 from kmirror.storage.log_append_info import LogAppendInfo
 
 INT_MAX = 0x7FFFFFFF
 _STATEFUL_FLAGS = 0x30
+_MIN_LENGTH = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
 
 
 class AnalyzedAppend(NamedTuple):
     """The batches of an append. `has_producer_state`: one of them has a producer id or is a control batch."""
 
     info: LogAppendInfo
-    headers: list[BatchHeader]
+    raw_headers: list[RawHeader]
     has_producer_state: bool
+
+    @property
+    def headers(self) -> list[BatchHeader]:
+        """With positions in the buffer."""
+        headers: list[BatchHeader] = []
+        position = 0
+        for raw in self.raw_headers:
+            headers.append(BatchHeader(*raw, position))
+            position = headers[-1].end_position
+        return headers
 
 
 def analyze_and_validate_records(
@@ -43,7 +56,7 @@ def analyze_and_validate_records(
 ) -> AnalyzedAppend:
     """Headers of the whole batches in `records`, all valid. Kafka's error where one is not."""
     replication = origin is AppendOrigin.REPLICATION
-    headers: list[BatchHeader] = []
+    headers: list[RawHeader] = []
     size = len(records)
     position = 0
     last_offset = -1
@@ -52,30 +65,26 @@ def analyze_and_validate_records(
     skipped = False
     in_order = True
     while size - position >= RECORD_BATCH_OVERHEAD:
-        header = unpack_header(records, position, position)
-        batch_size = header.length + LOG_OVERHEAD
-        if batch_size < RECORD_BATCH_OVERHEAD or header.magic != CURRENT_MAGIC:
-            break
-        end = position + batch_size
-        if end > size:
-            break
-        if replication and header.partition_leader_epoch > leader_epoch:
-            skipped = True
+        header = unpack_raw_header(records, position)
+        base_offset, length, epoch, magic, crc, attributes, last_offset_delta, _, timestamp, producer_id, _, _, _ = header
+        end = position + length + LOG_OVERHEAD
+        if length < _MIN_LENGTH or magic != CURRENT_MAGIC or end > size:
             break
         if not replication:
-            _check_leader_append(header, origin, leader_epoch, max_message_size, topic_partition)
-        if crc32c(records[position + CRC_COVERS_FROM : end]) != header.crc:
-            raise ApiException(
-                Errors.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}."
-            )
+            _check_leader_append(BatchHeader(*header, position), origin, leader_epoch, max_message_size, topic_partition)
+        elif epoch > leader_epoch:
+            skipped = True
+            break
+        if crc32c(records[position + CRC_COVERS_FROM : end]) != crc:
+            raise ApiException(Errors.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {crc}) in topic partition {topic_partition}.")
         headers.append(header)
-        batch_last_offset = header.base_offset + header.last_offset_delta
-        if batch_last_offset <= last_offset:
+        base_offset += last_offset_delta
+        if base_offset <= last_offset:
             in_order = False
-        last_offset = batch_last_offset
-        if header.max_timestamp > max_timestamp:
-            max_timestamp = header.max_timestamp
-        if header.producer_id >= 0 or header.attributes & _STATEFUL_FLAGS:
+        last_offset = base_offset
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        if producer_id >= 0 or attributes & _STATEFUL_FLAGS:
             stateful = True
         position = end
     if not skipped and position < size:
@@ -83,32 +92,38 @@ def analyze_and_validate_records(
     if not in_order and origin in (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER):
         raise ApiException(
             Errors.UNKNOWN_SERVER_ERROR,
-            f"Out of order offsets found in append to {topic_partition}: {[(header.base_offset, header.last_offset) for header in headers[:10]]}",
+            f"Out of order offsets found in append to {topic_partition}: {[(header[0], header[0] + header[6]) for header in headers[:10]]}",
         )
     info = _append_info(headers, position, max_timestamp)
+    if not replication:
+        info.source_compression = _source_compression(headers)
     info.skipped_higher_epoch = skipped
     return AnalyzedAppend(info, headers, stateful)
 
 
-def headers_after_validation(records: memoryview) -> list[BatchHeader]:
+def headers_after_validation(records: memoryview) -> list[RawHeader]:
     """The header of the one batch that validation gives back, with its offset and epoch."""
-    return [unpack_header(records, 0, 0)]
+    return [unpack_raw_header(records, 0)]
 
 
-def _append_info(headers: list[BatchHeader], valid_bytes: int, max_timestamp: int) -> LogAppendInfo:
+def _append_info(headers: list[RawHeader], valid_bytes: int, max_timestamp: int) -> LogAppendInfo:
     if not headers:
         return LogAppendInfo(first_offset=-1, last_offset=-1)
-    last = headers[-1]
-    compression = next((header.compression_id for header in reversed(headers) if header.compression_id), 0)
+    first, last = headers[0], headers[-1]
+    last_leader_epoch = last[2]
     return LogAppendInfo(
-        first_offset=headers[0].base_offset,
-        last_offset=last.last_offset,
-        last_leader_epoch=last.partition_leader_epoch if last.partition_leader_epoch != NO_PARTITION_LEADER_EPOCH else None,
+        first_offset=first[0],
+        last_offset=last[0] + last[6],
+        last_leader_epoch=last_leader_epoch if last_leader_epoch != NO_PARTITION_LEADER_EPOCH else None,
         max_timestamp=max_timestamp,
-        source_compression=CompressionType.for_id(compression),
         valid_bytes=valid_bytes,
-        last_offset_of_first_batch=headers[0].last_offset,
+        last_offset_of_first_batch=first[0] + first[6],
     )
+
+
+def _source_compression(headers: list[RawHeader]) -> CompressionType:
+    codes = [header[5] & COMPRESSION_CODEC_MASK for header in headers if header[5] & COMPRESSION_CODEC_MASK]
+    return CompressionType.for_id(codes[-1] if codes else 0)
 
 
 def _check_leader_append(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from kmirror.common.errors import CorruptFileError
@@ -21,7 +22,7 @@ from kmirror.common.ports import Buffer, Clock, File, FileSystem, Random
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.record_batch import RecordBatch
 from kmirror.storage import log_file_names
-from kmirror.storage.batch_header import BatchHeader
+from kmirror.storage.batch_header import BatchHeader, RawHeader
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo
 from kmirror.storage.file_records import FileRecords
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
@@ -37,6 +38,8 @@ from kmirror.storage.transaction_index import TransactionIndex, TxnIndexSearchRe
 
 log = logging.getLogger(__name__)
 LONG_MAX = (1 << 63) - 1
+_INDEXED_FIELDS = itemgetter(0, 1, 6, 8)
+"""Base offset, length, last offset delta and max timestamp of a header."""
 
 
 class LogOffsetPosition(NamedTuple):
@@ -45,17 +48,6 @@ class LogOffsetPosition(NamedTuple):
     offset: int
     position: int
     size: int
-
-
-class RollParams(NamedTuple):
-    """What an append brings along for the decision to roll."""
-
-    max_segment_ms: int
-    max_segment_bytes: int
-    max_timestamp_in_messages: int
-    max_offset_in_messages: int
-    messages_size: int
-    now_ms: int
 
 
 class LogSegment:
@@ -147,18 +139,18 @@ class LogSegment:
                 self._rolling_based_timestamp = header.max_timestamp
 
     # roll
-    def should_roll(self, params: RollParams) -> bool:
+    def should_roll(
+        self, config: LogConfig, *, max_timestamp_in_messages: int, max_offset_in_messages: int, messages_size: int, now_ms: int
+    ) -> bool:
+        """The five rules: size, time, offset index full, time index full, offset too far from the base."""
         size = self._size
-        return (
-            size > params.max_segment_bytes - params.messages_size
-            or (
-                size > 0
-                and self.time_waited_for_roll(params.now_ms, params.max_timestamp_in_messages) > params.max_segment_ms - self.roll_jitter_ms
-            )
-            or self.offset_index.is_full
-            or self.time_index.is_full
-            or not 0 <= params.max_offset_in_messages - self.base_offset <= MAX_RELATIVE_OFFSET
-        )
+        if size > config.segment_size - messages_size:
+            return True
+        if size and self.time_waited_for_roll(now_ms, max_timestamp_in_messages) > config.max_segment_ms - self.roll_jitter_ms:
+            return True
+        if self.offset_index.is_full or self.time_index.is_full:
+            return True
+        return not 0 <= max_offset_in_messages - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def time_waited_for_roll(self, now_ms: int, message_timestamp: int) -> int:
         if self._rolling_based_timestamp is None:
@@ -180,31 +172,32 @@ class LogSegment:
         self.time_index.resize(size)
 
     # append
-    def append(self, largest_offset: int, headers: Iterable[BatchHeader], records: Buffer) -> None:
+    def append(self, largest_offset: int, headers: Iterable[BatchHeader | RawHeader], records: Buffer) -> None:
         """Write `records`, whose batches are `headers`, with one write, and index them."""
         assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, ("offset overflow", largest_offset, self.base_offset, self.path)
         position = self._size
         self._size = position + self._file.pwrite(records, position)
-        counter = self._bytes_since_last_index_entry
-        interval = self._index_interval_bytes
-        largest = self.max_timestamp_and_offset
         if position == 0:
             self._rolling_based_timestamp = None
             self.offset_index.ensure_created()
-        for header in headers:
-            if header.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(header.max_timestamp, header.base_offset + header.last_offset_delta)
-            if position == 0:
-                self._rolling_based_timestamp = header.max_timestamp
+        counter = self._bytes_since_last_index_entry
+        interval = self._index_interval_bytes
+        max_timestamp, offset_of_max_timestamp = self.max_timestamp_and_offset
+        for base_offset, length, last_offset_delta, timestamp in map(_INDEXED_FIELDS, headers):
+            if timestamp > max_timestamp:
+                max_timestamp = timestamp
+                offset_of_max_timestamp = base_offset + last_offset_delta
             if counter > interval:
-                self.offset_index.append(header.base_offset + header.last_offset_delta, position)
-                self.time_index.maybe_append(largest.timestamp, largest.offset)
+                self.offset_index.append(base_offset + last_offset_delta, position)
+                self.time_index.maybe_append(max_timestamp, offset_of_max_timestamp)
                 counter = 0
-            batch_size = header.length + 12
-            position += batch_size
-            counter += batch_size
+            elif position == 0:
+                self._rolling_based_timestamp = timestamp
+            length += 12
+            position += length
+            counter += length
         self._bytes_since_last_index_entry = counter
-        self._max_timestamp_and_offset = largest
+        self._max_timestamp_and_offset = TimestampOffset(max_timestamp, offset_of_max_timestamp)
         assert position == self._size, ("batches and bytes differ", position, self._size, self.path)
 
     def update_txn_index(self, completed: CompletedTxn, last_stable_offset: int) -> None:

@@ -41,6 +41,7 @@ class LogSegments:
 
     @property
     def active_segment(self) -> LogSegment:
+        """The last one; there must be one."""
         return self._segments[self._offsets[-1]]
 
     @property

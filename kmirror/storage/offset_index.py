@@ -53,10 +53,11 @@ class OffsetIndex(AbstractIndex):
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry. CorruptFileError if what was read from disk is full or goes beyond `offset` already."""
-        self._load()
+        if not self._loaded:
+            self._load()
         size = len(self._entries)
-        if size >= self._max_entries * 8:
-            raise CorruptFileError(self.path, size, f"the index is full with {self._max_entries} entries, offset {offset} has no room")
+        if size >= self._full_at_bytes:
+            raise CorruptFileError(self.path, size, f"the index is full with {self.max_entries} entries, offset {offset} has no room")
         if size and offset <= self._last_offset:
             raise CorruptFileError(self.path, size - 8, f"the last entry's offset {self._last_offset} is not below the next one, {offset}")
         self._append_entry(_ENTRY.pack(offset - self.base_offset, position))

@@ -27,11 +27,8 @@ class TimeIndex(AbstractIndex):
     """The time index of one segment (Kafka's `TimeIndex`)."""
 
     entry_size = _ENTRY.size
+    reserved_entries = 1
     _last_entry = TimestampOffset(NO_TIMESTAMP, 0)
-
-    @property
-    def is_full(self) -> bool:
-        return self.entries >= self._max_entries - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -55,8 +52,11 @@ class TimeIndex(AbstractIndex):
 
         CorruptFileError if what was read from disk is full or goes beyond this entry already.
         """
-        self._load()
+        if not self._loaded:
+            self._load()
         last = self._last_entry
+        if timestamp == last.timestamp and offset >= last.offset and self._entries:
+            return
         if not skip_full_check and self.is_full:
             raise CorruptFileError(self.path, len(self._entries), f"the time index is full, {timestamp} at offset {offset} has no room")
         if self._entries and (offset < last.offset or timestamp < last.timestamp):

@@ -29,7 +29,7 @@ from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import TimestampType
 from kmirror.record.validation import validate_and_assign_offsets
-from kmirror.storage.batch_header import BatchHeader
+from kmirror.storage.batch_header import BatchHeader, RawHeader
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo, FetchIsolation
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
 from kmirror.storage.leader_epoch_file_cache import UNDEFINED_EPOCH_OFFSET, LeaderEpochFileCache
@@ -60,7 +60,7 @@ from kmirror.storage.log_retention import (
     retention_size_breached,
     start_offset_breached,
 )
-from kmirror.storage.log_segment import LogSegment, RollParams
+from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.partition_metadata_file import PartitionMetadataFile
 from kmirror.storage.ports import LogPorts
@@ -404,11 +404,11 @@ class UnifiedLog(LogBatchLookup):
         found = self.leader_epoch_cache.end_offset_for(leader_epoch, self.log_end_offset)
         return None if found.offset == UNDEFINED_EPOCH_OFFSET else found
 
-    def _assign_epochs(self, headers: Iterable[BatchHeader]) -> None:
+    def _assign_epochs(self, headers: Iterable[RawHeader]) -> None:
         latest = self.leader_epoch_cache.latest_epoch
         for header in headers:
-            if header.partition_leader_epoch != latest:
-                self.leader_epoch_cache.assign(header.partition_leader_epoch, header.base_offset)
+            if header[2] != latest:
+                self.leader_epoch_cache.assign(header[2], header[0])
                 latest = self.leader_epoch_cache.latest_epoch
 
     # append
@@ -437,7 +437,7 @@ class UnifiedLog(LogBatchLookup):
             max_message_size=self.config.max_message_size,
             topic_partition=self.topic_partition,
         )
-        if not analyzed.headers:
+        if not analyzed.raw_headers:
             return analyzed.info
         with self._io(f"Error while appending records to {self.topic_partition}"):
             view = view[: analyzed.info.valid_bytes]
@@ -445,7 +445,7 @@ class UnifiedLog(LogBatchLookup):
                 view, analyzed = self._validate_and_assign_offsets(view, analyzed, leader_epoch, origin)
             else:
                 self._check_given_offsets(analyzed)
-            self._assign_epochs(analyzed.headers)
+            self._assign_epochs(analyzed.raw_headers)
             if len(view) > self.config.segment_size:
                 raise ApiException(
                     Errors.RECORD_LIST_TOO_LARGE,
@@ -466,12 +466,12 @@ class UnifiedLog(LogBatchLookup):
         analyzed = analyze_and_validate_records(
             view, origin=AppendOrigin.REPLICATION, leader_epoch=leader_epoch, max_message_size=None, topic_partition=self.topic_partition
         )
-        if not analyzed.headers:
+        if not analyzed.raw_headers:
             return analyzed.info
         valid_bytes = analyzed.info.valid_bytes
         try:
             self._check_given_offsets(analyzed)
-            self._assign_epochs(analyzed.headers)
+            self._assign_epochs(analyzed.raw_headers)
             return self._append(view if valid_bytes == len(view) else view[:valid_bytes], analyzed, AppendOrigin.REPLICATION, None, 0)
         except OSError as error:
             raise self._storage_error(f"Error while appending records to {self.topic_partition}", error) from error
@@ -543,7 +543,7 @@ class UnifiedLog(LogBatchLookup):
             duplicate = self._analyze_producer_state(update, records, analyzed.headers, segment, origin, verification_guard)
             if duplicate is not None:
                 return _duplicate_info(info, duplicate)
-        self.local_log.append(info.last_offset, analyzed.headers, records)
+        self.local_log.append(info.last_offset, analyzed.raw_headers, records)
         if self._high_watermark.message_offset >= self.log_end_offset:
             self._update_high_watermark_with_log_end_offset()
         if update is not None:
@@ -676,16 +676,14 @@ class UnifiedLog(LogBatchLookup):
     # roll, flush
     def _maybe_roll(self, messages_size: int, info: LogAppendInfo) -> LogSegment:
         segment = self.local_log.segments.active_segment
-        config = self.config
-        params = RollParams(
-            max_segment_ms=config.max_segment_ms,
-            max_segment_bytes=config.segment_size,
+        should_roll = segment.should_roll(
+            self.local_log.config,
             max_timestamp_in_messages=info.max_timestamp,
             max_offset_in_messages=info.last_offset,
             messages_size=messages_size,
             now_ms=self.local_log.ports.clock.time_ms(),
         )
-        return self.roll(info.first_offset) if segment.should_roll(params) else segment
+        return self.roll(info.first_offset) if should_roll else segment
 
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
         """A new active segment at max(expected, log end); a producer snapshot at its base; the flush of the rest is scheduled."""
