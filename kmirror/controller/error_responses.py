@@ -8,8 +8,16 @@ from typing import Any
 from kmirror.common.errors import ApiException
 from kmirror.common.uuid import Uuid
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
-from kmirror.wire.messages import alter_configs, create_acls, create_partitions, create_topics, delete_acls, delete_topics, incremental_alter_configs
 from kmirror.wire.messages import alter_client_quotas as quotas
+from kmirror.wire.messages import (
+    alter_configs,
+    create_acls,
+    create_partitions,
+    create_topics,
+    delete_acls,
+    delete_topics,
+    incremental_alter_configs,
+)
 from kmirror.wire.messages import alter_user_scram_credentials as scram
 
 

@@ -24,7 +24,15 @@ from kmirror.common.uuid import Uuid
 from kmirror.controller.quorum_state import QUORUM_STATE_FILE_NAME, QuorumState, read_quorum_state
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.record import ApiMessageAndVersion
-from kmirror.metadata.snapshot import CHECKPOINT_SUFFIX, Snapshot, SnapshotId, build_data_batch, decode_snapshot, encode_snapshot, voters_control_records
+from kmirror.metadata.snapshot import (
+    CHECKPOINT_SUFFIX,
+    Snapshot,
+    SnapshotId,
+    build_data_batch,
+    decode_snapshot,
+    encode_snapshot,
+    voters_control_records,
+)
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.control_record import ControlRecordType, build_control_batch, control_value
 from kmirror.record.record_batch import RecordBatch, iter_batches

@@ -128,7 +128,7 @@ class MirrorControlManager:
                 raise ApiException(Errors.MIRROR_NOT_EMPTY, Errors.MIRROR_NOT_EMPTY.message)
             records += self._configuration.set_records(ConfigResource(RESOURCE_TOPIC, topic), {MIRROR_NAME_CONFIG: None})
         resource = ConfigResource(RESOURCE_MIRROR, mirror_name)
-        configs: dict[str, str | None] = {name: None for name in self._state.image.configs.props(resource)}
+        configs: dict[str, str | None] = dict.fromkeys(self._state.image.configs.props(resource))
         return records + self._configuration.set_records(resource, configs)
 
     # ---- topics of a mirror

@@ -23,7 +23,12 @@ from kmirror.wire.messages import alter_partition as ap
 from kmirror.wire.messages import assign_replicas_to_dirs as ad
 from kmirror.wire.messages import create_topics as ct
 from kmirror.wire.messages import elect_leaders as el
-from kmirror.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult
+from kmirror.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
 from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
 from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord

@@ -55,7 +55,6 @@ from kmirror.wire.messages.unregister_broker_record import UnregisterBrokerRecor
 from kmirror.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 from kmirror.wire.messages.zk_migration_state_record import ZkMigrationStateRecord
 
-
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -238,7 +237,7 @@ class ConfigurationsDelta:
 
     def remove_resource(self, resource: ConfigResource) -> None:
         """Forget every config of `resource` (its topic was deleted)."""
-        changes = {name: None for name in self.image.props(resource)} | {name: None for name in self.changed.get(resource, {})}
+        changes = dict.fromkeys(self.image.props(resource)) | dict.fromkeys(self.changed.get(resource, {}))
         if changes:
             self.changed[resource] = dict(changes)
 

@@ -235,9 +235,7 @@ ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keysto
 ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
 ssl.truststore.type"""
 
-BROKER_UPDATE_MODES: dict[str, UpdateMode] = {name: UpdateMode.CLUSTER_WIDE for name in _CLUSTER_WIDE.split()} | {
-    name: UpdateMode.PER_BROKER for name in _PER_BROKER.split()
-}
+BROKER_UPDATE_MODES: dict[str, UpdateMode] = dict.fromkeys(_CLUSTER_WIDE.split(), UpdateMode.CLUSTER_WIDE) | dict.fromkeys(_PER_BROKER.split(), UpdateMode.PER_BROKER)
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.*)")
 
 
