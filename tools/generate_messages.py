@@ -84,7 +84,7 @@ class ModuleWriter:
             else f"from typing import {', '.join([*typing, 'Self'])}",
             "",
         ]
-        lines += [f"from msgspec import {'Struct, field' if 'field(' in body else 'Struct'}", ""]
+        lines += [f"from msgspec import {'Struct, field' if '= field(' in body else 'Struct'}", ""]
         if "Uuid" in body:
             lines.append("from kmirror.common.uuid import Uuid")
         names_used = sorted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from kmirror.wire.primitives import (
     READ_ERRORS,

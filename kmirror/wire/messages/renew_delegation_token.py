@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import ClassVar, Self
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from kmirror.wire.primitives import (
     READ_ERRORS,
