@@ -175,14 +175,17 @@ class SimNetwork:
 
         self.deliver(host, target, 0, 0, arrive)
         await answered
-        if not accepted or accepted[0].is_closing:
+        if not accepted:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{name} port {port}: {os.strerror(errno.ECONNREFUSED)}")
         protocol = factory()
         remote = accepted[0]
         connection = SimConnection(self, host, protocol, remote.peer_address, remote.local_address)
         connection.remote, remote.remote = remote, connection
         connection.start()
-        remote.pump()
+        if remote.is_lost:
+            connection.peer_ended(None)
+        else:
+            remote.pump()
         return connection, protocol
 
     def _accept(self, host: SimHost, target: SimHost, port: int) -> SimConnection | None:
@@ -293,6 +296,10 @@ class SimConnection:
     @property
     def unsent_bytes(self) -> int:
         return self._unsent_bytes
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost
 
     @property
     def is_closing(self) -> bool:

@@ -1,0 +1,195 @@
+"""NetworkClient over the simulated network."""
+
+from __future__ import annotations
+
+import pytest
+from network_doubles import METADATA_RANGE, tiny_broker
+
+from kmirror.network.client import ClientSettings, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.socket_server import SocketServer
+from kmirror.runtime.api import TaskScope
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.runtime import SimWorld
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.create_topics import CreateTopicsRequest
+from kmirror.wire.messages.metadata import MetadataRequest
+
+PORT = 9092
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.world = SimWorld(SimLoop(5))
+        self.requests = []
+        self.delay_ms = 0
+        self.client_runtime = self.world.node("client").boot()
+        self.client = NetworkClient(self.client_runtime, "tester", settings=ClientSettings())
+        self.start_broker()
+
+    def start_broker(self, **options) -> None:
+        node = self.world.node("broker")
+        if node.alive:
+            node.kill()
+        runtime = node.boot()
+
+        async def record(context) -> None:
+            self.requests.append(context)
+            if self.delay_ms:
+                await runtime.sleep_ms(self.delay_ms)
+
+        server = SocketServer(runtime, "PLAINTEXT", "", PORT, tiny_broker(record, **options))
+        self.world.loop.run_until_complete(runtime.spawn(server.start(), name="start"))
+
+    def run(self, coroutine):
+        return self.world.loop.run_until_complete(self.client_runtime.spawn(coroutine, name="test"))
+
+    def ask(self, **options):
+        return self.run(self.client.send("broker", PORT, MetadataRequest(), **{"timeout_ms": 1_000, **options}))
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    yield bench
+    bench.client.close()
+    failures = bench.world.loop.failures
+    bench.world.close()
+    assert failures == []
+
+
+def test_the_highest_common_version_is_used(bench):
+    assert bench.ask().cluster_id == "tester"
+    assert bench.requests[0].header.api_version == METADATA_RANGE[1]
+    assert bench.run(bench.client.api_version("broker", PORT, ApiKeys.METADATA, timeout_ms=100)) == METADATA_RANGE[1]
+
+
+def test_a_caller_may_fix_or_cap_the_version(bench):
+    bench.ask(version=4)
+    bench.ask(max_version=7)
+    assert [context.header.api_version for context in bench.requests] == [4, 7]
+    with pytest.raises(UnsupportedVersionError, match="METADATA in versions 0 to 9, we asked for version 10"):
+        bench.ask(version=10)
+
+
+def test_an_api_that_the_peer_lacks_is_refused_here(bench):
+    with pytest.raises(UnsupportedVersionError, match="does not support CREATE_TOPICS"):
+        bench.run(bench.client.send("broker", PORT, CreateTopicsRequest(), timeout_ms=100))
+
+
+@pytest.mark.parametrize("newest", [0, 1, 2, 3, 4])
+def test_peers_of_every_api_versions_version_are_understood(bench, newest):
+    bench.start_broker(newest_api_versions=newest)
+    assert bench.ask().cluster_id == "tester"
+    peer = bench.run(bench.client.api_versions("broker", PORT, timeout_ms=100))
+    assert {entry.api_key for entry in peer.api_keys} == {ApiKeys.API_VERSIONS, ApiKeys.METADATA}
+
+
+def test_requests_share_a_connection_and_a_key_gives_another(bench):
+    for key in ("", "", "fetch"):
+        bench.ask(connection_key=key)
+    first, second, third = (context.connection_id for context in bench.requests)
+    assert first == second != third
+
+
+def test_several_requests_are_in_flight_in_order(bench):
+    bench.delay_ms = 10
+    scope = TaskScope(bench.client_runtime, "many")
+    tasks = [
+        scope.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000), name=str(index)) for index in range(20)
+    ]
+    bench.world.loop.run_for_us(2_000_000)
+    assert [task.result().cluster_id for task in tasks] == ["tester"] * 20
+    ids = [context.header.correlation_id for context in bench.requests]
+    assert ids == sorted(ids)
+    assert len({context.connection_id for context in bench.requests}) == 1
+
+
+def test_a_timeout_ends_the_connection_and_the_next_request_makes_a_new_one(bench):
+    bench.ask()
+    bench.delay_ms = 5_000
+    with pytest.raises(RequestTimeoutError, match=r"broker:9092 did not answer METADATA \(correlation id \d+\) in time"):
+        bench.ask(timeout_ms=100)
+    bench.delay_ms = 0
+    bench.ask()
+    assert bench.requests[0].connection_id != bench.requests[2].connection_id
+
+
+def test_a_lost_connection_fails_all_its_requests(bench):
+    bench.ask()
+    bench.delay_ms = 5_000
+    tasks = [
+        bench.client_runtime.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=60_000), name=str(index))
+        for index in range(3)
+    ]
+    bench.world.loop.run_for_us(100_000)
+    bench.world.node("broker").kill()
+    bench.world.loop.run_for_us(100_000)
+    assert [type(task.exception()) for task in tasks] == [DisconnectError] * 3
+
+
+def test_a_refused_connection_is_a_disconnect_and_backs_off(bench):
+    bench.world.node("broker").kill()
+    attempts = []
+    for _ in range(8):
+        with pytest.raises(DisconnectError, match="cannot connect to broker:9092"):
+            bench.ask(timeout_ms=10_000)
+        attempts.append(bench.world.loop.now_us)
+    gaps_ms = [(later - earlier) / 1000 for earlier, later in zip(attempts, attempts[1:])]
+    assert 38 <= gaps_ms[0] <= 70
+    assert 150 <= gaps_ms[2] <= 250
+    assert 780 <= gaps_ms[-1] <= 1_250
+    bench.start_broker()
+    assert bench.ask(timeout_ms=10_000).cluster_id == "tester"
+
+
+def test_a_timeout_also_covers_connecting(bench):
+    bench.world.network.partition(["client"], ["broker"])
+    started_us = bench.world.loop.now_us
+    with pytest.raises(RequestTimeoutError, match="no connection to broker:9092 in time"):
+        bench.ask(timeout_ms=300)
+    assert bench.world.loop.now_us - started_us == 300_000
+    bench.world.network.heal()
+    assert bench.ask().cluster_id == "tester"
+
+
+def test_a_caller_that_gives_up_leaves_the_connection_to_the_others(bench):
+    bench.ask()
+    bench.delay_ms = 50
+    gone = bench.client_runtime.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000), name="gone")
+    stays = bench.client_runtime.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000), name="stays")
+    bench.world.loop.run_for_us(10_000)
+    gone.cancel()
+    bench.world.loop.run_for_us(500_000)
+    assert gone.cancelled()
+    assert stays.result().cluster_id == "tester"
+
+
+def test_an_idle_connection_is_replaced(bench):
+    bench.ask()
+    bench.world.loop.run_for_us(550 * 1_000_000)
+    bench.ask()
+    assert bench.requests[0].connection_id != bench.requests[1].connection_id
+
+
+def test_a_peer_that_speaks_something_else_is_a_disconnect(bench):
+    class Greeter:
+        def connection_made(self, connection) -> None:
+            connection.write([b"220 mail.example ESMTP\r\n"])
+
+        def get_buffer(self, size_hint: int) -> memoryview:
+            return memoryview(bytearray(100))
+
+        def buffer_updated(self, size: int) -> None: ...
+
+        def connection_lost(self, error) -> None: ...
+
+    runtime = bench.world.node("broker").runtime
+    bench.world.loop.run_until_complete(runtime.spawn(runtime.listen("", 25, Greeter), name="listen"))
+    with pytest.raises(DisconnectError):
+        bench.run(bench.client.send("broker", 25, MetadataRequest(), timeout_ms=15_000))
+
+
+def test_a_closed_client_sends_nothing(bench):
+    bench.client.close()
+    with pytest.raises(DisconnectError, match="the client is closed"):
+        bench.ask()
