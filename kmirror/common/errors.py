@@ -19,7 +19,7 @@ class Errors(IntEnum):
     message: str
     retriable: bool
 
-    def __new__(cls, code: int, message: str, retriable: str = "") -> Errors:
+    def __new__(cls, code: int, message: str = "", retriable: str = "") -> Errors:
         member = int.__new__(cls, code)
         member._value_ = code
         member.message = message
