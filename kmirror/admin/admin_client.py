@@ -6,7 +6,7 @@ Admin in snake case. A failure of the whole request raises `ApiException`; per-t
 that cannot be reached is passed over for the next; when none is left: `NoBrokerError`.
 
 `timeout_ms` bounds a whole call. Retriable errors of the cluster are retried until then, with a short pause: leaders that
-move, coordinators that load, a topic that was just created and is not known everywhere yet (C21).
+move, coordinators that load.
 """
 
 from __future__ import annotations
@@ -243,19 +243,10 @@ class AdminClient:
     async def add_topics_to_mirror(
         self, mirror_name: str, topics: Iterable[str], options: AddTopicsToMirrorOptions | None = None
     ) -> AddTopicsToMirrorResult:
-        """Start mirroring topics: they become read-only. A topic not known here yet is tried again until the timeout (C21)."""
-        timeout_ms = self._timeout(options)
-        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
-        wanted = sorted(topics)
-        errors: dict[str, ApiException | None] = {}
-        while True:
-            data = [add_topics_to_mirror.TopicData(topic_name=name) for name in wanted]
-            request = add_topics_to_mirror.AddTopicsToMirrorRequest(mirror_name=mirror_name, topics=data)
-            errors |= await self._topic_results(request, timeout_ms)
-            wanted = [name for name in wanted if _is_retriable(errors.get(name))]
-            if not wanted or self._runtime.clock.monotonic_ms() >= deadline_ms:
-                return AddTopicsToMirrorResult(errors)
-            await self._runtime.sleep_ms(RETRY_PAUSE_MS)
+        """Start mirroring topics: they become read-only. The broker creates those that only the source has."""
+        data = [add_topics_to_mirror.TopicData(topic_name=name) for name in sorted(topics)]
+        request = add_topics_to_mirror.AddTopicsToMirrorRequest(mirror_name=mirror_name, topics=data)
+        return AddTopicsToMirrorResult(await self._topic_results(request, self._timeout(options)))
 
     async def remove_topics_from_mirror(
         self, mirror_name: str, topics: Iterable[str], options: RemoveTopicsFromMirrorOptions | None = None
@@ -419,6 +410,3 @@ def _raise(code: int, message: str | None) -> None:
     if error is not None:
         raise error
 
-
-def _is_retriable(error: ApiException | None) -> bool:
-    return error is not None and error.error in (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE)
