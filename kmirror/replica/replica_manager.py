@@ -29,6 +29,7 @@ from kmirror.common.topic_partition import (
 )
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
+from kmirror.record.validation import RecordValidationException
 from kmirror.replica.broker_topic_stats import BrokerTopicStats
 from kmirror.replica.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsPartitionStatus
 from kmirror.replica.delayed_fetch import DelayedFetch, FetchPartitionStatus
@@ -290,14 +291,13 @@ class ReplicaManager:
             _log.error("Error processing append operation on partition %s: %s: %s", topic_partition, error.error.name, error.message)
             self.stats.topic(topic_partition.topic).failed_produce_requests.mark()
             self.stats.all_topics.failed_produce_requests.mark()
-        record_errors: list[Any] | None = getattr(error, "record_errors", None)
-        log_start_offset = -1 if log is None or error.error in _CLIENT_MISTAKES else log.log_start_offset
-        if record_errors is None:
+        if not isinstance(error, RecordValidationException):
+            log_start_offset = -1 if log is None or error.error in _CLIENT_MISTAKES else log.log_start_offset
             return PartitionResponse(error.error, log_start_offset=log_start_offset)
         return PartitionResponse(
             error.error,
             log_start_offset=-1 if log is None else log.log_start_offset,
-            record_errors=[RecordError(entry.batch_index, entry.message) for entry in record_errors],
+            record_errors=[RecordError(entry.batch_index, entry.message) for entry in error.record_errors],
             error_message=error.message,
         )
 
