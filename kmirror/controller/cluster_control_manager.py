@@ -215,10 +215,11 @@ class ClusterControlManager:
             change = BrokerRegistrationChangeRecord(broker_id=registration.id, broker_epoch=registration.epoch, log_dirs=online)
             records.append(ApiMessageAndVersion(change, 2))
         cordoned = request.cordoned_log_dirs
-        if cordoned is not None and self._state.metadata_version >= MV_CORDONED_DIRECTORIES:
-            if registration.cordoned_directories is None or set(cordoned) != set(registration.cordoned_directories):
-                change = BrokerRegistrationChangeRecord(broker_id=registration.id, broker_epoch=registration.epoch, cordoned_log_dirs=list(cordoned))
-                records.append(ApiMessageAndVersion(change, 3))
+        known = registration.cordoned_directories
+        changed = cordoned is not None and (known is None or set(cordoned) != set(known))
+        if cordoned is not None and changed and self._state.metadata_version >= MV_CORDONED_DIRECTORIES:
+            change = BrokerRegistrationChangeRecord(broker_id=registration.id, broker_epoch=registration.epoch, cordoned_log_dirs=list(cordoned))
+            records.append(ApiMessageAndVersion(change, 3))
         return records
 
     def _change_record(self, registration: BrokerRegistration, *, fenced: int) -> ApiMessageAndVersion:

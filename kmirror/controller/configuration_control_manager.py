@@ -174,9 +174,9 @@ class ConfigurationControlManager:
             raise ApiException(Errors.INVALID_REQUEST, f"Unexpected resource type {RESOURCE_TYPE_NAMES.get(resource.type, 'UNKNOWN')}.")
         if resource.type == RESOURCE_TOPIC and resource.name not in image.topics.by_name:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
-        if resource.type == RESOURCE_BROKER and resource.name.isdigit() and int(resource.name) not in image.cluster.brokers:
-            if int(resource.name) not in image.cluster.controllers and int(resource.name) != self._state.config.node_id:
-                raise ApiException(Errors.BROKER_ID_NOT_REGISTERED, f"Broker with id {resource.name} not found.")
+        nodes = (*image.cluster.brokers, *image.cluster.controllers, self._state.config.node_id)
+        if resource.type == RESOURCE_BROKER and resource.name.isdigit() and int(resource.name) not in nodes:
+            raise ApiException(Errors.BROKER_ID_NOT_REGISTERED, f"Broker with id {resource.name} not found.")
         if resource.type == RESOURCE_MIRROR:
             if not self._state.mirroring_enabled:
                 raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is not enabled: mirror.version is 0.")

@@ -277,7 +277,3 @@ class MetadataLog:
     def kill(self) -> None:
         """Close the files as they are."""
         self._log.close_handlers()
-
-    def close_handlers(self) -> None:
-        """Close the files without writing anything."""
-        self._log.close_handlers()

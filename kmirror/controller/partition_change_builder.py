@@ -84,9 +84,9 @@ class PartitionChangeBuilder:
         self._set_elr(record)
         if record.isr is None and (isr or self.elr_enabled) and isr != list(partition.isr):
             record.isr = isr
-        if self.metadata_version < MV_NO_EPOCH_BUMP_ON_SHRINK and record.leader == NO_LEADER_CHANGE and record.isr is not None:
-            if any(replica not in record.isr for replica in partition.isr):
-                record.leader = partition.leader
+        shrinks = record.isr is not None and any(replica not in record.isr for replica in partition.isr)
+        if shrinks and self.metadata_version < MV_NO_EPOCH_BUMP_ON_SHRINK and record.leader == NO_LEADER_CHANGE:
+            record.leader = partition.leader
         self._set_last_known_leader(record)
         self._set_assignment(record, replicas, removing, adding)
         if self.target_recovery_state is not None and self.target_recovery_state != partition.leader_recovery_state:

@@ -197,15 +197,6 @@ class QuorumController:
             log, self._log = self._log, None
             await self.runtime.run_blocking(log.close)
 
-    async def kill(self) -> None:
-        """End the tasks and let go of the log without writing anything (a crash, for tests and the simulator)."""
-        self._closing = True
-        await self._tasks.cancel()
-        self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller was killed."))
-        if self._log is not None:
-            log, self._log = self._log, None
-            log.close_handlers()
-
     # ---- state
 
     @property
@@ -298,6 +289,9 @@ class QuorumController:
         except OSError as error:
             self._fail(error)
             raise
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         waiters, self._high_watermark_waiters = self._high_watermark_waiters, []
         for waiter in waiters:
             _wake(waiter)
@@ -332,6 +326,7 @@ class QuorumController:
     def _refuse_waiting(self, error: BaseException) -> None:
         events, self._queue = self._queue, []
         self._refuse([event.future for event in events], error)
+        self._wake_waiters()
 
     @staticmethod
     def _refuse(futures: list[asyncio.Future[Any]], error: BaseException | None) -> None:
