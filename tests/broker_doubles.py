@@ -175,7 +175,13 @@ class BrokerWorld:
         self.replica_manager.apply_delta(delta, image)
 
     def create_topic(
-        self, name: str, *, partitions: int = 1, replicas: tuple[int, ...] = (1,), configs: dict[str, str] | None = None, leader: int | None = None
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replicas: tuple[int, ...] = (1,),
+        configs: dict[str, str] | None = None,
+        leader: int | None = None,
     ) -> Uuid:
         topic_id = Uuid.random(self.runtime.random)
         records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]

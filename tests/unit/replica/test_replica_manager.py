@@ -28,7 +28,9 @@ def params(*, max_wait_ms: int = 0, min_bytes: int = 1, max_bytes: int = 1 << 20
     return FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, isolation)
 
 
-def fetch_info(world: BrokerWorld, offset: int, *, epoch: int | None = None, last_fetched_epoch: int | None = None) -> tuple[TopicIdPartition, FetchPartition]:
+def fetch_info(
+    world: BrokerWorld, offset: int, *, epoch: int | None = None, last_fetched_epoch: int | None = None
+) -> tuple[TopicIdPartition, FetchPartition]:
     topic_id = world.cache.topic_id("t")
     return TopicIdPartition(topic_id, "t", 0), FetchPartition(topic_id, offset, 0, 1 << 20, epoch, last_fetched_epoch)
 
