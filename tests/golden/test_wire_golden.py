@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
+import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +24,9 @@ from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, encode_response, read_request, read_request_header, read_response
 
 CAPTURES = [path.name for path in sorted((golden_dir() / "12-wire").glob("*.jsonl"))]
+REFERENCE = sorted((golden_dir() / "20-reference").glob("wire-frames.jsonl.gz"))
+COMMITTED = not os.environ.get("KMIRROR_GOLDEN_DIR")
+"""Whether these are the vectors of the repository, of which more is known than of others."""
 
 
 def unframed(parts: list[Buffer | FileSlice]) -> bytes:
@@ -42,8 +47,7 @@ def captured(name: str) -> Iterator[tuple[bytes, bytes | None]]:
         yield base64.b64decode(pair["request"]), None if pair["response"] is None else base64.b64decode(pair["response"])
 
 
-def reference_frames() -> Iterator[tuple[bytes, bytes | None]]:
-    path = golden_dir() / "20-reference" / "wire-frames.jsonl.gz"
+def reference_frames(path: pathlib.Path) -> Iterator[tuple[bytes, bytes | None]]:
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         pair = json.loads(line)
         yield bytes.fromhex(pair["req"])[4:], bytes.fromhex(pair["resp"])[4:] if pair.get("resp") else None
@@ -66,29 +70,35 @@ def test_captured_frames_encode_to_the_same_bytes(name: str) -> None:
     trailing = [assert_same_bytes(request, response) for request, response in captured(name)]
     assert trailing
     with_garbage = {pair for pair in trailing if pair[1]}
-    assert with_garbage <= {(ApiKeys.METADATA, 3), (ApiKeys.ALTER_USER_SCRAM_CREDENTIALS, 1)}
     assert not with_garbage or name.startswith("librdkafka")
+    if COMMITTED:
+        assert with_garbage <= {(ApiKeys.METADATA, 3), (ApiKeys.ALTER_USER_SCRAM_CREDENTIALS, 1)}
 
 
-def test_reference_frames_encode_to_the_same_bytes() -> None:
+@pytest.mark.parametrize("path", REFERENCE)
+def test_reference_frames_encode_to_the_same_bytes(path: pathlib.Path) -> None:
     seen = set()
-    for request, response in reference_frames():
+    for request, response in reference_frames(path):
         assert assert_same_bytes(request, response)[1] == 0
         seen.add((int.from_bytes(request[:2], "big"), int.from_bytes(request[2:4], "big")))
-    assert {(1, 19), (19, 8), (10, 7)} <= seen
-    assert {94, 95, 96, 99, 100, 101, 102, 103, 104, 105} <= {api_key for api_key, _ in seen}
+    assert seen
+    if COMMITTED:
+        assert {(1, 19), (19, 8), (10, 7)} <= seen
+        assert {94, 95, 96, 99, 100, 101, 102, 103, 104, 105} <= {api_key for api_key, _ in seen}
 
 
-def test_reference_sends_mirror_leader_epochs_and_a_mirror_info_with_the_zero_id() -> None:
+@pytest.mark.parametrize("path", REFERENCE)
+def test_reference_sends_mirror_leader_epochs_and_a_mirror_info_with_the_zero_id(path: pathlib.Path) -> None:
     epochs, infos = set(), set()
-    for request, _ in reference_frames():
+    for request, _ in reference_frames(path):
         header, message = read_whole_request(request)
         if (header.api_key, header.api_version) == (1, 19):
             epochs |= {partition.mirror_leader_epoch for topic in message.topics for partition in topic.partitions}
         if (header.api_key, header.api_version) == (19, 8):
             infos |= {None if topic.mirror_info is None else topic.mirror_info.topic_id == Uuid.ZERO for topic in message.topics}
-    assert epochs == {-1, 0}
-    assert infos == {True, False}
+    assert None not in infos
+    if COMMITTED:
+        assert (epochs, infos) == ({-1, 0}, {True, False})
 
 
 def snake_case(name: str) -> str:
@@ -130,4 +140,4 @@ def test_kafkas_own_classes_read_the_same_values(name: str) -> None:
         if response is not None:
             _, answer = read_response(header.api_key, header.api_version, memoryview(response))
             compared += assert_holds(answer, kafkas["response"], f"{kafkas['api']} v{kafkas['version']} response")
-    assert compared > 100
+    assert compared > (100 if COMMITTED else 0)
