@@ -27,13 +27,16 @@ from kmirror.metadata.features import supported_features
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.loader import LoaderManifest, MetadataLoader
 from kmirror.metadata.registrations import Endpoint
+from kmirror.mirror.channels import InterBrokerChannel
+from kmirror.mirror.mirror_manager import MirrorManager
+from kmirror.mirror.ports import MirrorConfig
 from kmirror.network.client import NetworkClient
 from kmirror.network.request_context import CloseType, RequestContext
 from kmirror.network.socket_server import Parts, SocketServer
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
-from kmirror.server.apis import groups
+from kmirror.server.apis import groups, mirror
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
@@ -61,20 +64,44 @@ def group_config(config: KafkaConfig) -> GroupConfig:
     )
 
 
+def mirror_config(config: KafkaConfig) -> MirrorConfig:
+    """The broker settings of mirroring."""
+    return MirrorConfig(
+        broker_id=config.node_id,
+        mirror_topic_num_partitions=config.mirror_topic_num_partitions,
+        mirror_topic_replication_factor=config.mirror_topic_replication_factor,
+        mirror_num_replica_fetchers=config.get_int("mirror.num.replica.fetchers"),
+        mirror_metadata_refresh_interval_ms=config.get_int("mirror.metadata.refresh.interval.ms"),
+        mirror_fetch_backoff_ms=config.get_int("mirror.fetch.backoff.ms"),
+        mirror_truncation_backoff_ms=config.get_int("mirror.truncation.backoff.ms"),
+        request_timeout_ms=config.request_timeout_ms,
+        replica_lag_time_max_ms=config.get_int("replica.lag.time.max.ms"),
+        replica_fetch_max_bytes=config.get_int("replica.fetch.max.bytes"),
+        replica_fetch_response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
+        replica_fetch_min_bytes=config.get_int("replica.fetch.min.bytes"),
+        replica_fetch_wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
+        min_insync_replicas=config.get_int("min.insync.replicas"),
+    )
+
+
 class BrokerMetadataPublisher:
     """Hands each metadata change to the rooms that act on it, in their order."""
 
     name = "BrokerMetadataPublisher"
 
-    def __init__(self, cache: MetadataCache, replica_manager: ReplicaManager, group_coordinator: GroupCoordinator) -> None:
+    def __init__(
+        self, cache: MetadataCache, replica_manager: ReplicaManager, group_coordinator: GroupCoordinator, mirror: MirrorManager
+    ) -> None:
         self._cache = cache
         self._replica_manager = replica_manager
         self._group_coordinator = group_coordinator
+        self._mirror = mirror
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
         self._cache.set_image(image)
         self._replica_manager.apply_delta(delta, image)
         self._group_coordinator.on_metadata_update(delta, image)
+        self._mirror.on_metadata_update(delta, image)
 
 
 class BrokerServer:
@@ -114,6 +141,21 @@ class BrokerServer:
         self.group_coordinator = GroupCoordinator(
             runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
         )
+        self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers")
+        self.mirror = MirrorManager(
+            runtime,
+            mirror_config(config),
+            cluster_id=cluster_id,
+            replica_manager=self.replica_manager,
+            log=ReplicaManagerLog(runtime, self.replica_manager),
+            controller=self._channel,
+            brokers=InterBrokerChannel(
+                self._broker_client,
+                lambda: self.metadata_cache.image,
+                listener_name=config.inter_broker_listener_name,
+                request_timeout_ms=config.request_timeout_ms,
+            ),
+        )
         self.apis = KafkaApis(
             runtime=runtime,
             config=config,
@@ -123,8 +165,10 @@ class BrokerServer:
             controller=self._channel,
             metrics=metrics,
             group_coordinator=self.group_coordinator,
+            mirror=self.mirror,
         )
         self.apis.register(groups.HANDLERS)
+        self.apis.register(mirror.HANDLERS)
         self._directory_ids = self.log_manager.directory_ids()
         self._ready: asyncio.Future[None] = runtime.create_future()
         self._sockets = [
@@ -162,7 +206,8 @@ class BrokerServer:
             await self._runtime.run_blocking(step)
         self.log_manager.start_tasks()
         self.replica_manager.start()
-        self._loader.install_publisher(BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator))
+        self._loader.install_publisher(BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator, self.mirror))
+        self.mirror.start()
         lifecycle.set_ready_to_unfence()
         await lifecycle.unfenced
         self._ready.set_result(None)
@@ -224,6 +269,8 @@ class BrokerServer:
         for socket in self._sockets:
             await socket.stop(grace_ms=SHUTDOWN_GRACE_MS)
         await self._scope.cancel()
+        await self.mirror.shutdown()
+        self._broker_client.close()
         await self.group_coordinator.shutdown()
         await self.replica_manager.shutdown()
         self._scheduler.close()
@@ -243,6 +290,8 @@ class BrokerServer:
             await socket.stop()
         await self._scope.cancel()
         self.replica_manager.kill()
+        await self.mirror.shutdown()
+        self._broker_client.close()
         await self.group_coordinator.shutdown()
         self.log_manager.kill()
         self._client.close()
