@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         status = _run(arguments, output)
         output.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OptionError as error:
         output.error(str(error))

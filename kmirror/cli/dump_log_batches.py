@@ -104,7 +104,9 @@ def dump_block(
         start = end
 
 
-def _dump_deep(positions: list[int], batches: list[RecordBatch], options: Options, decoder: Decoder | None, gaps: Gaps, write: Write) -> None:
+def _dump_deep(
+    positions: list[int], batches: list[RecordBatch], options: Options, decoder: Decoder | None, gaps: Gaps, write: Write
+) -> None:
     try:
         columns = decode_columns(batches)
     except ApiException:
@@ -218,7 +220,12 @@ def _dump_decoded(
 def record_of(columns: RecordColumns, row: int) -> Record:
     """One row as a `Record`."""
     return Record(
-        int(columns.offset[row]), int(columns.timestamp[row]), columns.key(row), columns.value(row), columns.headers(row), int(columns.sequence[row])
+        int(columns.offset[row]),
+        int(columns.timestamp[row]),
+        columns.key(row),
+        columns.value(row),
+        columns.headers(row),
+        int(columns.sequence[row]),
     )
 
 

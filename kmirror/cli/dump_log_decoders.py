@@ -18,7 +18,7 @@ from kmirror.common.ports import Buffer
 Texts = tuple[str | None, str | None]
 Decoder = Callable[[int, Buffer | None, Buffer | None], Texts]
 
-_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _CLASS_PREFIXES: Final = ("org.apache.kafka.tools.api.", "kafka.serializer.")
 
 OFFSETS_TYPES: Final = {
@@ -96,7 +96,9 @@ def decoder_for(option: str) -> Decoder:
     if option == "cluster-metadata-decoder":
         return _decode_metadata
     if option == "remote-log-metadata-decoder":
-        raise KmirrorError("--remote-log-metadata-decoder is not supported: kmirror has no tiered storage; use Apache Kafka's kafka-dump-log")
+        raise KmirrorError(
+            "--remote-log-metadata-decoder is not supported: kmirror has no tiered storage; use Apache Kafka's kafka-dump-log"
+        )
     types = {
         "offsets-decoder": OFFSETS_TYPES,
         "transaction-log-decoder": TRANSACTION_TYPES,

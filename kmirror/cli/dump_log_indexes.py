@@ -23,6 +23,7 @@ _TIME_ENTRY = struct.Struct(">qi")
 _ABORTED_TXN = struct.Struct(">hqqqq")
 _PRODUCER_ENTRY = struct.Struct(">qhiqiqiq")
 MAX_INT = 2147483647
+_HOT_ENTRIES = 8192 // _OFFSET_ENTRY.size
 Write = Callable[[bytes], None]
 
 
@@ -131,20 +132,22 @@ def dump_time_index(files: FileSystem, path: str, options: Options, problems: In
     log_path = _log_path(path)
     if not files.exists(log_path):
         raise KmirrorError(f"{log_path} does not exist; an index is dumped together with its log")
-    offset_index = _read_index(files, log_path.removesuffix(".log") + ".index")
     data = _read_index(files, path)
     entries = len(data) // _TIME_ENTRY.size
     if "index-sanity-check" in options.flags:
         _check_time_index(data, entries, base_offset, absolute)
         write(f"{path} passed sanity check.\n".encode())
         return
+    offset_index = _read_index(files, log_path.removesuffix(".log") + ".index")
+    log = _Log(files, log_path)
     previous_timestamp = NO_TIMESTAMP
     for slot in range(entries):
         timestamp, relative_offset = _TIME_ENTRY.unpack_from(data, slot * _TIME_ENTRY.size)
         offset = base_offset + relative_offset
         if relative_offset == 0 and slot > 0:
             return
-        _verify_time_entry(files, log_path, offset_index, problems, absolute, base_offset, (timestamp, offset, previous_timestamp))
+        batch = log.find_batch(offset, from_position=_lookup(offset_index, relative_offset))
+        _verify_time_entry(batch, problems, absolute, timestamp=timestamp, offset=offset, previous_timestamp=previous_timestamp)
         if "verify-index-only" not in options.flags:
             write(b"timestamp: %d offset: %d\n" % (timestamp, offset))
         previous_timestamp = timestamp
@@ -162,20 +165,40 @@ def _check_time_index(data: bytes, entries: int, base_offset: int, absolute: str
     _check_size(f"Time index file {absolute}", data, _TIME_ENTRY.size)
 
 
+class _Log:
+    """Finds batches in a log. As Kafka's tool does, it reads on to the end, so that a log that is damaged behind the batch is an error too;
+    positions from which the end was reached (or the damage) are remembered, so a log is walked once and not once an entry."""
+
+    def __init__(self, files: FileSystem, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._walked: dict[int, CorruptFileError | None] = {}
+
+    def find_batch(self, offset: int, *, from_position: int) -> RecordBatch | None:
+        """The first batch from `from_position` on whose last offset is at least `offset`. CorruptFileError for damage anywhere behind it."""
+        _check_position(self._files, self._path, from_position)
+        if from_position not in self._walked:
+            self._walk(from_position)
+        damage = self._walked[from_position]
+        if damage is not None:
+            raise damage
+        with SegmentReader(self._files, self._path, start=from_position) as reader:
+            return next((batch for _, batch in reader.batches(block_bytes=64 * 1024) if batch.last_offset >= offset), None)
+
+    def _walk(self, from_position: int) -> None:
+        damage: CorruptFileError | None = None
+        positions = [from_position]
+        with SegmentReader(self._files, self._path, start=from_position) as reader:
+            try:
+                positions += [position for position, _ in reader.batches()]
+            except CorruptFileError as error:
+                damage = error
+        self._walked.update(dict.fromkeys(positions, damage))
+
+
 def _verify_time_entry(
-    files: FileSystem,
-    log_path: str,
-    offset_index: bytes,
-    problems: IndexProblems,
-    absolute: str,
-    base_offset: int,
-    entry: tuple[int, int, int],
+    batch: RecordBatch | None, problems: IndexProblems, absolute: str, *, timestamp: int, offset: int, previous_timestamp: int
 ) -> None:
-    timestamp, offset, previous_timestamp = entry
-    position = _lookup(offset_index, offset - base_offset)
-    _check_position(files, log_path, position)
-    with SegmentReader(files, log_path, start=position) as reader:
-        batch = next((batch for _, batch in reader.batches(block_bytes=64 * 1024) if batch.last_offset >= offset), None)
     if batch is None or batch.last_offset != offset:
         problems.not_found.setdefault(absolute, []).append((offset, -1 if batch is None else batch.last_offset))
         return
@@ -187,16 +210,34 @@ def _verify_time_entry(
 
 
 def _lookup(offset_index: bytes, relative_offset: int) -> int:
-    """The position of the largest entry that is not above `relative_offset`, by bisection (as the broker does); 0 if there is none."""
-    low, high = 0, len(offset_index) // _OFFSET_ENTRY.size - 1
-    found = -1
-    while low <= high:
+    """The position of the largest entry that is not above `relative_offset`; 0 if there is none.
+
+    Entry by entry as the broker searches (the last 8 KiB first), because in a garbled index the way decides what is found.
+    """
+    entries = len(offset_index) // _OFFSET_ENTRY.size
+    if entries == 0:
+        return 0
+    first_hot = max(0, entries - 1 - _HOT_ENTRIES)
+    if _relative_offset(offset_index, first_hot) < relative_offset:
+        low, high = first_hot, entries - 1
+    elif _relative_offset(offset_index, 0) > relative_offset:
+        return 0
+    else:
+        low, high = 0, first_hot
+    while low < high:
         middle = (low + high + 1) // 2
-        if _OFFSET_ENTRY.unpack_from(offset_index, middle * _OFFSET_ENTRY.size)[0] <= relative_offset:
-            found, low = middle, middle + 1
-        else:
+        found = _relative_offset(offset_index, middle)
+        if found > relative_offset:
             high = middle - 1
-    return 0 if found < 0 else int(_OFFSET_ENTRY.unpack_from(offset_index, found * _OFFSET_ENTRY.size)[1])
+        elif found < relative_offset:
+            low = middle
+        else:
+            low = high = middle
+    return int(_OFFSET_ENTRY.unpack_from(offset_index, low * _OFFSET_ENTRY.size)[1])
+
+
+def _relative_offset(offset_index: bytes, slot: int) -> int:
+    return int(_OFFSET_ENTRY.unpack_from(offset_index, slot * _OFFSET_ENTRY.size)[0])
 
 
 def dump_transaction_index(files: FileSystem, path: str, write: Write) -> None:
@@ -245,7 +286,7 @@ def _producer_line(
     current_txn_first_offset: int,
 ) -> bytes:
     first = b"OptionalLong[%d]" % current_txn_first_offset if current_txn_first_offset >= 0 else b"OptionalLong.empty"
-    text = b"producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %b lastTimestamp: %d " % (
+    text = b"producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %b lastTimestamp: %d" % (
         producer_id,
         producer_epoch,
         coordinator_epoch,
@@ -254,7 +295,7 @@ def _producer_line(
     )
     if last_offset >= 0:
         first_sequence = (last_sequence - offset_delta) & 0x7FFFFFFF
-        text += b"firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d" % (
+        text += b" firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d" % (
             first_sequence,
             last_sequence,
             last_offset,

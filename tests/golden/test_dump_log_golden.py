@@ -6,7 +6,9 @@ import gzip
 import io
 import pathlib
 import re
+import shutil
 import sys
+import tarfile
 
 import pytest
 from golden_vectors import golden_cases, golden_dir
@@ -23,9 +25,20 @@ def parts_of(path: pathlib.Path) -> list[tuple[list[str], bytes]]:
     return [(arguments.decode().split(), output) for arguments, output in zip(pieces[1::2], pieces[2::2])]
 
 
-def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, bytes]:
+def root_of(case: str, scratch: pathlib.Path) -> pathlib.Path:
+    """The folder that file names in the dump begin from; a case whose log is packed is unpacked into `scratch`."""
+    packed = golden_dir() / case / "log.tar.gz"
+    if not packed.exists():
+        return golden_dir()
+    shutil.copytree(golden_dir() / case, scratch / case)
+    with tarfile.open(packed) as archive:
+        archive.extractall(scratch / case, filter="data")
+    return scratch
+
+
+def run(arguments: list[str], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, bytes]:
     """(exit status, what was printed) with file names made absolute and back."""
-    root = f"{golden_dir()}/"
+    root = f"{folder}/"
     at = arguments.index("--files") + 1
     stream = io.TextIOWrapper(io.BytesIO(), write_through=True)
     with monkeypatch.context() as patch:
@@ -43,16 +56,30 @@ def expected_lines(output: bytes) -> tuple[bytes, bytes | None]:
 
 
 @pytest.mark.parametrize("case", golden_cases())
-def test_dump_is_kafkas(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dump_is_kafkas(case: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next((golden_dir() / case).glob("dump.txt*"), None)
     if path is None:
         return
+    root = root_of(case, tmp_path)
     for arguments, output in parts_of(path):
-        expected, failure = expected_lines(output)
-        status, got = run(arguments, monkeypatch)
-        if failure is None:
+        expected, failure = expected_lines(re.sub(rb"( in |:)/\S*/(%b/)" % case.encode(), rb"\1\2", output))
+        status, got = run(arguments, root, monkeypatch)
+        if was_cut_by_kafkas_tool(root / arguments[1], arguments):
+            assert (status, b"is corrupt, found" in got) == (1, True), arguments
+        elif failure is None:
             assert (status, got.rstrip(b"\n")) == (0, expected), arguments
         else:
             printed, _, line = got.rstrip(b"\n").rpartition(b"\n")
             assert (status, printed) == (1, expected.rstrip(b"\n")), arguments
-            assert line
+            assert says_the_same(line, failure), (arguments, line, failure)
+
+
+def was_cut_by_kafkas_tool(path: pathlib.Path, arguments: list[str]) -> bool:
+    """An odd-sized index: the plain dump, which was recorded first, cut it, so that Kafka's sanity check passed. Ours never writes."""
+    return "--index-sanity-check" in arguments and path.suffix == ".index" and path.stat().st_size % 8 != 0
+
+
+def says_the_same(line: bytes, failure: bytes) -> bool:
+    """Our line names the cause that Kafka's exception names; Kafka names no cause where it runs into the end of a log."""
+    numbers = re.findall(rb"-?\d+", re.sub(rb"\S*/\S*|file=\S*", b"", failure))
+    return all(number in line for number in numbers) and len(line) > 20
