@@ -129,7 +129,9 @@ class SocketConnection:
             return
         for part in parts:
             self._enqueue(part)
-        if not self._writer_registered and self._queue:
+        if self._writer_registered:
+            self._check_water_marks()
+        elif self._queue:
             self._flush()
 
     def _enqueue(self, part: Buffer | FileSlice) -> None:
@@ -168,6 +170,9 @@ class SocketConnection:
             if self._closing:
                 self._fail(None)
                 return
+        self._check_water_marks()
+
+    def _check_water_marks(self) -> None:
         if not self._writing_paused and self._unsent_bytes > WRITE_HIGH_WATER_BYTES:
             self._writing_paused = True
             self._protocol.pause_writing()
