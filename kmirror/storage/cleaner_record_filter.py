@@ -89,7 +89,7 @@ class CleanerRecordFilter:
             return None
         retained, unchanged = ([], False) if discard_records else self._retained_records(batch)
         if not retained:
-            return self._emptied(batch) if retain_empty else None
+            return empty_batch(batch) if retain_empty else None
         self._stats.messages_written += len(retained)
         marker_of_empty_transaction = discardable and batch.is_control
         needs_horizon = batch.delete_horizon_ms is None and (
@@ -97,14 +97,8 @@ class CleanerRecordFilter:
         )
         if unchanged and not needs_horizon:
             return batch.memory
-        batch.ensure_valid()  # a new CRC must not bless broken bytes
         horizon = self._now_ms + self._delete_retention_ms if needs_horizon else None
         return rebuild_batch(batch, retained, delete_horizon_ms=horizon)
-
-    @staticmethod
-    def _emptied(batch: RecordBatch) -> Buffer:
-        batch.ensure_valid()
-        return empty_batch(batch)
 
     def _is_discardable(self, batch: RecordBatch) -> bool:
         if batch.is_control:

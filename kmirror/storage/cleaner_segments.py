@@ -46,7 +46,11 @@ class SegmentSource:
 
 
 def read_batches(source: SegmentSource) -> Iterator[RecordBatch]:
-    """The batches of a segment in order; CorruptFileError where the file holds no whole batch."""
+    """The batches of a segment in order; CorruptFileError where the file holds no whole batch or one with a wrong CRC.
+
+    Kafka's cleaner does not look at the CRC. But a broken key would shadow another key's record, and a batch that is written
+    anew would get a CRC that blesses what is broken.
+    """
     position = source.position
     wanted = READ_CHUNK_BYTES
     while position < source.size:
@@ -66,6 +70,8 @@ def _batches_in(view: memoryview, path: str, position: int) -> Iterator[RecordBa
     while True:
         try:
             batch = next(batches, None)
+            if batch is not None:
+                batch.ensure_valid()
         except ApiException as error:
             raise CorruptFileError(path, position, error.message) from error
         if batch is None:

@@ -125,6 +125,8 @@ class CleaningJob:
             self._done()
         except OSError as error:
             self._done()
+            if self._run.is_aborted:
+                return False  # the folder was renamed under the worker
             message = f"failed to clean up log for {self._log.topic_partition} in dir {self._log.parent_dir} due to {error}"
             self._ports.log_dir_failures.maybe_add_offline_log_dir(self._log.parent_dir, message, error)
         except (KmirrorError, ApiException) as error:
