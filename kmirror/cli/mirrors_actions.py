@@ -37,7 +37,7 @@ def run_action(action: str, options: argparse.Namespace) -> int:
 async def _run(runtime: Runtime, action: str, options: argparse.Namespace) -> int:
     command = MirrorCommand(runtime, options)
     try:
-        text = await getattr(command, action)()
+        text = await getattr(command, f"do_{action}")()
     finally:
         command.close()
     print(text)
@@ -59,38 +59,38 @@ class MirrorCommand:
         for client in self._opened:
             client.close()
 
-    async def create(self) -> str:
+    async def do_create(self) -> str:
         await self._admin.create_mirror(self._options.mirror, read_properties(self._options.mirror_config))
         return f"Created mirror {self._options.mirror}"
 
-    async def alter(self) -> str:
+    async def do_alter(self) -> str:
         changes = [(name, ConfigOperation.SET, value) for name, value in sorted(read_properties(self._options.mirror_config).items())]
         await self._admin.incremental_alter_configs(ConfigResourceType.MIRROR, self._options.mirror, changes)
         return f"Altered mirror {self._options.mirror}"
 
-    async def delete(self) -> str:
+    async def do_delete(self) -> str:
         await self._admin.delete_mirror(self._options.mirror)
         return f"Deleted mirror {self._options.mirror}"
 
-    async def list(self) -> str:
+    async def do_list(self) -> str:
         mirrors = await self._admin.list_mirrors()
         return list_json(mirrors) if self._options.json else list_table(mirrors)
 
-    async def describe(self) -> str:
+    async def do_describe(self) -> str:
         described = await self._admin.describe_mirrors([self._options.mirror] if self._options.mirror else [])
         return describe_json(described.values()) if self._options.json else describe_table(described.values())
 
-    async def pause(self) -> str:
+    async def do_pause(self) -> str:
         topics = await self._topics_of_mirror()
         _raise_failures(await self._admin.pause_mirror_topics(self._options.mirror, topics))
         return f"Paused mirroring for {len(topics)} topic(s) in mirror {self._options.mirror}: {topic_list(topics)}"
 
-    async def resume(self) -> str:
+    async def do_resume(self) -> str:
         topics = await self._topics_of_mirror()
         _raise_failures(await self._admin.resume_mirror_topics(self._options.mirror, topics))
         return f"Resumed mirroring for {len(topics)} topic(s) in mirror {self._options.mirror}: {topic_list(topics)}"
 
-    async def remove(self) -> str:
+    async def do_remove(self) -> str:
         described = (await self._admin.describe_mirrors([self._options.mirror]))[self._options.mirror]
         matching = [row for row in described.partitions if row.topic in _matching(self._options.topic, {row.topic for row in described.partitions})]
         if self._options.dry_run:
@@ -103,7 +103,7 @@ class MirrorCommand:
         _raise_failures(await self._admin.remove_topics_from_mirror(self._options.mirror, topics))
         return f"Removed {len(topics)} topic(s) from mirror {self._options.mirror}: {topic_list(topics)}"
 
-    async def add(self) -> str:
+    async def do_add(self) -> str:
         source = await self._source()
         names = _matching(self._options.topic, await source.list_topics())
         if self._options.dry_run:
@@ -141,7 +141,8 @@ class MirrorCommand:
     async def _check_chain(self, source: AdminClient, names: Iterable[str]) -> None:
         """A topic that comes back to us over a chain of mirrors would empty every cluster of the ring: refuse it."""
         own = (await self._admin.describe_cluster()).cluster_id
-        wanted, client, path = set(names), source, []
+        wanted, client = set(names), source
+        path: list[str] = []
         for _ in range(MAX_CHAIN_LENGTH):
             cluster = await client.describe_cluster()
             if cluster.cluster_id == own:

@@ -50,7 +50,7 @@ def cut(partition: Partition, offset: int) -> int:
     if offset < before:
         partition.fail_pending_produces()
         log.truncate_to(offset, at_batch_boundary=True)
-    log.leader_epoch_cache.truncate_from_end(log.log_end_offset)
+    log.leader_epoch_cache.truncate_from_end_async_flush(log.log_end_offset)
     removed = before - log.log_end_offset
     if removed > 0:
         _log.info("%s: cut from %d to %d, %d offsets removed", partition.topic_partition, before, log.log_end_offset, removed)

@@ -12,12 +12,14 @@ Not in a shard's reach: the log of `__mirror_state` is never compacted (C1), so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState
+from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.image import MetadataImage
 from kmirror.mirror.mirror_coordinator_shard import MirrorCoordinatorShard, PartitionKey, StateWrite, StoredState
@@ -118,7 +120,7 @@ class MirrorCoordinator:
         result: dict[PartitionKey, StoredState | Errors] = {}
         for where, keys in self._by_state_partition(mirror_name, partitions, result).items():
             try:
-                found = await self._shards.read(where, lambda shard, now_ms, keys=keys: shard.read(mirror_name, keys))
+                found = await self._shards.read(where, partial(_read_shard, mirror_name, keys))
             except ApiException as error:
                 result.update({key: error.error for key in keys})
             else:
@@ -139,7 +141,8 @@ class MirrorCoordinator:
         for where, keys in groups.items():
             batch = [by_key[key] for key in keys]
             try:
-                result.update(await self._shards.write(where, lambda shard, now_ms, batch=batch: shard.write(mirror_name, batch, removed)))
+                written: dict[PartitionKey, Errors] = await self._shards.write(where, partial(_write_shard, mirror_name, batch, removed))
+                result.update(written)
                 if removed:
                     await self._shards.read(where, lambda shard, now_ms: shard.drop_topics(mirror_name, removed))
             except ApiException as error:
@@ -189,7 +192,7 @@ class MirrorCoordinator:
             known = set(self._image().configs.mirror_names())
             for mirror_name in stored:
                 if mirror_name not in known:
-                    await self._shards.write(topic_partition, lambda shard, now_ms, name=mirror_name: shard.delete_mirror(name))
+                    await self._shards.write(topic_partition, partial(_delete_in_shard, mirror_name))
         except ApiException as error:
             if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE):
                 self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
@@ -258,6 +261,20 @@ class MirrorStateClient:
             except ApiException as error:
                 result[partition.key] = error.error
         return groups
+
+
+def _read_shard(mirror_name: str, keys: list[PartitionKey], shard: MirrorCoordinatorShard, now_ms: int) -> dict[PartitionKey, StoredState]:
+    return shard.read(mirror_name, keys)
+
+
+def _write_shard(
+    mirror_name: str, writes: list[StateWrite], removed_topics: list[str], shard: MirrorCoordinatorShard, now_ms: int
+) -> CoordinatorResult[dict[PartitionKey, Errors]]:
+    return shard.write(mirror_name, writes, removed_topics)
+
+
+def _delete_in_shard(mirror_name: str, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
+    return shard.delete_mirror(mirror_name)
 
 
 def _read_request(mirror_name: str, keys: Iterable[PartitionKey]) -> read_mirror_states.ReadMirrorStatesRequest:

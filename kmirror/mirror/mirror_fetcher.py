@@ -131,10 +131,10 @@ class MirrorFetcher:
         answers = await self._end_point.fetch(positions)
         current = {partition.topic_partition: partition for partition in ready if self._is_current(partition)}
         for topic_partition, fetched in answers.items():
-            partition = current.get(topic_partition)
+            answered = current.get(topic_partition)
             position = positions.get(topic_partition)
-            if partition is not None and position is not None:
-                await self._handle(partition, position, fetched)
+            if answered is not None and position is not None:
+                await self._handle(answered, position, fetched)
 
     # --- verification -------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class MirrorFetcher:
             return
         try:
             source = self._source_log(partition)
-            verdict = await verify_log(driver.log, source, is_compacted="compact" in driver.log.config.cleanup_policy)
+            verdict = await verify_log(driver.log, source, is_compacted=driver.log.config.compact)
             if not self._is_current(partition):
                 return
             if verdict.start_over:
@@ -198,7 +198,7 @@ class MirrorFetcher:
         except SourceError as error:
             self._give_back([partition], str(error))
         except ApiException as error:
-            if error.error in (Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.RECORD_TOO_LARGE):
+            if error.error in (Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.MESSAGE_TOO_LARGE):
                 self._handle_corrupt(partition, error)
             elif error.error is Errors.KAFKA_STORAGE_ERROR:
                 self._partitions.pop(partition.topic_partition, None)

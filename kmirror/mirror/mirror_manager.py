@@ -263,7 +263,7 @@ class MirrorManager:
 
     def mirror_partitions(self, mirror_name: str, topics: Iterable[str]) -> list[MirrorPartitionId]:
         """All partitions of topics, for reading their states."""
-        found = []
+        found: list[MirrorPartitionId] = []
         for name in topics:
             topic = self._image.topics.topic(name)
             if topic is not None:
