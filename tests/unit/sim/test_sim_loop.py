@@ -1,0 +1,193 @@
+"""SimLoop: virtual time, seeded order, a trace that does not depend on the process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from kmirror.sim.loop import NotModelledError, SimLoop, SimulationBudgetError, SimulationStuckError
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+PROGRAM = """
+import sys
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.runtime import SimWorld
+from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError
+from kmirror.network.socket_server import SocketServer
+from kmirror.wire.messages.metadata import MetadataRequest
+from network_doubles import tiny_broker
+
+loop = SimLoop(int(sys.argv[1]))
+world = SimWorld(loop)
+broker = world.node("broker")
+
+async def serve(runtime):
+    await SocketServer(runtime, "PLAINTEXT", "", 9092, tiny_broker()).start()
+
+async def ask(runtime, client):
+    while True:
+        try:
+            await client.send("broker", 9092, MetadataRequest(), timeout_ms=500)
+            file = runtime.files.open("log", create=True)
+            file.pwrite(runtime.random.token_bytes(600), file.size())
+        except (DisconnectError, RequestTimeoutError):
+            pass
+        await runtime.sleep_ms(20)
+
+for name in {"alpha", "beta", "gamma"} if sys.argv[2] == "sets" else ["alpha", "beta", "gamma"]:
+    runtime = world.node(name).boot()
+    client = NetworkClient(runtime, name)
+    for index in range(3):
+        runtime.spawn(ask(runtime, client), name=f"ask-{index}")
+for power_loss in (False, True, False):
+    runtime = broker.boot()
+    runtime.spawn(serve(runtime), name="serve")
+    loop.run_for_us(300_000)
+    world.network.partition(["alpha"], ["broker"])
+    loop.run_for_us(700_000)
+    world.network.heal()
+    broker.kill(power_loss=power_loss)
+    world.node("beta").kill(power_loss=True)
+    world.node("beta").boot()
+    loop.run_for_us(300_000)
+assert not loop.failures, loop.failures
+world.close()
+print(loop.trace_hash, loop.steps)
+"""
+
+
+def trace_of(seed: int, hash_seed: str, order: str = "lists") -> str:
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths}
+    command = [sys.executable, "-c", PROGRAM, str(seed), order]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_one_seed_has_one_trace_in_every_process():
+    traces = {trace_of(7, hash_seed) for hash_seed in ("0", "1", "424242")}
+    assert len(traces) == 1
+    assert int(next(iter(traces)).split()[1]) > 500
+
+
+def test_another_seed_has_another_trace():
+    assert trace_of(7, "0") != trace_of(8, "0")
+
+
+def test_a_program_that_depends_on_set_order_is_noticed():
+    assert len({trace_of(7, str(hash_seed), "sets") for hash_seed in range(4)}) > 1
+
+
+def test_time_is_virtual():
+    loop = SimLoop(1)
+
+    async def main() -> list[float]:
+        times = [loop.time()]
+        await asyncio.sleep(3600)
+        times.append(loop.time())
+        return times
+
+    assert loop.run_until_complete(main()) == [0, 3600]
+
+
+def test_plain_callbacks_run_in_order_whatever_the_seed():
+    for seed in range(20):
+        loop = SimLoop(seed)
+        ran: list[int] = []
+        for index in range(20):
+            loop.call_soon(ran.append, index)
+            loop.call_later(0.001, ran.append, 100 + index)
+        loop.run_forever()
+        assert ran == [*range(20), *range(100, 120)]
+
+
+def test_steps_of_different_tasks_are_reordered_by_the_seed():
+    def order_of(seed: int, *, reorder: bool = True) -> tuple[int, ...]:
+        loop = SimLoop(seed, reorder=reorder)
+        ran: list[int] = []
+
+        async def step(index: int) -> None:
+            ran.append(index)
+
+        for index in range(4):
+            loop.create_task(step(index))
+        loop.run_forever()
+        return tuple(ran)
+
+    orders = {order_of(seed) for seed in range(200)}
+    assert len(orders) == 24
+    assert {order_of(seed, reorder=False) for seed in range(20)} == {(0, 1, 2, 3)}
+
+
+def test_what_never_happens_is_said():
+    loop = SimLoop(1)
+
+    async def wait() -> None:
+        await loop.create_future()
+
+    with pytest.raises(SimulationStuckError, match="waiting: waiter"):
+        loop.run_until_complete(loop.create_task(wait(), name="waiter"))
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_forever()
+
+
+def test_budgets_end_a_run():
+    async def spin() -> None:
+        while True:
+            await asyncio.sleep(1)
+
+    for budget in ({"max_steps": 100}, {"max_time_us": 10_000_000}):
+        loop = SimLoop(1, **budget)
+        task = loop.create_task(spin())
+        with pytest.raises(SimulationBudgetError):
+            loop.run_until_complete(task)
+        task._log_destroy_pending = False
+        task.get_coro().close()
+
+
+def test_errors_nobody_awaits_are_collected():
+    loop = SimLoop(1)
+    loop.call_soon(lambda: 1 / 0)
+    loop.run_forever()
+    assert [type(failure.error) for failure in loop.failures] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda loop: loop.run_in_executor(None, print),
+        lambda loop: loop.call_soon_threadsafe(print),
+        lambda loop: loop.add_reader(0, print),
+        lambda loop: loop.create_server(print),
+        lambda loop: loop.getaddrinfo("localhost", 1),
+        lambda loop: loop.sock_connect(None, None),
+        lambda loop: loop.subprocess_exec(print),
+        lambda loop: loop.add_signal_handler(1, print),
+    ],
+)
+def test_what_is_not_modelled_raises(ask):
+    with pytest.raises(NotModelledError, match="the simulator does not model loop"):
+        ask(SimLoop(1))
+
+
+def test_asyncio_primitives_run_on_it():
+    loop = SimLoop(4)
+
+    async def main() -> str:
+        lock, event, queue = asyncio.Lock(), asyncio.Event(), asyncio.Queue()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(event.wait(), 5)
+        loop.call_later(1, event.set)
+        await asyncio.wait_for(event.wait(), 5)
+        async with lock, asyncio.timeout(1):
+            await queue.put("done")
+            return await queue.get()
+
+    assert loop.run_until_complete(main()) == "done"
+    assert loop.time() == 6
