@@ -95,6 +95,7 @@ class LogManager:
         self.refused: dict[TopicPartition, str] = {}
         self._topic_config = topic_config
         self._on_log_dir_failure = on_log_dir_failure
+        self._reported_failures: list[tuple[str, OSError]] = []
         self._ports = LogPorts(files, clock, random, scheduler, LogDirFailures(self._report_log_dir_failure))
         self._dirs = LogDirs(files, config.log_dirs)
         self._current_logs: dict[TopicPartition, UnifiedLog] = {}
@@ -156,9 +157,14 @@ class LogManager:
             self._on_log_dir_failure(log_dir, error)
 
     def _report_log_dir_failure(self, log_dir: str, message: str, error: OSError) -> None:
-        """Called from deep inside of a log, perhaps on a worker: the consequences come later, on the loop."""
+        """Called from deep inside of a log, perhaps on a worker: the log refuses to go on at once, the rest comes later, on the loop."""
         _LOGGER.error("%s", message)
-        self._ports.scheduler.schedule_once("log-dir-failure", lambda: self.handle_log_dir_failure(log_dir, error), 0)
+        self._reported_failures.append((log_dir, error))
+
+    def handle_reported_failures(self) -> None:
+        """Take the directories offline that failed since this last ran; a task does so every second."""
+        while self._reported_failures:
+            self.handle_log_dir_failure(*self._reported_failures.pop(0))
 
     # start
 
@@ -193,6 +199,7 @@ class LogManager:
             if self._is_refused(opening):
                 continue
             yield opening.run
+            self.handle_reported_failures()
             if opening.error is not None:
                 self.handle_log_dir_failure(log_dir.path, opening.error)
                 return
@@ -288,10 +295,12 @@ class LogManager:
     def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[BlockingStep]:
         """`shutdown` in steps that may run on a worker, one log each; no job of the cleaner may be running."""
         self.tasks.stop()
+        self.handle_reported_failures()
         for log_dir in list(self._dirs.live.values()):
             closing = [_Closing(log) for log in self._logs_of(log_dir.path)]
             for close in closing:
                 yield close.run
+            self.handle_reported_failures()
             if all(close.succeeded for close in closing):
                 self.tasks.checkpoint_recovery_offsets_in(log_dir.path)
                 self.tasks.checkpoint_log_start_offsets_in(log_dir.path)

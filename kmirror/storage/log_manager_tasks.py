@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger(__name__)
 NEVER_MS: Final = 1 << 62
+FAILURE_CHECK_MS: Final = 1000
 
 
 class LogManagerTasks:
@@ -42,13 +43,14 @@ class LogManagerTasks:
             "kafka-log-start-offset-checkpoint", self.checkpoint_log_start_offsets, config.flush_start_offset_checkpoint_interval_ms
         )
         self._every("PeriodicProducerExpirationCheck", self.remove_expired_producers, config.producer_id_expiration_check_interval_ms)
+        self._every("log-dir-failures", self._manager.handle_reported_failures, FAILURE_CHECK_MS, initial_delay_ms=FAILURE_CHECK_MS)
         self._ports.scheduler.schedule_once("kafka-delete-logs", self._delete_logs_and_reschedule, config.initial_task_delay_ms)
 
     def stop(self) -> None:
         """Nothing runs any more, also what was scheduled already."""
         self._is_stopped = True
 
-    def _every(self, name: str, task: Callable[[], object], period_ms: int) -> None:
+    def _every(self, name: str, task: Callable[[], object], period_ms: int, *, initial_delay_ms: int | None = None) -> None:
         if period_ms >= NEVER_MS:
             return
 
@@ -58,7 +60,8 @@ class LogManagerTasks:
             task()
             self._ports.scheduler.schedule_once(name, run, period_ms)
 
-        self._ports.scheduler.schedule_once(name, run, self._manager.config.initial_task_delay_ms)
+        delay_ms = self._manager.config.initial_task_delay_ms if initial_delay_ms is None else initial_delay_ms
+        self._ports.scheduler.schedule_once(name, run, delay_ms)
 
     # retention, flush, producers
 

@@ -335,7 +335,7 @@ def test_a_broken_disk_takes_the_directory_offline(cleaning: Cleaning, monkeypat
 
     monkeypatch.setattr(cleaning.world.files, "set_mtime_ms", broken)
     assert cleaning.cleaner.clean_filthiest_log()
-    cleaning.world.scheduler.run_due()
+    cleaning.manager.handle_reported_failures()
     assert cleaning.manager.live_log_dirs == []
 
 

@@ -310,7 +310,7 @@ def test_a_failed_directory_goes_offline_and_the_other_one_serves_on(tmp_path: p
     second = manager.get_or_create_log(T1, topic_id=ID, is_new=True)
     failed = first.parent_dir
     first.local_log.ports.log_dir_failures.maybe_add_offline_log_dir(failed, "the disk died", OSError(5, "the disk died"))
-    broker.world.scheduler.run_due()
+    broker.world.scheduler.advance(1000)
     assert broker.failures == [failed]
     assert manager.live_log_dirs == [second.parent_dir]
     assert manager.offline_log_dirs == [failed]
