@@ -201,6 +201,7 @@ class BrokerServer:
         self._lifecycle = lifecycle
         self._scope.spawn(lifecycle.run(), name="lifecycle")
         await lifecycle.registered
+        self.apis.producer_ids.broker_epoch = lifecycle.broker_epoch
         await self._catch_up(lifecycle.broker_epoch)
         for step in self.log_manager.load_steps(self._is_stray):
             await self._runtime.run_blocking(step)
@@ -276,6 +277,7 @@ class BrokerServer:
         self._scheduler.close()
         self.log_manager.shutdown(-1 if self._lifecycle is None else self._lifecycle.broker_epoch)
         self._client.close()
+        self._broker_client.close()
 
     def _give_up_waiting(self) -> None:
         assert self._lifecycle is not None, "a shutdown timer without a lifecycle"

@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from storage_doubles import StorageWorld
+
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.storage.log_append_info import LogAppendInfo
@@ -30,7 +32,6 @@ from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 from kmirror.storage.unified_log import UnifiedLog
 from kmirror.wire.framing import read_request, read_request_header, read_response
 from kmirror.wire.messages.produce import ProduceRequest, ProduceResponse
-from storage_doubles import StorageWorld
 
 FILE_DELETE_WAIT_MS = 60_000
 RECORDING_TIME_MS = 1_795_223_875_689

@@ -6,9 +6,9 @@ import pathlib
 
 import pytest
 from golden_vectors import golden_cases, golden_dir
+from replay_driver import GoldenCase, ReplayDriver
 
 from kmirror.record.record_batch import RecordBatch, iter_batches
-from replay_driver import GoldenCase, ReplayDriver
 
 EXACT = ("01-plain", "02-idempotent", "03-txn-java", "03-txn-librdkafka", "03-txn-rolled", "04-", "06-leader-epochs", "07-delete-records", "10-")
 RECOMPRESSED = ("13-",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -39,7 +41,8 @@ def consume(cluster: EmbeddedCluster, topic: str, count: int, group: str, **sett
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest", **settings})
     consumer.subscribe([topic])
     got: list[tuple[bytes | None, bytes | None]] = []
-    for _ in range(200):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None:
             assert message.error() is None, message.error()

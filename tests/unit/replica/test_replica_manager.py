@@ -160,7 +160,7 @@ def test_a_fetcher_that_diverges_is_told_where(tmp_path: Path) -> None:
         world.elect("t", 0, 1)
         await produce(world, b"c")
         data = await fetch(world, 5, last_fetched_epoch=0)
-        assert data.diverging_epoch is not None and tuple((data.diverging_epoch.epoch, data.diverging_epoch.end_offset)) == (0, 2)
+        assert data.diverging_epoch is not None and (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 2)
         assert (await fetch(world, 2, last_fetched_epoch=0)).diverging_epoch is None
         above = await fetch(world, 3, last_fetched_epoch=9)
         assert above.error is Errors.NONE, "an epoch above all of ours is a divergence, not OFFSET_OUT_OF_RANGE (C36b)"
