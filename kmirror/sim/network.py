@@ -410,7 +410,7 @@ class SimConnection:
         """Cut: both ends are told, each after the time a packet needs."""
         for end, other in ((self, self.remote), (self.remote, self)):
             if end is not None and other is not None:
-                self._network.deliver(other.host, end.host, 0, 0, lambda end=end: end._lose(_reset_error()))  # type: ignore[misc]
+                self._network.deliver(other.host, end.host, 0, 0, lambda end=end: end._lose(_reset_error(), tell_peer=False))  # type: ignore[misc]
 
     def die(self) -> None:
         """This end's node is dead: it is told nothing, its peer is reset."""
@@ -421,7 +421,7 @@ class SimConnection:
             if remote is not None:
                 self._network.deliver(self.host, remote.host, 0, 0, lambda: remote._lose(_reset_error()))
 
-    def _lose(self, error: Exception | None) -> None:
+    def _lose(self, error: Exception | None, *, tell_peer: bool = True) -> None:
         if self._lost:
             return
         cut_short = bool(self._unsent)
@@ -431,7 +431,7 @@ class SimConnection:
         self.host.connections.pop(self, None)
         self._call_node(lambda: self._protocol.connection_lost(error))
         remote = self.remote
-        if remote is not None and not remote._lost:
+        if tell_peer and remote is not None and not remote._lost:
             self._send(remote, 0, lambda: remote.peer_ended(_reset_error() if cut_short else None))
 
     def peer_ended(self, error: Exception | None) -> None:
