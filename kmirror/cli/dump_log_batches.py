@@ -9,20 +9,22 @@ Text that is not UTF-8 is printed as Java prints it; that is checked per block, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kmirror.cli.dump_log_decoders import Decoder, java_text
 from kmirror.cli.dump_log_options import MAX_INT, Options
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.ports import FileSystem
-from kmirror.record.columns import RecordColumns, decode_columns
 from kmirror.record.compression import CompressionType
-from kmirror.record.control_record import ControlRecordType, EndTransactionMarker
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, TimestampType
 from kmirror.storage.reader import SegmentReader
-from kmirror.wire.json_converter import dumps, to_json
 
+if TYPE_CHECKING:
+    from kmirror.record.columns import RecordColumns
+
+_SMALL_BYTES = 1536 * 1024
+"""Up to this size of file loading numpy costs more than it saves."""
 _DECODE_BYTES = 8 * 1024 * 1024
 """Blocks of small compressed batches are decoded together up to this many bytes of batches."""
 _RECORD_HEAD = b"| offset: %d %b: %d keySize: %d valueSize: %d sequence: %d headerKeys: %b"
@@ -39,8 +41,15 @@ def dump_log(files: FileSystem, path: str, options: Options, decoder: Decoder | 
     limit = options.max_bytes
     gaps = Gaps()
     with SegmentReader(files, path, end=None if limit == MAX_INT else max(limit, 0)) as reader:
+        small = reader.size <= _SMALL_BYTES
         for block in reader.blocks():
-            dump_block(block.positions, block.batches, options, decoder, gaps, write)
+            if not options.deep_iteration:
+                write(b"".join([batch_line(batch, position) for position, batch in zip(block.positions, block.batches)]))
+            elif small or (decoder is not None and options.print_data_log):
+                for position, batch in zip(block.positions, block.batches):
+                    _dump_carefully(position, batch, options, decoder, gaps, write)
+            else:
+                _dump_block(block.positions, block.batches, options, gaps, write)
         if reader.trailing_bytes > 0 and limit == MAX_INT:
             write(b"Found %d invalid bytes at the end of %b\n" % (reader.trailing_bytes, path.rsplit("/", 1)[-1].encode()))
     return gaps.pairs
@@ -87,35 +96,26 @@ class Gaps:
             self.last_offset = offset
 
 
-def dump_block(
-    positions: list[int], batches: list[RecordBatch], options: Options, decoder: Decoder | None, gaps: Gaps, write: Write
-) -> None:
-    """Write the lines of some batches that follow each other."""
-    if not options.deep_iteration:
-        write(b"".join([batch_line(batch, position) for position, batch in zip(positions, batches)]))
-        return
+def _dump_block(positions: list[int], batches: list[RecordBatch], options: Options, gaps: Gaps, write: Write) -> None:
+    """Write batches that follow each other, some at a time: as many as are worth one decoding into columns."""
     start = 0
     while start < len(batches):
         end, size = start, 0
         while end < len(batches) and size < _DECODE_BYTES:
             size += batches[end].size_in_bytes * (4 if batches[end].is_compressed else 1)
             end += 1
-        _dump_deep(positions[start:end], batches[start:end], options, decoder, gaps, write)
+        _dump_deep(positions[start:end], batches[start:end], options, gaps, write)
         start = end
 
 
-def _dump_deep(
-    positions: list[int], batches: list[RecordBatch], options: Options, decoder: Decoder | None, gaps: Gaps, write: Write
-) -> None:
+def _dump_deep(positions: list[int], batches: list[RecordBatch], options: Options, gaps: Gaps, write: Write) -> None:
+    from kmirror.record.columns import decode_columns
+
     try:
         columns = decode_columns(batches)
     except ApiException:
         for position, batch in zip(positions, batches):
-            _dump_carefully(position, batch, options, decoder, gaps, write)
-        return
-    offsets = columns.offset.tolist()
-    if decoder is not None and options.print_data_log:
-        _dump_decoded(positions, batches, columns, offsets, options, decoder, gaps, write)
+            _dump_carefully(position, batch, options, None, gaps, write)
         return
     text = _bulk_text(positions, batches, columns, options, _same)
     if not text.isascii():
@@ -123,7 +123,7 @@ def _dump_deep(
             text.decode()
         except UnicodeDecodeError:
             text = _bulk_text(positions, batches, columns, options, java_text)
-    gaps.see(offsets)
+    gaps.see(columns.offset.tolist())
     write(text)
 
 
@@ -142,7 +142,7 @@ def _bulk_text(
         parts.append(batch_line(batch, position))
         end = row + batch.record_count
         if batch.is_control:
-            parts += [_record_line(batch, record, options, None) for record in batch.records()]
+            parts += [_record_line(batch, record, options) for record in batch.records()]
         else:
             parts += rows[row:end]
         row = end
@@ -198,39 +198,8 @@ def _tail(body: bytes, key: int, key_length: int, value: int, value_length: int,
     return key_text + value_text + b"\n"
 
 
-def _dump_decoded(
-    positions: list[int],
-    batches: list[RecordBatch],
-    columns: RecordColumns,
-    offsets: list[int],
-    options: Options,
-    decoder: Decoder,
-    gaps: Gaps,
-    write: Write,
-) -> None:
-    row = 0
-    for position, batch in zip(positions, batches):
-        write(batch_line(batch, position))
-        for index in range(row, row + batch.record_count):
-            gaps.see(offsets[index : index + 1])
-            _write_record(batch, record_of(columns, index), options, decoder, write)
-        row += batch.record_count
-
-
-def record_of(columns: RecordColumns, row: int) -> Record:
-    """One row as a `Record`."""
-    return Record(
-        int(columns.offset[row]),
-        int(columns.timestamp[row]),
-        columns.key(row),
-        columns.value(row),
-        columns.headers(row),
-        int(columns.sequence[row]),
-    )
-
-
 def _dump_carefully(position: int, batch: RecordBatch, options: Options, decoder: Decoder | None, gaps: Gaps, write: Write) -> None:
-    """One batch of a block in which something is damaged; a compressed batch is read as a whole before anything of it is printed."""
+    """One batch, record by record. A compressed batch is read as a whole before anything of it is printed, as Kafka does."""
     write(batch_line(batch, position))
     records: Iterator[Record] = batch.records()
     for record in list(records) if batch.is_compressed else records:
@@ -239,13 +208,13 @@ def _dump_carefully(position: int, batch: RecordBatch, options: Options, decoder
 
 
 def _write_record(batch: RecordBatch, record: Record, options: Options, decoder: Decoder | None, write: Write) -> None:
-    write(_record_line(batch, record, options, None)[:-1])  # what is known of the record is printed before a decoder may give up
+    write(_record_line(batch, record, options)[:-1])  # what is known of the record is printed before a decoder may give up
     if options.print_data_log and not batch.is_control:
         write(_contents(record, options, decoder))
     write(b"\n")
 
 
-def _record_line(batch: RecordBatch, record: Record, options: Options, decoder: Decoder | None) -> bytes:
+def _record_line(batch: RecordBatch, record: Record, options: Options) -> bytes:
     if "skip-record-metadata" in options.flags:
         return b"\n"
     head = _RECORD_HEAD % (
@@ -274,6 +243,9 @@ def _contents(record: Record, options: Options, decoder: Decoder | None) -> byte
 
 def control_text(record: Record) -> str:
     """What follows the common fields of a control record."""
+    from kmirror.record.control_record import ControlRecordType, EndTransactionMarker
+    from kmirror.wire.json_converter import dumps
+
     type_id = ControlRecordType.parse_type_id(record.key)
     control_type = ControlRecordType.parse(record.key)
     if control_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
@@ -288,12 +260,14 @@ def control_text(record: Record) -> str:
 
 def control_message(record: Record) -> tuple[str, dict[str, Any]] | None:
     """(its name in a dump, its fields) of a control record of type 2 to 7; None for other types. KmirrorError if the value is malformed."""
+    from kmirror.record.control_record import ControlRecordType
+    from kmirror.wire.api_keys import message_class
+    from kmirror.wire.json_converter import to_json
+    from kmirror.wire.json_schemas import RECORDS
+
     control_type = ControlRecordType.parse(record.key)
     if control_type not in _CONTROL_MESSAGES or record.value is None:
         return None
-    from kmirror.wire.api_keys import message_class
-    from kmirror.wire.json_schemas import RECORDS
-
     title, name = _CONTROL_MESSAGES[control_type]
     version = int.from_bytes(record.value[:2], "big", signed=True)
     reader: Any = message_class(RECORDS[name][0], name)
@@ -302,12 +276,12 @@ def control_message(record: Record) -> tuple[str, dict[str, Any]] | None:
 
 
 _CONTROL_MESSAGES = {
-    ControlRecordType.LEADER_CHANGE: ("LeaderChange:", "LeaderChangeMessage"),
-    ControlRecordType.SNAPSHOT_HEADER: ("SnapshotHeader", "SnapshotHeaderRecord"),
-    ControlRecordType.SNAPSHOT_FOOTER: ("SnapshotFooter", "SnapshotFooterRecord"),
-    ControlRecordType.KRAFT_VERSION: ("KRaftVersion", "KRaftVersionRecord"),
-    ControlRecordType.KRAFT_VOTERS: ("KRaftVoters", "VotersRecord"),
-    ControlRecordType.MIRROR_PID_RESET: ("MirrorPidReset", "MirrorPidResetRecord"),
+    2: ("LeaderChange:", "LeaderChangeMessage"),
+    3: ("SnapshotHeader", "SnapshotHeaderRecord"),
+    4: ("SnapshotFooter", "SnapshotFooterRecord"),
+    5: ("KRaftVersion", "KRaftVersionRecord"),
+    6: ("KRaftVoters", "VotersRecord"),
+    7: ("MirrorPidReset", "MirrorPidResetRecord"),
 }
 
 

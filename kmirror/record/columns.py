@@ -103,8 +103,12 @@ def batch_positions(buffer: Buffer, position: int = 0) -> tuple[list[int], int]:
 def batch_columns(buffer: Buffer, positions: Sequence[int]) -> npt.NDArray[Any]:
     """The headers at `positions` as rows of `HEADER_DTYPE`'s fields, in native byte order. Each must have 61 bytes."""
     view = memoryview(buffer)
-    headers = b"".join([view[position : position + RECORD_BATCH_OVERHEAD] for position in positions])
-    return np.frombuffer(headers, dtype=HEADER_DTYPE).astype(_NATIVE_DTYPE)
+    return headers_from([view[position : position + RECORD_BATCH_OVERHEAD] for position in positions])
+
+
+def headers_from(headers: Sequence[Buffer]) -> npt.NDArray[Any]:
+    """Headers of 61 bytes each as rows of `HEADER_DTYPE`'s fields, in native byte order."""
+    return np.frombuffer(b"".join(headers), dtype=HEADER_DTYPE).astype(_NATIVE_DTYPE)
 
 
 def decode_columns(batches: Sequence[RecordBatch], *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> RecordColumns:
@@ -112,7 +116,7 @@ def decode_columns(batches: Sequence[RecordBatch], *, max_size: int = MAX_DECOMP
 
     INVALID_RECORD or CORRUPT_MESSAGE for the first batch that is not what its header claims. CRCs are not looked at.
     """
-    headers = np.frombuffer(b"".join([batch.memory[:RECORD_BATCH_OVERHEAD] for batch in batches]), dtype=HEADER_DTYPE).astype(_NATIVE_DTYPE)
+    headers = headers_from([batch.memory[:RECORD_BATCH_OVERHEAD] for batch in batches])
     payloads = [batch.payload(max_size=max_size) if batch.record_count else b"" for batch in batches]
     positions: list[int] = []
     base = 0

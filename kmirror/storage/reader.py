@@ -14,16 +14,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import File, FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.record.columns import HEADER_DTYPE
 from kmirror.record.record_batch import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
@@ -43,14 +39,12 @@ from kmirror.storage.log_file_names import (
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.partition_metadata_file import decode_partition_metadata
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 HEADER_BLOCK_BYTES: Final = 256 * 1024
-OFFSET_INDEX_DTYPE: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
-TIME_INDEX_DTYPE: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
-TRANSACTION_INDEX_DTYPE: Final = np.dtype(
-    [("version", ">i2"), ("producer_id", ">i8"), ("first_offset", ">i8"), ("last_offset", ">i8"), ("last_stable_offset", ">i8")]
-)
-SNAPSHOT_SUFFIX: Final = ".checkpoint"
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -255,6 +249,10 @@ class SegmentReader:
 
     def headers(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         """(positions, headers as rows of `record.columns.HEADER_DTYPE` in native byte order) without reading the records of large batches."""
+        import numpy as np
+
+        from kmirror.record.columns import headers_from
+
         positions: list[int] = []
         rows: list[bytes] = []
         position, block, block_start = self.start, b"", 0
@@ -271,29 +269,9 @@ class SegmentReader:
             rows.append(block[offset : offset + RECORD_BATCH_OVERHEAD])
             position += size
         self.valid_bytes = position
-        native = np.dtype([(name, HEADER_DTYPE[name].newbyteorder("=")) for name in HEADER_DTYPE.names or ()])
-        return np.array(positions, dtype=np.int64), np.frombuffer(b"".join(rows), dtype=HEADER_DTYPE).astype(native)
+        return np.array(positions, dtype=np.int64), headers_from(rows)
 
     @property
     def trailing_bytes(self) -> int:
         """Bytes behind the last complete batch, once `blocks`, `batches` or `headers` has come to its end."""
         return self.size - self.valid_bytes
-
-
-def read_offset_index(files: FileSystem, path: str) -> npt.NDArray[Any]:
-    """The slots of an `.index` file (fields of `OFFSET_INDEX_DTYPE`), preallocated zeros included; a part of a slot at the end is left out."""
-    return _rows(files.read_bytes(path), OFFSET_INDEX_DTYPE)
-
-
-def read_time_index(files: FileSystem, path: str) -> npt.NDArray[Any]:
-    """The slots of a `.timeindex` file (fields of `TIME_INDEX_DTYPE`)."""
-    return _rows(files.read_bytes(path), TIME_INDEX_DTYPE)
-
-
-def read_transaction_index(files: FileSystem, path: str) -> npt.NDArray[Any]:
-    """The aborted transactions of a `.txnindex` file (fields of `TRANSACTION_INDEX_DTYPE`)."""
-    return _rows(files.read_bytes(path), TRANSACTION_INDEX_DTYPE)
-
-
-def _rows(data: bytes, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    return np.frombuffer(data, dtype=dtype, count=len(data) // dtype.itemsize)

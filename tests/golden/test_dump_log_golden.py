@@ -13,6 +13,7 @@ import tarfile
 import pytest
 from golden_vectors import golden_cases, golden_dir
 
+from kmirror.cli import dump_log_batches
 from kmirror.cli.dump_log import main
 
 _PART = re.compile(rb"^##### kafka-dump-log (.*)\n", re.MULTILINE)
@@ -72,6 +73,18 @@ def test_dump_is_kafkas(case: str, tmp_path: pathlib.Path, monkeypatch: pytest.M
             printed, _, line = got.rstrip(b"\n").rpartition(b"\n")
             assert (status, printed) == (1, expected.rstrip(b"\n")), arguments
             assert says_the_same(line, failure), (arguments, line, failure)
+
+
+@pytest.mark.parametrize("case", golden_cases())
+def test_dump_in_bulk_is_kafkas_too(case: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large files are decoded into columns; here every file is."""
+    monkeypatch.setattr(dump_log_batches, "_SMALL_BYTES", -1)
+    path = next((golden_dir() / case).glob("dump.txt*"), None)
+    root = root_of(case, tmp_path)
+    for arguments, output in [] if path is None else parts_of(path):
+        expected, failure = expected_lines(re.sub(rb"( in |:)/\S*/(%b/)" % case.encode(), rb"\1\2", output))
+        if "--deep-iteration" in arguments and failure is None:
+            assert run(arguments, root, monkeypatch)[1].rstrip(b"\n") == expected, arguments
 
 
 def was_cut_by_kafkas_tool(path: pathlib.Path, arguments: list[str]) -> bool:

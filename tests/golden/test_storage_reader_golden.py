@@ -11,14 +11,8 @@ from kmirror.common.errors import CorruptFileError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.columns import batch_columns, batch_positions
 from kmirror.runtime.os_files import OsFileSystem
-from kmirror.storage.reader import (
-    SegmentReader,
-    find_partitions,
-    read_offset_index,
-    read_partition,
-    read_time_index,
-    read_transaction_index,
-)
+from kmirror.storage.index_reader import read_offset_index, read_time_index, read_transaction_index
+from kmirror.storage.reader import SegmentReader, find_partitions, read_partition
 
 _ANY = TopicPartition("any", 0)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kmirror.cli import dump_log_batches
 from kmirror.cli.dump_log import main
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
@@ -80,7 +81,10 @@ def test_control_records_of_the_kip_and_of_the_future(tmp_path: pathlib.Path, ca
 
 
 @pytest.mark.parametrize("codec", CompressionType)
-def test_text_is_what_java_prints(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], codec: CompressionType) -> None:
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_text_is_what_java_prints(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, codec: CompressionType, in_bulk: bool
+) -> None:
     records = [
         Record(0, 5, None, b"v", []),
         Record(1, 6, b"k", None, [("h1", b"x"), ("hé,2", None)]),
@@ -88,6 +92,8 @@ def test_text_is_what_java_prints(tmp_path: pathlib.Path, capfd: pytest.CaptureF
         Record(3, 7, b"\xed\xa0\x80a\xc3", b"\xf0\x9f\x98", []),
     ]
     path = write_log(tmp_path, build_batch(records, compression=codec, partition_leader_epoch=0), b"abc")
+    if in_bulk:
+        monkeypatch.setattr(dump_log_batches, "_SMALL_BYTES", -1)
     _, out, _ = dump(capfd, "--print-data-log", "--files", path)
     assert out.splitlines()[3:] == [
         "| offset: 0 CreateTime: 5 keySize: -1 valueSize: 1 sequence: -1 headerKeys: [] payload: v",
@@ -213,7 +219,12 @@ def test_max_bytes_stops_in_front_of_the_batch_that_does_not_fit(tmp_path: pathl
     assert [line.split()[0] for line in out.splitlines()] == ["Dumping", "Log", "baseOffset:"]
 
 
-def test_damage_ends_the_dump_behind_what_is_sound(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_damage_ends_the_dump_behind_what_is_sound(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, in_bulk: bool
+) -> None:
+    if in_bulk:
+        monkeypatch.setattr(dump_log_batches, "_SMALL_BYTES", -1)
     good = build_batch([Record(0, 5, b"k", b"v", []), Record(1, 5, b"k", b"v", [])])
     bad = bytearray(good)
     bad[-3] = 0x7F
