@@ -1,0 +1,125 @@
+"""`__mirror_state`: the KIP's bytes (A7), and what a shard makes of them (C1, C25, D2, D3-33, D3-34)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kmirror.common.errors import Errors, KmirrorError
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
+from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, MirrorCoordinatorShard, StateWrite, StoredState
+from kmirror.mirror.mirror_records import last_mirror_epochs_record, partition_state_record, read_record, tombstones
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.record.builder import build_batch
+from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch
+
+S = MirrorPartitionState
+
+
+def test_a7_keys_and_values() -> None:
+    preparing = partition_state_record("my-mirror", "my-topic", 0, S.PREPARING)
+    assert preparing.key.hex() == "000200096d792d6d6972726f72"
+    assert preparing.value is not None
+    assert preparing.value.hex() == "0000096d792d746f706963000000000000"
+    epochs = last_mirror_epochs_record("my-mirror", {("my-topic", 1): 3, ("my-topic", 0): 1})
+    assert epochs.key.hex() == "000100096d792d6d6972726f72"
+    assert epochs.value is not None
+    assert epochs.value.hex() == "000002096d792d746f706963030000000000000001000000000100000003000000"
+
+
+@pytest.mark.parametrize(("offset", "time", "state", "crc"), [(0, 1771239071191, S.PREPARING, 3314855113), (1, 1771239071219, S.MIRRORING, 3968746657)])
+def test_s20_batches_of_the_kips_dump(offset: int, time: int, state: S, crc: int) -> None:
+    record = partition_state_record("my-mirror", "my-topic", 0, state)
+    raw = build_batch([Record(offset, time, record.key, record.value, [])], base_offset=offset, partition_leader_epoch=0)
+    batch = RecordBatch(raw)
+    assert (batch.size_in_bytes, batch.crc) == (98, crc)
+
+
+def test_records_survive_a_round_trip() -> None:
+    record = partition_state_record("m", "t", 7, S.STOPPED)
+    assert read_record(record) == ("m", "t", 7, S.STOPPED)
+    assert read_record(last_mirror_epochs_record("m", {("t", 7): 2})) == ("m", {("t", 7): 2})
+    assert [read_record(tombstone)[0] for tombstone in tombstones("m")] == ["m", "m"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        CoordinatorRecord(b"", b""),
+        CoordinatorRecord(b"\0\x09\0\x01m", b"\0\0"),
+        CoordinatorRecord(b"\0\x02\0\x05m", b"\0\0"),
+        CoordinatorRecord(b"\0\x02\0\x01m", b"\0\x01"),
+        CoordinatorRecord(b"\0\x02\0\x01m", b"\0\0\x02t\0\0\0\0\x09\0"),
+    ],
+)
+def test_damaged_records_are_named(record: CoordinatorRecord) -> None:
+    with pytest.raises(KmirrorError, match="__mirror_state"):
+        read_record(record)
+
+
+def test_unknown_is_never_stored() -> None:
+    with pytest.raises(ValueError, match="UNKNOWN"):
+        partition_state_record("m", "t", 0, S.UNKNOWN)
+
+
+def apply(shard: MirrorCoordinatorShard, result: CoordinatorResult[dict[tuple[str, int], Errors]]) -> dict[tuple[str, int], Errors]:
+    for record in result.records:
+        shard.replay(0, record)
+    return result.response
+
+
+def test_invalid_transition_writes_nothing_for_its_partition_alone() -> None:
+    shard = MirrorCoordinatorShard()
+    apply(shard, shard.write("m", [StateWrite("t", 0, S.PREPARING), StateWrite("t", 1, S.PREPARING)]))
+    result = shard.write("m", [StateWrite("t", 0, S.MIRRORING), StateWrite("t", 1, S.PAUSED)])
+    assert len(result.records) == 1
+    assert apply(shard, result) == {("t", 0): Errors.NONE, ("t", 1): Errors.INVALID_REQUEST}
+    assert shard.read("m", [("t", 0), ("t", 1)]) == {("t", 0): StoredState(S.MIRRORING, -1, True), ("t", 1): StoredState(S.PREPARING)}
+
+
+def test_same_state_writes_only_when_rewritten() -> None:
+    shard = MirrorCoordinatorShard()
+    apply(shard, shard.write("m", [StateWrite("t", 0, S.PREPARING)]))
+    assert shard.write("m", [StateWrite("t", 0, S.PREPARING)]).records == []
+    assert len(shard.write("m", [StateWrite("t", 0, S.PREPARING, rewrite=True)]).records) == 1
+
+
+def test_c25_epoch_record_carries_the_whole_map_of_its_mirror_only() -> None:
+    shard = MirrorCoordinatorShard()
+    apply(shard, shard.write("m", [StateWrite("t", 0, last_mirror_epoch=3)]))
+    apply(shard, shard.write("other", [StateWrite("u", 0, last_mirror_epoch=9)]))
+    (record,) = shard.write("m", [StateWrite("t", 1, last_mirror_epoch=4)]).records
+    assert read_record(record) == ("m", {("t", 0): 3, ("t", 1): 4})
+
+
+def test_minus_one_leaves_the_epoch_and_clear_stores_minus_one() -> None:
+    shard = MirrorCoordinatorShard()
+    apply(shard, shard.write("m", [StateWrite("t", 0, last_mirror_epoch=3)]))
+    assert shard.write("m", [StateWrite("t", 0)]).records == []
+    apply(shard, shard.write("m", [StateWrite("t", 0, last_mirror_epoch=CLEAR_LAST_MIRROR_EPOCH)]))
+    assert shard.read("m", [("t", 0)])["t", 0].last_mirror_epoch == -1
+
+
+def test_c1_replay_takes_the_newest_of_each_partition_and_tombstones_clear_a_mirror() -> None:
+    shard = MirrorCoordinatorShard()
+    for record in (
+        partition_state_record("m", "t", 0, S.PREPARING),
+        partition_state_record("m", "t", 1, S.STOPPED),
+        partition_state_record("n", "t", 0, S.PAUSED),
+        partition_state_record("m", "t", 0, S.MIRRORING),
+    ):
+        shard.replay(0, record)
+    assert [stored.state for stored in shard.read("m", [("t", 0), ("t", 1)]).values()] == [S.MIRRORING, S.STOPPED]
+    for record in shard.delete_mirror("m").records:
+        shard.replay(0, record)
+    assert shard.mirror_names() == ["n"]
+    assert shard.read("m", [("t", 0)]) == {("t", 0): StoredState()}
+    assert shard.delete_mirror("m").records == []
+
+
+def test_removed_topics_lose_their_epoch() -> None:
+    shard = MirrorCoordinatorShard()
+    apply(shard, shard.write("m", [StateWrite("t", 0, S.PREPARING, 5), StateWrite("u", 0, S.PREPARING, 6)]))
+    apply(shard, shard.write("m", [], ["t"]))
+    shard.drop_topics("m", ["t"])
+    assert shard.read("m", [("t", 0), ("u", 0)]) == {("t", 0): StoredState(), ("u", 0): StoredState(S.PREPARING, 6)}
