@@ -40,6 +40,7 @@ from kmirror.server.apis import groups, mirror
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.log_cleaner_task import run_log_cleaner
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.metadata_fetcher import MetadataFetcher
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
@@ -206,6 +207,8 @@ class BrokerServer:
         for step in self.log_manager.load_steps(self._is_stray):
             await self._runtime.run_blocking(step)
         self.log_manager.start_tasks()
+        if self.log_manager.cleaner is not None:
+            self._scope.spawn(run_log_cleaner(self._runtime, self.log_manager.cleaner), name="log-cleaner")
         self.replica_manager.start()
         self._loader.install_publisher(BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator, self.mirror))
         self.mirror.start()

@@ -147,9 +147,13 @@ class CleaningJob:
         while self.advance():
             self.work()
 
-    def cancel(self) -> None:
-        """Give up between two steps (shutdown): files are removed, the checkpoint stays."""
+    def abort(self) -> None:
+        """Have a running `work` end soon."""
         self._run.is_aborted = True
+
+    def cancel(self) -> None:
+        """Give up between two steps (shutdown), never during `work`: files are removed, the checkpoint stays."""
+        self.abort()
         self._steps.close()
         self._done()
 

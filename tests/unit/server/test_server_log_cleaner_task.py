@@ -1,0 +1,98 @@
+"""The cleaner's task: jobs are driven to their end, and a cancelled one only lets go of its files when the worker is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from kmirror.server.log_cleaner_task import run_log_cleaner
+from kmirror.storage.log_cleaner import CleanerConfig
+
+
+class FakeRuntime:
+    """`run_blocking` waits at the gate; sleeping ends the test."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.slept_ms: list[float] = []
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        return asyncio.create_task(coroutine, name=name)
+
+    async def run_blocking(self, function: Callable[[], None]) -> None:
+        await self.gate.wait()
+        function()
+
+    async def sleep_ms(self, delay_ms: float) -> None:
+        self.slept_ms.append(delay_ms)
+        await asyncio.Event().wait()
+
+
+class FakeJob:
+    def __init__(self, steps: int, events: list[str]) -> None:
+        self.steps = steps
+        self.events = events
+
+    def advance(self) -> bool:
+        self.events.append("advance")
+        self.steps -= 1
+        return self.steps >= 0
+
+    def work(self) -> None:
+        self.events.append("work")
+
+    def abort(self) -> None:
+        self.events.append("abort")
+
+    def cancel(self) -> None:
+        self.events.append("cancel")
+
+
+class FakeCleaner:
+    config = CleanerConfig(backoff_ms=777)
+
+    def __init__(self, *jobs: FakeJob) -> None:
+        self.jobs = list(jobs)
+
+    def next_job(self) -> FakeJob | None:
+        return self.jobs.pop(0) if self.jobs else None
+
+
+def run(test: Callable[[FakeRuntime, list[str]], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await test(FakeRuntime(), [])
+
+    asyncio.run(main())
+
+
+def test_jobs_run_to_their_end_and_then_there_is_a_pause() -> None:
+    async def test(runtime: FakeRuntime, events: list[str]) -> None:
+        runtime.gate.set()
+        task = asyncio.create_task(run_log_cleaner(runtime, FakeCleaner(FakeJob(2, events), FakeJob(0, events))))  # type: ignore[arg-type]
+        while not runtime.slept_ms:
+            await asyncio.sleep(0)
+        assert events == ["advance", "work", "advance", "work", "advance", "advance"]
+        assert runtime.slept_ms == [777]
+        task.cancel()
+
+    run(test)
+
+
+def test_a_cancelled_job_waits_for_its_worker() -> None:
+    async def test(runtime: FakeRuntime, events: list[str]) -> None:
+        task = asyncio.create_task(run_log_cleaner(runtime, FakeCleaner(FakeJob(2, events))))  # type: ignore[arg-type]
+        while not events:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        assert events == ["advance", "abort"]
+        runtime.gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert events == ["advance", "abort", "work", "cancel"]
+
+    run(test)
