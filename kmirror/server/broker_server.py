@@ -280,7 +280,6 @@ class BrokerServer:
         self._scheduler.close()
         self.log_manager.shutdown(-1 if self._lifecycle is None else self._lifecycle.broker_epoch)
         self._client.close()
-        self._broker_client.close()
 
     def _give_up_waiting(self) -> None:
         assert self._lifecycle is not None, "a shutdown timer without a lifecycle"
