@@ -1,56 +1,285 @@
-"""The fetcher framework (skeleton; bodies follow): `ReplicaFetcher` and `mirror.MirrorFetcher` are its two children."""
+"""The fetcher framework: one task that fetches partitions from one leader and hands what comes to its child's hooks.
+
+A child (`ReplicaFetcher`) says what to do with data and how to cut; the `LeaderEndPoint` says how to ask: a broker of this
+cluster, or anything else that answers alike. The loop:
+
+    fetch everything that is not delayed -> per partition: append, or truncate where it diverges, or move into range, or
+    back off -> again
+
+Adding and removing partitions works at any time and at once. An answer is used only for a partition whose state is still
+the one it was asked with; so data that was in flight when a partition was removed, or added anew in another epoch, is
+dropped. Delayed partitions are left out until their time has come; with nothing to fetch the task sleeps.
+
+Failures. No answer at all (`LeaderUnavailableError`): every partition asked backs off. An error of one partition: it backs
+off alone, or leaves the fetcher when retrying cannot help (`on_partition_failed`); the others go on.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.replica.replica_types import EpochEndOffset
+from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
+from kmirror.runtime.api import Runtime
+
+_log = logging.getLogger(__name__)
+
+RETRIED_ERRORS = frozenset(
+    (
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.UNKNOWN_LEADER_EPOCH,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.INCONSISTENT_TOPIC_ID,
+        Errors.CORRUPT_MESSAGE,
+        Errors.KAFKA_STORAGE_ERROR,
+        Errors.UNKNOWN_SERVER_ERROR,
+        Errors.OFFSET_NOT_AVAILABLE,
+        Errors.LEADER_NOT_AVAILABLE,
+        Errors.BROKER_NOT_AVAILABLE,
+    )
+)
+"""Errors of the leader that may pass by themselves, or with the next metadata update."""
 
 
-@dataclass(slots=True)
+class LeaderUnavailableError(KmirrorError):
+    """The leader did not answer: no connection, no response in time, or nothing that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionFetchState:
+    """What is fetched next. Immutable: a new state means that answers to the old one are void. Times are monotonic ms."""
+
     topic_id: Uuid
     fetch_offset: int
     current_leader_epoch: int
-    last_fetched_epoch: int | None
+    last_fetched_epoch: int | None = None
+    mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
+    log_start_offset: int = -1
     delayed_until_ms: int = 0
     lag: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FetchedPartition:
+    """The leader's answer for one partition."""
+
+    error: Errors
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    records: Buffer = b""
+    diverging_epoch: DivergingEpoch | None = None
+    mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
+
+
 class LeaderEndPoint(Protocol):
-    """The leader's side of a fetcher: a broker of this cluster, or one of a source cluster."""
+    """The leader's side of a fetcher. All methods raise LeaderUnavailableError; offsets come with an error code (ApiException)."""
 
-    async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> Mapping[TopicPartition, FetchedPartition]: ...
+    async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> Mapping[TopicPartition, FetchedPartition]:
+        """A partition without news may be missing from the answer."""
+        ...
 
-    async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> tuple[int, int]: ...
+    async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int: ...
 
-    async def fetch_latest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> tuple[int, int]: ...
-
-    async def fetch_epoch_end_offsets(
-        self, epochs: Mapping[TopicPartition, tuple[int, int]]
-    ) -> Mapping[TopicPartition, EpochEndOffset]: ...
+    async def fetch_latest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int: ...
 
     async def close(self) -> None: ...
 
 
+class FetcherHooks(Protocol):
+    """What a child does with what was fetched. All synchronous; ApiException makes the partition back off."""
+
+    def process_partition_data(
+        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+    ) -> tuple[int, int | None]:
+        """Append; the next offset to fetch, and the epoch of the last batch there is."""
+        ...
+
+    def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
+        """Cut the local log to where it leaves the leader's; the next offset and last epoch."""
+        ...
+
+    def truncate_to(self, topic_partition: TopicPartition, offset: int) -> tuple[int, int | None]: ...
+
+    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: int) -> None: ...
+
+    def log_end_offset(self, topic_partition: TopicPartition) -> int: ...
+
+    def log_start_offset(self, topic_partition: TopicPartition) -> int:
+        """Ours; goes to the leader with the next fetch, so that it knows what DeleteRecords has reached."""
+        ...
+
+    def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
+        """The partition left the fetcher because of an error that does not pass."""
+        ...
+
+
 class AbstractFetcher:
-    """One task per (fetcher id, source broker[, mirror]). Hooks that a child overrides:
+    """`name` is for logs; `backoff_ms` is how long a partition stays out after an error."""
 
-    process_partition_data(tp, state, data) -> LogAppendInfo | None     append what was fetched
-    truncate(tp, offset) / truncate_fully_and_start_at(tp, offset)      cut the local log
-    on_truncation(tp, offset), on_out_of_range(tp, state), on_partition_failed(tp, errors, text), on_partition_error(tp, errors, data) -> bool
-    """
+    def __init__(self, runtime: Runtime, name: str, leader: LeaderEndPoint, hooks: FetcherHooks, *, backoff_ms: int) -> None:
+        self.name = name
+        self._runtime = runtime
+        self._leader = leader
+        self._hooks = hooks
+        self._backoff_ms = backoff_ms
+        self._states: dict[TopicPartition, PartitionFetchState] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
-    def add_partitions(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> None: ...
+    # --- partitions -------------------------------------------------------------------------------------------------
 
-    def remove_partitions(self, partitions: list[TopicPartition]) -> None:
-        """Effective at once: data of a response in flight for them is discarded."""
+    @property
+    def partition_count(self) -> int:
+        return len(self._states)
 
-    def start(self) -> None: ...
+    def state(self, topic_partition: TopicPartition) -> PartitionFetchState | None:
+        return self._states.get(topic_partition)
 
-    async def shutdown(self) -> None: ...
+    def add_partitions(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> None:
+        """Fetch these from now on; one that is fetched already in the same epoch keeps its place."""
+        for topic_partition, state in partitions.items():
+            known = self._states.get(topic_partition)
+            if known is None or known.current_leader_epoch != state.current_leader_epoch or known.topic_id != state.topic_id:
+                self._states[topic_partition] = state
+        self._wake.set()
+
+    def remove_partitions(self, partitions: list[TopicPartition]) -> dict[TopicPartition, PartitionFetchState]:
+        """Fetch these no more, from this moment; the states of those that were fetched."""
+        removed = {topic_partition: self._states.pop(topic_partition, None) for topic_partition in partitions}
+        return {topic_partition: state for topic_partition, state in removed.items() if state is not None}
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._task = self._runtime.spawn(self._run(), name=self.name)
+
+    async def shutdown(self) -> None:
+        """Stop the task and close the connection to the leader."""
+        self._states.clear()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        await self._leader.close()
+
+    async def _run(self) -> None:
+        while True:
+            await self.do_work()
+
+    async def do_work(self) -> None:
+        """One round: fetch what is due and deal with the answers, or wait until something is due."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        due = {topic_partition: state for topic_partition, state in self._states.items() if state.delayed_until_ms <= now_ms}
+        if not due:
+            await self._wait_until_due(now_ms)
+            return
+        try:
+            answers = await self._leader.fetch(due)
+        except LeaderUnavailableError as error:
+            _log.info("[%s] Error sending fetch request: %s", self.name, error)
+            for topic_partition, state in due.items():
+                self._delay(topic_partition, state)
+            return
+        for topic_partition, data in answers.items():
+            asked = due.get(topic_partition)
+            if asked is not None and self._states.get(topic_partition) is asked:
+                await self._process(topic_partition, asked, data)
+
+    async def _wait_until_due(self, now_ms: int) -> None:
+        self._wake.clear()
+        timer = None
+        if self._states:
+            delay_ms = min(state.delayed_until_ms for state in self._states.values()) - now_ms
+            timer = self._runtime.call_later_ms(max(1, delay_ms), self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    async def _process(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> None:
+        try:
+            if data.error is Errors.NONE:
+                self._process_data(topic_partition, state, data)
+            elif data.error is Errors.OFFSET_OUT_OF_RANGE:
+                await self._move_into_range(topic_partition, state)
+            elif data.error in RETRIED_ERRORS:
+                self._delay(topic_partition, state)
+            else:
+                self._fail(topic_partition, ApiException(data.error, data.error.message))
+        except LeaderUnavailableError as error:
+            _log.info("[%s] %s: %s", self.name, topic_partition, error)
+            self._delay(topic_partition, state)
+        except ApiException as error:
+            _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, error.message)
+            if error.error in RETRIED_ERRORS:
+                self._delay(topic_partition, state)
+            else:
+                self._fail(topic_partition, error)
+
+    def _process_data(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> None:
+        if data.diverging_epoch is not None:
+            next_offset, last_epoch = self._hooks.truncate(topic_partition, data.diverging_epoch)
+        else:
+            next_offset, last_epoch = self._hooks.process_partition_data(topic_partition, state, data)
+        self._advance(topic_partition, state, next_offset, last_epoch, data)
+
+    def _advance(
+        self, topic_partition: TopicPartition, state: PartitionFetchState, next_offset: int, last_epoch: int | None, data: FetchedPartition
+    ) -> None:
+        if self._states.get(topic_partition) is state:
+            self._states[topic_partition] = replace(
+                state,
+                fetch_offset=next_offset,
+                last_fetched_epoch=last_epoch,
+                mirror_leader_epoch=data.mirror_leader_epoch,
+                log_start_offset=self._hooks.log_start_offset(topic_partition),
+                lag=max(0, data.high_watermark - next_offset),
+            )
+
+    async def _move_into_range(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
+        """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our end: start there anew."""
+        log_end_offset = self._hooks.log_end_offset(topic_partition)
+        leader_end_offset = await self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch)
+        if self._states.get(topic_partition) is not state:
+            return
+        if leader_end_offset < log_end_offset:
+            _log.warning(
+                "[%s] Reset fetch offset for partition %s from %d to current leader's latest offset %d",
+                self.name,
+                topic_partition,
+                state.fetch_offset,
+                leader_end_offset,
+            )
+            next_offset, last_epoch = self._hooks.truncate_to(topic_partition, leader_end_offset)
+            self._states[topic_partition] = replace(state, fetch_offset=next_offset, last_fetched_epoch=last_epoch)
+            return
+        leader_start_offset = await self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch)
+        if self._states.get(topic_partition) is not state:
+            return
+        next_offset = max(leader_start_offset, log_end_offset)
+        last_epoch = state.last_fetched_epoch
+        if leader_start_offset > log_end_offset:
+            self._hooks.truncate_fully_and_start_at(topic_partition, leader_start_offset)
+            last_epoch = None
+        self._states[topic_partition] = replace(
+            state, fetch_offset=next_offset, last_fetched_epoch=last_epoch, lag=max(0, leader_end_offset - next_offset)
+        )
+
+    def _delay(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
+        if self._states.get(topic_partition) is state:
+            until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
+            self._states[topic_partition] = replace(state, delayed_until_ms=until_ms)
+
+    def _fail(self, topic_partition: TopicPartition, error: ApiException) -> None:
+        self._states.pop(topic_partition, None)
+        self._hooks.on_partition_failed(topic_partition, error)

@@ -48,10 +48,10 @@ class FetcherManager(Protocol):
 
 
 class MetadataApplier:
-    def __init__(self, replica_manager: ReplicaManager, fetcher_manager: FetcherManager | None) -> None:
+    def __init__(self, replica_manager: ReplicaManager) -> None:
+        self.fetcher_manager: FetcherManager | None = None
         self._replica_manager = replica_manager
         self._log_manager = replica_manager.log_manager
-        self._fetcher_manager = fetcher_manager
         self._image = MetadataImage.EMPTY
         self._checkpointed: dict[str, dict[TopicPartition, int]] = {}
 
@@ -74,9 +74,9 @@ class MetadataApplier:
         to_fetch: dict[TopicPartition, InitialFetchState] = {}
         for (topic, number), (topic_id, registration) in changes.followers.items():
             self._make_follower(TopicIdPartition(topic_id, topic, number), registration, to_fetch)
-        if self._fetcher_manager is not None and to_fetch:
-            self._fetcher_manager.remove_fetcher_for_partitions(list(to_fetch))
-            self._fetcher_manager.add_fetcher_for_partitions(to_fetch)
+        if self.fetcher_manager is not None and to_fetch:
+            self.fetcher_manager.remove_fetcher_for_partitions(list(to_fetch))
+            self.fetcher_manager.add_fetcher_for_partitions(to_fetch)
 
     # --- topics that go ---------------------------------------------------------------------------------------------
 
@@ -84,8 +84,8 @@ class MetadataApplier:
         if not changes.deletes:
             return
         deleted = [TopicPartition(topic, number) for topic, number, _ in changes.deletes]
-        if self._fetcher_manager is not None:
-            self._fetcher_manager.remove_fetcher_for_partitions(deleted)
+        if self.fetcher_manager is not None:
+            self.fetcher_manager.remove_fetcher_for_partitions(deleted)
         for topic_partition in deleted:
             self._drop(topic_partition)
         self._log_manager.async_delete(
@@ -129,8 +129,8 @@ class MetadataApplier:
     def _make_leader(self, topic: TopicIdPartition, registration: PartitionRegistration) -> None:
         manager = self._replica_manager
         topic_partition = topic.topic_partition
-        if self._fetcher_manager is not None:
-            self._fetcher_manager.remove_fetcher_for_partitions([topic_partition])
+        if self.fetcher_manager is not None:
+            self.fetcher_manager.remove_fetcher_for_partitions([topic_partition])
         partition = self._get_or_create_partition(topic)
         log = self._get_or_create_log(partition, topic, registration)
         if log is None:

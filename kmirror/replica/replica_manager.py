@@ -30,6 +30,7 @@ from kmirror.common.topic_partition import (
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
 from kmirror.record.validation import RecordValidationException
+from kmirror.replica.alter_partition import AlterPartitionManager
 from kmirror.replica.broker_topic_stats import BrokerTopicStats
 from kmirror.replica.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsPartitionStatus
 from kmirror.replica.delayed_fetch import DelayedFetch, FetchPartitionStatus
@@ -84,7 +85,7 @@ class ReplicaManager:
         log_manager: LogManager,
         metrics: MetricsRegistry,
         *,
-        fetcher_manager: FetcherManager | None = None,
+        alter_partition_manager: AlterPartitionManager | None = None,
     ) -> None:
         self.config = config
         self.runtime = runtime
@@ -97,7 +98,8 @@ class ReplicaManager:
         self.delayed_fetches: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory("Fetch", runtime)
         self.delayed_delete_records: DelayedOperationPurgatory[DelayedDeleteRecords] = DelayedOperationPurgatory("DeleteRecords", runtime)
         self._listeners: dict[TopicPartition, list[PartitionListener]] = {}
-        self._metadata_applier = MetadataApplier(self, fetcher_manager)
+        self._alter_partition_manager = alter_partition_manager
+        self._metadata_applier = MetadataApplier(self)
         self._checkpoint_task: asyncio.Task[None] | None = None
         self._isr_task: asyncio.Task[None] | None = None
         self._register_metrics()
@@ -148,6 +150,10 @@ class ReplicaManager:
                 by_dir[log.parent_dir][topic_partition] = log.high_watermark
         return by_dir
 
+    def set_fetcher_manager(self, fetcher_manager: FetcherManager) -> None:
+        """Followers fetch from now on (a broker without peers has no fetchers). Call it before the first delta."""
+        self._metadata_applier.fetcher_manager = fetcher_manager
+
     def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Make leaders and followers, create, update and delete logs. `server`'s metadata publisher calls this first."""
         self._metadata_applier.apply(delta, image)
@@ -179,6 +185,7 @@ class ReplicaManager:
             on_progress=self.complete_delayed,
             on_high_watermark=self._notify_high_watermark,
             on_read_only=self.fail_pending_produces,
+            alter_partition_manager=self._alter_partition_manager,
             is_replica_eligible=self._metadata_applier.is_replica_eligible,
         )
         self.partitions[topic_partition.topic_partition] = partition

@@ -1,0 +1,157 @@
+"""Follows leaders of this cluster: `ReplicaFetcher` (what a follower does with data) and the manager of all fetchers.
+
+A follower appends the leader's bytes as they are, takes over its high watermark and log start, and cuts its log where the
+leader says that it diverges. In a mirror partition the batches carry epochs of the source cluster; the bound for them is
+then the mirror leader epoch that the leader answers with (KIP-1279), not the leader epoch.
+
+Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash modulo `num.replica.fetchers`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition, java_string_hash
+from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderEndPoint, PartitionFetchState
+from kmirror.replica.metadata_applier import InitialFetchState
+from kmirror.replica.partition import Partition
+from kmirror.replica.replica_types import DivergingEpoch
+from kmirror.runtime.api import Runtime
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+
+if TYPE_CHECKING:
+    from kmirror.replica.replica_manager import ReplicaManager
+
+_log = logging.getLogger(__name__)
+
+
+class ReplicaFetcher:
+    """The hooks of a follower. Partitions that failed are in `failed` until they are added again."""
+
+    def __init__(self, replica_manager: ReplicaManager) -> None:
+        self._replica_manager = replica_manager
+        self.failed: dict[TopicPartition, Errors] = {}
+
+    def _partition(self, topic_partition: TopicPartition) -> Partition:
+        return self._replica_manager.get_partition_or_exception(topic_partition)
+
+    def process_partition_data(
+        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+    ) -> tuple[int, int | None]:
+        partition = self._partition(topic_partition)
+        log = partition.local_log
+        if state.fetch_offset != log.log_end_offset:
+            raise ApiException(
+                Errors.UNKNOWN_SERVER_ERROR,
+                f"Offset mismatch for partition {topic_partition}: fetched offset = {state.fetch_offset}, log end offset = {log.log_end_offset}.",
+            )
+        partition.mirror_leader_epoch = data.mirror_leader_epoch
+        if data.records:
+            bound = data.mirror_leader_epoch if data.mirror_leader_epoch >= 0 else state.current_leader_epoch
+            partition.append_records_to_follower(data.records, leader_epoch=bound)
+            self._replica_manager.stats.replication_bytes_in.mark(len(data.records))
+        moved = log.maybe_update_high_watermark(data.high_watermark)
+        log.maybe_increment_log_start_offset(data.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
+        if moved is not None:
+            self._replica_manager.complete_delayed(topic_partition)
+        return log.log_end_offset, log.latest_epoch
+
+    def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
+        """To the smaller end of the common epoch; where we do not have that epoch, to the end of the one before it."""
+        log = self._partition(topic_partition).local_log
+        ours = log.end_offset_for_epoch(diverging.epoch)
+        if ours is None:
+            target = min(diverging.end_offset, log.high_watermark)
+        else:
+            target = min(diverging.end_offset, ours.offset)
+        return self.truncate_to(topic_partition, target)
+
+    def truncate_to(self, topic_partition: TopicPartition, offset: int) -> tuple[int, int | None]:
+        log = self._partition(topic_partition).local_log
+        if offset < log.high_watermark:
+            _log.warning("Truncating %s to offset %d below high watermark %d", topic_partition, offset, log.high_watermark)
+        log.truncate_to(offset, at_batch_boundary=True)
+        return log.log_end_offset, log.latest_epoch
+
+    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: int) -> None:
+        self._partition(topic_partition).local_log.truncate_fully_and_start_at(offset)
+
+    def log_end_offset(self, topic_partition: TopicPartition) -> int:
+        return self._partition(topic_partition).local_log.log_end_offset
+
+    def log_start_offset(self, topic_partition: TopicPartition) -> int:
+        return self._partition(topic_partition).local_log.log_start_offset
+
+    def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
+        _log.error("Partition %s marked as failed: %s: %s", topic_partition, error.error.name, error.message)
+        self.failed[topic_partition] = error.error
+
+
+class ReplicaFetcherManager:
+    """`connect(leader_id, fetcher_id)` gives the end point of a leader, None when it is not known (then its metadata comes later)."""
+
+    def __init__(self, runtime: Runtime, replica_manager: ReplicaManager, connect: Callable[[int, int], LeaderEndPoint | None]) -> None:
+        self._runtime = runtime
+        self._replica_manager = replica_manager
+        self._connect = connect
+        self._hooks = ReplicaFetcher(replica_manager)
+        self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
+
+    @property
+    def failed_partitions(self) -> list[TopicPartition]:
+        return list(self._hooks.failed)
+
+    def fetcher_id(self, topic_partition: TopicPartition) -> int:
+        value = 31 * java_string_hash(topic_partition.topic) + topic_partition.partition
+        return (value & 0x7FFFFFFF) % self._replica_manager.config.num_replica_fetchers
+
+    def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None:
+        grouped: dict[tuple[int, int], dict[TopicPartition, PartitionFetchState]] = {}
+        for topic_partition, initial in partitions.items():
+            log = self._replica_manager.get_partition_or_exception(topic_partition).local_log
+            state = PartitionFetchState(
+                initial.topic_id,
+                initial.fetch_offset,
+                initial.current_leader_epoch,
+                log.latest_epoch,
+                log_start_offset=log.log_start_offset,
+            )
+            grouped.setdefault((self.fetcher_id(topic_partition), initial.leader_id), {})[topic_partition] = state
+            self._hooks.failed.pop(topic_partition, None)
+        for key, states in grouped.items():
+            fetcher = self._fetchers.get(key) or self._start_fetcher(*key)
+            if fetcher is None:
+                _log.warning("Leader %d is not known yet; not fetching %s", key[1], ", ".join(map(str, states)))
+                continue
+            fetcher.add_partitions(states)
+
+    def _start_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
+        leader = self._connect(leader_id, fetcher_id)
+        if leader is None:
+            return None
+        name = f"ReplicaFetcherThread-{fetcher_id}-{leader_id}"
+        backoff_ms = self._replica_manager.config.replica_fetch_backoff_ms
+        fetcher = AbstractFetcher(self._runtime, name, leader, self._hooks, backoff_ms=backoff_ms)
+        self._fetchers[fetcher_id, leader_id] = fetcher
+        fetcher.start()
+        return fetcher
+
+    def remove_fetcher_for_partitions(self, partitions: list[TopicPartition]) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.remove_partitions(partitions)
+        for topic_partition in partitions:
+            self._hooks.failed.pop(topic_partition, None)
+
+    async def shutdown_idle_fetchers(self) -> None:
+        """Close fetchers that have nothing to fetch."""
+        await self._shutdown([key for key, fetcher in self._fetchers.items() if fetcher.partition_count == 0])
+
+    async def shutdown(self) -> None:
+        await self._shutdown(list(self._fetchers))
+
+    async def _shutdown(self, keys: Iterable[tuple[int, int]]) -> None:
+        for key in keys:
+            await self._fetchers.pop(key).shutdown()

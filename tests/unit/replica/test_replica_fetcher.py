@@ -1,0 +1,233 @@
+"""A follower and its leader, each over real logs, joined by an end point without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
+from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderUnavailableError, PartitionFetchState
+from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.replica.replica_types import FetchParams, FetchPartition
+from kmirror.storage.fetch_data_info import FetchIsolation
+from kmirror.storage.log_append_info import AppendOrigin
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+
+T0 = TopicPartition("t", 0)
+
+
+class DirectLeader:
+    """A `LeaderEndPoint` that calls the leader's ReplicaManager; `failures` answers fail first."""
+
+    def __init__(self, leader: BrokerWorld, follower_id: int) -> None:
+        self._leader = leader
+        self._follower_id = follower_id
+        self.failures = 0
+        self.fetches = 0
+
+    async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> dict[TopicPartition, FetchedPartition]:
+        self.fetches += 1
+        if self.failures:
+            self.failures -= 1
+            raise LeaderUnavailableError("not now")
+        infos = [
+            (
+                TopicIdPartition(state.topic_id, tp.topic, tp.partition),
+                FetchPartition(
+                    state.topic_id,
+                    state.fetch_offset,
+                    state.log_start_offset,
+                    1 << 20,
+                    state.current_leader_epoch,
+                    state.last_fetched_epoch,
+                ),
+            )
+            for tp, state in partitions.items()
+        ]
+        params = FetchParams(self._follower_id, 0, 1, 1 << 20, FetchIsolation.LOG_END)
+        results = await self._leader.replica_manager.fetch_messages(params, infos)
+        return {
+            topic.topic_partition: FetchedPartition(
+                data.error,
+                data.high_watermark,
+                data.log_start_offset,
+                data.records.to_bytes() if hasattr(data.records, "to_bytes") else b"",
+                data.diverging_epoch,
+                data.mirror_leader_epoch,
+            )
+            for topic, data in results
+        }
+
+    async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
+        return int(self._leader.partition(topic_partition.topic).log.log_start_offset)
+
+    async def fetch_latest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
+        return int(self._leader.partition(topic_partition.topic).log.log_end_offset)
+
+    async def close(self) -> None:
+        self.failures = 0
+
+
+class Pair:
+    """Broker 1 of each world; in the leader's world it leads, in the follower's broker 2 does."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.leader = BrokerWorld(str(tmp_path / "leader"), others=(2,))
+        self.follower = BrokerWorld(str(tmp_path / "follower"), others=(2,))
+        self.topic_id = self.leader.create_topic("t", replicas=(1, 2))
+        assert self.follower.create_topic("t", replicas=(1, 2), leader=2) == self.topic_id
+        self.end_point = DirectLeader(self.leader, 2)
+        self.hooks = ReplicaFetcher(self.follower.replica_manager)
+        self.fetcher = AbstractFetcher(self.follower.runtime, "fetcher", self.end_point, self.hooks, backoff_ms=100)
+
+    def follow(self, epoch: int = 0) -> None:
+        log = self.follower.partition("t").log
+        state = PartitionFetchState(self.topic_id, log.log_end_offset, epoch, log.latest_epoch)
+        self.fetcher.add_partitions({T0: state})
+
+    async def produce(self, *values: bytes) -> None:
+        entries = {T0: batch_of(*values)}
+        await self.leader.replica_manager.append_records(timeout_ms=1, required_acks=1, origin=AppendOrigin.CLIENT, entries=entries)
+
+    def logs(self) -> tuple[bytes, bytes]:
+        both = [world.partition("t").log for world in (self.leader, self.follower)]
+        first, second = (b"".join((Path(log.directory) / f"{0:020d}.log").read_bytes() for _ in (0,)) for log in both)
+        return first, second
+
+
+def test_a_follower_copies_the_leaders_bytes_and_its_high_watermark(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        pair.follow()
+        await pair.produce(b"a", b"b")
+        await pair.produce(b"c")
+        await pair.fetcher.do_work()
+        await pair.fetcher.do_work()
+        leader_bytes, follower_bytes = pair.logs()
+        assert leader_bytes == follower_bytes and len(leader_bytes) > 100
+        assert pair.leader.partition("t").log.high_watermark == 3, "the second fetch acknowledged everything"
+        await pair.fetcher.do_work()
+        assert pair.follower.partition("t").log.high_watermark == 3
+        state = pair.fetcher.state(T0)
+        assert state is not None and (state.fetch_offset, state.last_fetched_epoch, state.lag) == (3, 0, 0)
+
+    run(scenario)
+
+
+def test_a_diverging_follower_truncates_and_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        await pair.produce(b"a")
+        follower = pair.follower.partition("t")
+        follower.append_records_to_follower(batch_of(b"a", partition_leader_epoch=0), leader_epoch=0)
+        follower.append_records_to_follower(batch_of(b"x", b"y", base_offset=1, partition_leader_epoch=0), leader_epoch=0)
+        pair.leader.elect("t", 0, 1)
+        await pair.produce(b"new")
+        pair.follow(epoch=1)
+        await pair.fetcher.do_work()
+        assert follower.log.log_end_offset == 1, "cut to the end of epoch 0 at the leader"
+        await pair.fetcher.do_work()
+        assert (follower.log.log_end_offset, follower.log.latest_epoch) == (2, 1)
+
+    run(scenario)
+
+
+def test_out_of_range_restarts_at_the_leaders_log_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        for value in (b"a", b"b", b"c"):
+            await pair.produce(value)
+        leader_log = pair.leader.partition("t").log
+        leader_log.update_high_watermark(3)
+        leader_log.maybe_increment_log_start_offset(2, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+        pair.follow()
+        await pair.fetcher.do_work()
+        follower_log = pair.follower.partition("t").log
+        assert (follower_log.log_start_offset, follower_log.log_end_offset) == (2, 2)
+        await pair.fetcher.do_work()
+        assert follower_log.log_end_offset == 3
+
+    run(scenario)
+
+
+def test_no_answer_and_fenced_epochs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        await pair.produce(b"a")
+        pair.end_point.failures = 1
+        pair.follow()
+        await pair.fetcher.do_work()
+        state = pair.fetcher.state(T0)
+        assert state is not None and state.delayed_until_ms == pair.follower.runtime.clock.now_ms + 100
+        pair.follower.runtime.advance(100)
+        await pair.fetcher.do_work()
+        assert pair.follower.partition("t").log.log_end_offset == 1
+        pair.leader.elect("t", 0, 1)
+        await pair.fetcher.do_work()
+        assert pair.fetcher.state(T0) is None, "a fenced epoch does not come back; the metadata brings the new one"
+        assert pair.hooks.failed == {T0: Errors.FENCED_LEADER_EPOCH}
+
+    run(scenario)
+
+
+def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) -> None:
+    class Hooks:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def process_partition_data(
+            self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+        ) -> tuple[int, int | None]:
+            self.calls += 1
+            return 1, 0
+
+        def truncate(self, topic_partition: TopicPartition, diverging: object) -> tuple[int, int | None]:
+            raise AssertionError("not asked for")
+
+        def truncate_to(self, topic_partition: TopicPartition, offset: int) -> tuple[int, int | None]:
+            raise AssertionError("not asked for")
+
+        def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: int) -> None:
+            raise AssertionError("not asked for")
+
+        def log_end_offset(self, topic_partition: TopicPartition) -> int:
+            return 0
+
+        def log_start_offset(self, topic_partition: TopicPartition) -> int:
+            return 0
+
+        def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
+            raise AssertionError(error.message)
+
+    class Leader:
+        def __init__(self) -> None:
+            self.during_fetch = lambda: None
+
+        async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> dict[TopicPartition, FetchedPartition]:
+            self.during_fetch()
+            return {topic_partition: FetchedPartition(Errors.NONE, 1, 0, b"data") for topic_partition in partitions}
+
+        async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
+            return 0
+
+        async def fetch_latest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
+            return 0
+
+        async def close(self) -> None:
+            return None
+
+    async def scenario() -> None:
+        hooks, leader = Hooks(), Leader()
+        fetcher = AbstractFetcher(ManualRuntime(), "f", leader, hooks, backoff_ms=1)
+        pair_state = PartitionFetchState(BrokerWorld.broker_record(1).incarnation_id, 0, 0)
+        fetcher.add_partitions({T0: pair_state})
+        await fetcher.do_work()
+        assert hooks.calls == 1
+        leader.during_fetch = lambda: fetcher.remove_partitions([T0]) and None
+        await fetcher.do_work()
+        assert hooks.calls == 1 and fetcher.partition_count == 0
+
+    run(scenario)
