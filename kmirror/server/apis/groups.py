@@ -63,7 +63,7 @@ OFFSET_FETCH_TOP_ERROR_VERSION = 2
 
 
 def _coordinator(apis: KafkaApis) -> GroupCoordinator:
-    coordinator = apis.group_coordinator
+    coordinator: GroupCoordinator | None = apis.group_coordinator
     if coordinator is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
     return coordinator
