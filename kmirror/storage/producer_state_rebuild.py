@@ -2,7 +2,8 @@
 
 Snapshots are (re)written at the base of the last two segments and at the target, so that the next start need not read
 more. After a clean shutdown that left no snapshot at all there were no producers: empty ones are written and nothing is
-read. Where no producer existed before a truncation, none can exist after it, and nothing is read either.
+read. Kafka also reads nothing where no producer existed before a truncation; here that would be wrong, since a
+MIRROR_PID_RESET forgets producers that come back when it is cut off. It costs a walk over the headers behind the snapshot.
 """
 
 from __future__ import annotations
@@ -30,9 +31,8 @@ def rebuild_producer_state(
             manager.update_map_end_offset(offset)
             manager.take_snapshot()
         return
-    was_empty = manager.is_empty and manager.map_end_offset >= last_offset
     manager.truncate_and_reload(log_start_offset, last_offset, now_ms)
-    if last_offset > manager.map_end_offset and not was_empty:
+    if last_offset > manager.map_end_offset:
         _replay(manager, segments, log_start_offset, last_offset, offsets_to_snapshot)
     manager.update_map_end_offset(last_offset)
     manager.take_snapshot()

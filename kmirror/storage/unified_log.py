@@ -94,6 +94,7 @@ class UnifiedLog(LogBatchLookup):
         self._high_watermark = LogOffsetMetadata(log_start_offset)
         self._first_unstable_offset: LogOffsetMetadata | None = None
         self._on_high_watermark_updated: Callable[[int], None] | None = None
+        self._closed = False
         self._partition_metadata_file = PartitionMetadataFile(local_log.ports.files, local_log.directory)
         self._update_log_start_offset(log_start_offset)
         self._maybe_increment_first_unstable_offset()
@@ -695,6 +696,8 @@ class UnifiedLog(LogBatchLookup):
             base_offset = new_segment.base_offset
 
             def flush_log() -> None:
+                if self._closed:
+                    return
                 files = self.local_log.ports.files
                 if snapshot is not None and files.exists(snapshot):
                     files.fsync_path(snapshot)
@@ -834,6 +837,7 @@ class UnifiedLog(LogBatchLookup):
     def delete(self) -> None:
         """Remove the folder and everything in it, now."""
         with self._io(f"Error while deleting log for {self.topic_partition}"):
+            self._closed = True
             self.leader_epoch_cache.clear()
             deleted = self.local_log.delete_all_segments()
             delete_producer_snapshots(self.local_log.folder, deleted, self.producer_state_manager, later=False)
@@ -843,12 +847,14 @@ class UnifiedLog(LogBatchLookup):
         """Producer snapshot at the log end, final index entries, trimmed files. Flush before, for a clean shutdown."""
         with self._io(f"Error while closing log for {self.topic_partition}"):
             self._on_high_watermark_updated = None
+            self._closed = True
             self._partition_metadata_file.maybe_flush()
             self.producer_state_manager.take_snapshot()
             self.segments.close()
 
     def close_handlers(self) -> None:
         """Close the files as they are (the log directory is offline)."""
+        self._closed = True
         self.segments.close_handlers()
 
     # errors
