@@ -142,6 +142,7 @@ class SocketServer:
 
     def _serve(self, connection: _ServerConnection) -> None:
         self._served_count += 1
+        connection.is_served = True
         self._scope.spawn(connection.serve(), name=connection.connection_id)
 
     def release(self, connection: _ServerConnection) -> None:
@@ -258,7 +259,6 @@ class _ServerConnection:
         self._pause_reading()
 
     async def serve(self) -> None:
-        self.is_served = True
         served_to_the_end = False
         try:
             self._resume_reading()

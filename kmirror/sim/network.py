@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
@@ -363,6 +364,7 @@ class SimConnection:
     def _arrive(self, piece: memoryview) -> None:
         if self._lost or self._context is not self.host.context:
             return
+        self._network.loop.note(f"net {self._peer_address[0]} > {self._local_address[0]} {len(piece)} {zlib.crc32(piece):08x}")
         cut = self._network.split_at(len(piece))
         self._received.append(piece[:cut])
         if cut < len(piece):

@@ -252,3 +252,16 @@ def test_a_request_is_carried_out_although_its_client_left(bench):
     assert done == [1]
     assert server.connection_count == 0
     assert bench.world.loop.failures == []
+
+
+def test_a_connection_that_is_cut_at_once_is_forgotten(bench):
+    server = bench.serve()
+    for _ in range(20):
+        connecting = bench.client.spawn(bench.client.connect("broker", PORT, RawPeer), name="connect")
+        while not server.connection_count:
+            bench.world.loop.run_for_us(1)
+        bench.world.network.reset("client", "broker")
+        connecting.cancel()
+        bench.run_ms(50)
+        assert server.connection_count == 0
+    assert bench.world.loop.failures == []
