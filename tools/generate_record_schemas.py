@@ -16,7 +16,8 @@ import sys
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from generate_messages import SCHEMAS, Range, snake_case
+from generate_messages import SCHEMAS
+from message_schema import Range, snake_case
 
 TARGET = SCHEMAS.parent / "kmirror" / "wire" / "json_schemas.py"
 KINDS = {"string": "s", "bytes": "b", "uuid": "u", "float64": "f"}

@@ -20,7 +20,9 @@ from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import File, FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.record.legacy import wrong_magic
 from kmirror.record.record_batch import (
+    CURRENT_MAGIC,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MIN_LEGACY_RECORD_SIZE,
@@ -188,7 +190,8 @@ class SegmentReader:
     def blocks(self, *, block_bytes: int = BLOCK_BYTES) -> Iterator[BatchBlock]:
         """The batches, as many at a time as fit into `block_bytes` (at least one).
 
-        CorruptFileError for an impossible length; what is incomplete at the end is left out. Neither magic nor CRC is looked at.
+        CorruptFileError for an impossible length; what is incomplete at the end is left out. CorruptFileError for messages of format v0 or v1 too; the CRC is not looked at,
+        nor is a magic above 2 (Kafka takes both for format v2 here).
         """
         position = self.start
         wanted = block_bytes
@@ -224,6 +227,10 @@ class SegmentReader:
                 break  # first give out what is sound; the next block begins here and raises
             if cursor + size > end:
                 break
+            if block[cursor + 16] < CURRENT_MAGIC:
+                if batches:
+                    break
+                raise CorruptFileError(self.path, position + cursor, f"{wrong_magic(block[cursor + 16]).message}; rewrite the topic first")
             batches.append(RecordBatch(block, cursor))
             positions.append(position + cursor)
             cursor += size
@@ -238,14 +245,14 @@ class SegmentReader:
                 f"Found record size {length} smaller than minimum record overhead ({MIN_LEGACY_RECORD_SIZE})",
             )
         size = length + LOG_OVERHEAD
-        if size < RECORD_BATCH_OVERHEAD and position + cursor + size <= self.size:
+        if size < RECORD_BATCH_OVERHEAD and position + cursor + size <= self.size and block[cursor + 16] >= CURRENT_MAGIC:
             raise CorruptFileError(self.path, position + cursor, f"a batch of {size} bytes; the smallest has {RECORD_BATCH_OVERHEAD}")
         return size
 
     def _size_at(self, block: memoryview, cursor: int, position: int) -> int:
-        if len(block) - cursor >= LOG_OVERHEAD:
+        if len(block) - cursor >= HEADER_SIZE_UP_TO_MAGIC:
             return self._checked_size(block, cursor, position - cursor)
-        return self._checked_size(memoryview(self._file.pread(LOG_OVERHEAD, position)), 0, position)
+        return self._checked_size(memoryview(self._file.pread(HEADER_SIZE_UP_TO_MAGIC, position)), 0, position)
 
     def headers(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         """(positions, headers as rows of `record.columns.HEADER_DTYPE` in native byte order) without reading the records of large batches."""

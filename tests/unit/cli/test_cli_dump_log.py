@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import struct
 from typing import Any
 
 import pytest
@@ -234,3 +235,15 @@ def test_damage_ends_the_dump_behind_what_is_sound(
     assert [line.split()[1] for line in out.splitlines() if line.startswith("|")] == ["offset:"] * 3
     assert "isvalid: false" in out
     assert err.count("\n") == 1
+
+
+def test_old_message_formats_are_named_and_not_misread(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    good = build_batch([Record(0, 5, b"k", b"v", [])])
+    old = struct.pack(">qiIbbqii", 1, 22, 0, 1, 0, 5, -1, -1)
+    path = write_log(tmp_path, good, old, good)
+    status, out, err = dump(capfd, "--files", path)
+    assert status == 1
+    assert [line.split()[0] for line in out.splitlines()] == ["Dumping", "Log", "baseOffset:"]
+    assert err == (
+        f"{path}: at byte {len(good)}: Records of message format v1 are not supported; only v2 (since Kafka 0.11) is; rewrite the topic first\n"
+    )
