@@ -1,0 +1,129 @@
+"""What mirror tests do to clusters from outside: admin calls, producing, waiting for states, reading the logs on disk."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, Producer
+
+from kmirror.admin.admin_client import AdminClient, NoBrokerError, parse_bootstrap_servers
+from kmirror.admin.results import MirrorPartitionDescription, NewTopic
+from kmirror.common.errors import ApiException
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run
+
+T = TypeVar("T")
+FAST_MIRROR = {
+    "mirror.metadata.refresh.interval.ms": "500",
+    "mirror.truncation.backoff.ms": "300",
+    "mirror.fetch.backoff.ms": "100",
+    "mirror.topic.num.partitions": "3",
+}
+
+
+def call(bootstrap_servers: str, operation: Callable[[AdminClient], Awaitable[T]], *, timeout_ms: int = 15_000) -> T:
+    """Run one operation with an AdminClient of its own."""
+
+    async def main(runtime: Runtime) -> T:
+        async with AdminClient(runtime, parse_bootstrap_servers(bootstrap_servers), timeout_ms=timeout_ms) as admin:
+            return await operation(admin)
+
+    return run(main)
+
+
+def create_topic(bootstrap_servers: str, name: str, partitions: int = 1, **configs: str) -> None:
+    topic = NewTopic(name, partitions, 1, {key.replace("_", "."): value for key, value in configs.items()})
+    call(bootstrap_servers, lambda admin: admin.create_topics([topic])).all()
+
+
+def produce(bootstrap_servers: str, topic: str, values: list[str], *, partition: int = 0, batch: int = 10, **settings: str) -> list[KafkaError]:
+    """Send `values` (keys repeat) in batches of `batch`; the errors of those that were refused."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": "50", "message.timeout.ms": "20000", **{k.replace("_", "."): v for k, v in settings.items()}})
+    errors: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            errors.append(error)
+
+    for index, value in enumerate(values):
+        producer.produce(topic, value=value, key=f"k{index % 7}", partition=partition, on_delivery=on_delivery)
+        if (index + 1) % batch == 0:
+            producer.flush()
+    producer.flush()
+    return errors
+
+
+def numbered(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}-{index}" for index in range(count)]
+
+
+def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = 40) -> T:
+    """The first truthy value of `condition`; broker errors while waiting count as not yet."""
+    deadline = time.monotonic() + timeout_s
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            value = condition()
+            if value:
+                return value
+        except (ApiException, NoBrokerError, KeyError) as error:
+            last = error
+        time.sleep(0.1)
+    raise AssertionError(f"waited {timeout_s} s for {what}; last error: {last}")
+
+
+def partitions_of(bootstrap_servers: str, mirror: str) -> list[MirrorPartitionDescription]:
+    return call(bootstrap_servers, lambda admin: admin.describe_mirrors([mirror]), timeout_ms=5_000)[mirror].partitions
+
+
+def wait_state(bootstrap_servers: str, mirror: str, state: str, *, topic: str | None = None) -> list[MirrorPartitionDescription]:
+    """Until every partition (of `topic`) is in `state`."""
+
+    def reached() -> list[MirrorPartitionDescription] | None:
+        rows = [row for row in partitions_of(bootstrap_servers, mirror) if topic in (None, row.topic)]
+        return rows if rows and all(row.state == state for row in rows) else None
+
+    return wait_for(f"{state} in mirror {mirror}", reached)
+
+
+def wait_caught_up(destination: str, source: str, mirror: str) -> None:
+    """Until every partition is MIRRORING and ends where the source's decided records end."""
+
+    def reached() -> bool:
+        rows = partitions_of(destination, mirror)
+        if not rows or any(row.state != "MIRRORING" for row in rows):
+            return False
+        from kmirror.common.topic_partition import TopicPartition
+
+        wanted = [TopicPartition(row.topic, row.partition) for row in rows]
+        ends = call(source, lambda admin: admin.list_offsets(wanted, isolation_level=1))
+        return all(row.destination_offset == ends[row.topic, row.partition] for row in rows)  # type: ignore[index]
+
+    wait_for(f"mirror {mirror} to catch up", reached)
+
+
+def add(destination: str, mirror: str, *topics: str) -> None:
+    call(destination, lambda admin: admin.add_topics_to_mirror(mirror, topics)).all()
+
+
+def remove(destination: str, mirror: str, *topics: str) -> None:
+    call(destination, lambda admin: admin.remove_topics_from_mirror(mirror, topics)).all()
+
+
+def create_mirror(destination: str, mirror: str, source: str) -> None:
+    call(destination, lambda admin: admin.create_mirror(mirror, {"bootstrap.servers": source}))
+
+
+def log_bytes(data_dir: pathlib.Path, topic_partition: str) -> bytes:
+    """The concatenated .log files of a partition, up to the last whole batch."""
+    data = b"".join(path.read_bytes() for path in sorted((data_dir / topic_partition).glob("*.log")))
+    position = 0
+    while position + 17 <= len(data):
+        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
+        if size < 61 or data[position + 16] != 2 or position + size > len(data):
+            break
+        position += size
+    return data[:position]
