@@ -54,6 +54,9 @@ class ConfigEntry(NamedTuple):
     documentation: str | None = None
 
 
+MIRROR_PREFIX = "mirror."
+LISTENER_PREFIX = "listener.name."
+
 _BROKER_SYNONYMS = {
     "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
     "log.roll.hours": ("log.roll.ms", "log.roll.hours"),
@@ -80,10 +83,15 @@ class ConfigViews:
     def broker(self) -> list[ConfigEntry]:
         """Every config of this broker that is not internal, and what was set besides."""
         configs = broker_configs()
-        names = [key.name for key in configs if not key.internal or key.name in self._config.props]
+        names = [key.name for key in configs if key.name in self._config.props or self._is_shown(key)]
         names += [name for name in self._config.props if name not in configs]
         names += [name for name in {**self._dynamic_default, **self._dynamic} if name not in configs and name not in names]
         return [self._broker_entry(name, self._broker_value(name)) for name in names]
+
+    def _is_shown(self, key: ConfigKey) -> bool:
+        """Internal configs are not, and what belongs to mirroring only where that is switched on."""
+        is_mirror_config = key.name.startswith(MIRROR_PREFIX)
+        return not key.internal and (self._config.unstable_api_versions_enable or not is_mirror_config)
 
     def broker_defaults(self) -> list[ConfigEntry]:
         """The cluster-wide dynamic configs."""
@@ -111,14 +119,15 @@ class ConfigViews:
             None if is_sensitive else value,
             _source(synonyms),
             is_sensitive,
-            key is None or key.update_mode is UpdateMode.READ_ONLY,
+            key is None or key.update_mode is UpdateMode.READ_ONLY or name.startswith(LISTENER_PREFIX),
             synonyms,
             0 if key is None else key.type,
             "" if key is None else key.documentation,
         )
 
     def _synonyms(self, name: str, *, is_sensitive: bool) -> tuple[Synonym, ...]:
-        names = _BROKER_SYNONYMS.get(name, (name,))
+        bare = _without_listener(name)
+        names = _BROKER_SYNONYMS.get(name, (name,) if bare == name else (name, bare))
         chain: list[Synonym] = []
         sources: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
             (self._dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -140,7 +149,7 @@ class ConfigViews:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         overrides = self._image.configs.topic(name)
         inherited = inherited_topic_configs({**self._config.props, **self._dynamic_default, **self._dynamic})
-        return [self._topic_entry(key, overrides, inherited) for key in TOPIC_CONFIGS if not key.internal]
+        return [self._topic_entry(key, overrides, inherited) for key in TOPIC_CONFIGS if self._is_shown(key)]
 
     def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], inherited: Mapping[str, str]) -> ConfigEntry:
         name = key.name
@@ -155,9 +164,20 @@ class ConfigViews:
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def group(self, name: str) -> list[ConfigEntry]:
-        """Every config of a group; groups need not exist."""
+        """Every config of a group, groups need not exist; a broker config `group.X` gives X its default."""
         overrides = self._image.configs.props(ConfigResource(RESOURCE_GROUP, name))
-        return [_plain_entry(key, overrides, ConfigSource.GROUP_CONFIG) for key in GROUP_CONFIGS if not key.internal]
+        return [self._group_entry(key, overrides) for key in GROUP_CONFIGS if not key.internal]
+
+    def _group_entry(self, key: ConfigKey, overrides: Mapping[str, str]) -> ConfigEntry:
+        broker_name = f"group.{key.name}"
+        if broker_name not in broker_configs():
+            return _plain_entry(key, overrides, ConfigSource.GROUP_CONFIG)
+        synonyms = self._synonyms(broker_name, is_sensitive=key.sensitive)
+        value = self._broker_value(broker_name)
+        if key.name in overrides:
+            value = overrides[key.name]
+            synonyms = (Synonym(key.name, value, ConfigSource.GROUP_CONFIG), *synonyms)
+        return ConfigEntry(key.name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
 
     def client_metrics(self, name: str) -> list[ConfigEntry]:
         """What is set for a subscription, and no defaults."""
@@ -187,9 +207,17 @@ def _source(synonyms: tuple[Synonym, ...]) -> int:
     return synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
 
 
+def _without_listener(name: str) -> str:
+    """The broker config that a name with a listener's (and perhaps a SASL mechanism's) prefix stands for."""
+    if not name.startswith(LISTENER_PREFIX) or name.count(".") < 3:
+        return name
+    bare = name.split(".", 3)[3]
+    return bare if bare in broker_configs() else bare.partition(".")[2]
+
+
 def _broker_key(name: str) -> ConfigKey | None:
     """The definition of a broker config; one with a listener's prefix has that of the bare name."""
-    bare = name.split(".", 3)[3] if name.startswith("listener.name.") and name.count(".") > 2 else name
+    bare = _without_listener(name)
     for configs in (broker_configs(), dynamic_only_configs()):
         if bare in configs:
             return configs[bare]
@@ -197,9 +225,10 @@ def _broker_key(name: str) -> ConfigKey | None:
 
 
 def _defaults(names: tuple[str, ...]) -> dict[str, str]:
+    """The built-in values of broker configs; those without one, or with a listener's prefix, are left out."""
     defaults: dict[str, str] = {}
     for name in names:
-        key = _broker_key(name)
+        key = None if name.startswith(LISTENER_PREFIX) else _broker_key(name)
         text = None if key is None or not key.has_default else to_text(key.default, key.type)
         if text is not None:
             defaults[name] = text

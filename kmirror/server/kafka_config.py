@@ -37,8 +37,8 @@ class KafkaConfig:
 
     def __init__(self, props: Mapping[str, str]) -> None:
         configs = broker_configs()
-        self.props = dict(props)
-        self.values = configs.parse(props)
+        self.props = _with_synonyms(props)
+        self.values = configs.parse(self.props)
         self.unknown = configs.unknown_names(props)
         self._protocols = self._effective_protocol_map()
         self.listeners = parse_listeners(self.get_list("listeners"), self._protocols)
@@ -308,6 +308,15 @@ class KafkaConfig:
     def _leader_imbalance_check_interval_ms(self) -> int:
         enabled = self.get_bool("auto.leader.rebalance.enable")
         return self.get_int("leader.imbalance.check.interval.seconds") * 1_000 if enabled else 0
+
+
+def _with_synonyms(props: Mapping[str, str]) -> dict[str, str]:
+    """`node.id` and `broker.id` stand for each other where only one is set."""
+    result = dict(props)
+    for name, synonym in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in props:
+            result.setdefault(synonym, props[name])
+    return result
 
 
 def _require(condition: Any, message: str) -> None:
