@@ -154,8 +154,8 @@ class CleaningJob:
     def cancel(self) -> None:
         """Give up between two steps (shutdown), never during `work`: files are removed, the checkpoint stays."""
         self.abort()
-        self._steps.close()
-        self._done()
+        self._error = self._error or CleaningAborted(f"cleaning of {self._log.topic_partition} was cancelled")
+        assert not self.advance(), "a cancelled job went on"
 
     def _finish(self) -> None:
         self._done()
@@ -222,15 +222,13 @@ class CleaningJob:
     def _clean_group(self, group: list[LogSegment], record_filter: CleanerRecordFilter) -> Generator[Callable[[], None], None, None]:
         record_filter.last_records_of_active_producers = last_records_of_active_producers(self._log)
         segment_cleaner = SegmentCleaner(self._log, group, record_filter, self._ports, check_not_aborted=self.check_not_aborted)
-        is_swapped = False
         try:
             yield segment_cleaner.clean
             self.check_not_aborted()
             self._log.replace_segments([segment_cleaner.cleaned], group)
-            is_swapped = True
-        finally:
-            if not is_swapped:
-                segment_cleaner.discard()
+        except (OSError, KmirrorError, ApiException):
+            segment_cleaner.discard()  # not in a finally: a job that a killed node left behind must touch nothing when it is collected
+            raise
 
 
 def last_records_of_active_producers(log: UnifiedLog) -> dict[int, LastRecord]:
