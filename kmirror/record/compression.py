@@ -174,21 +174,23 @@ def _snappy_block(block: memoryview, *, left: int, max_size: int) -> bytes:
 def _decompress_lz4(data: memoryview, max_size: int) -> Buffer:
     import lz4.frame
 
-    decompressor = lz4.frame.LZ4FrameDecompressor()
+    context = lz4.frame.create_decompression_context()
     parts: list[bytes] = []
     left = max_size + 1
-    chunk: Buffer = data
+    position = 0
+    end_of_frame = False
     try:
-        while not decompressor.eof:
-            part = decompressor.decompress(chunk, min(left, max(_STEP_BYTES, 4 * len(data))))
-            chunk = b""
-            if not part and not decompressor.eof:
+        while not end_of_frame:
+            limit = min(left, max(_STEP_BYTES, 4 * len(data)))
+            part, used, end_of_frame = lz4.frame.decompress_chunk(context, data[position:], max_length=limit)
+            if not part and not used and not end_of_frame:
                 raise _damaged(CompressionType.LZ4, "unexpected end of the stream")
             parts.append(part)
+            position += used
             left -= len(part)
             if left <= 0:
                 raise _too_big(CompressionType.LZ4, max_size)
-    except (RuntimeError, EOFError, ValueError) as error:
+    except (RuntimeError, ValueError) as error:
         raise _damaged(CompressionType.LZ4, error) from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
 

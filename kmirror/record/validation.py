@@ -34,6 +34,8 @@ from kmirror.record.record_batch import (
     iter_batches,
 )
 
+MAX_VALIDATED_SIZE_BYTES: Final = 128 * 1024 * 1024
+"""What a produced batch may unpack to. Kafka has no such limit because it streams; a batch of a normal producer unpacks to some megabytes."""
 _UNBOUNDED: Final = 1 << 64
 _BASE_OFFSET: Final = struct.Struct(">q")
 _LEADER_EPOCH: Final = struct.Struct(">i")
@@ -103,7 +105,8 @@ def validate_and_assign_offsets(
 
     `target_compression` is the topic's codec, already resolved: for compression.type=producer it is the source's. An uncompressed
     control batch is never compressed. Raises `RecordValidationException`, or ApiException INVALID_RECORD / CORRUPT_MESSAGE /
-    UNSUPPORTED_FOR_MESSAGE_FORMAT; the bytes are unchanged then.
+    UNSUPPORTED_FOR_MESSAGE_FORMAT (CORRUPT_MESSAGE too for a batch that unpacks to more than `MAX_VALIDATED_SIZE_BYTES`); the
+    bytes are unchanged then.
     """
     if memoryview(records).readonly:
         records = bytearray(records)
@@ -112,7 +115,7 @@ def validate_and_assign_offsets(
     if batch.is_control and source_compression is CompressionType.NONE:
         target_compression = CompressionType.NONE
     rules = _Rules(topic_partition, now_ms, compact, timestamp_type, timestamp_before_max_ms, timestamp_after_max_ms)
-    body = batch.payload()
+    body = batch.payload(max_size=MAX_VALIDATED_SIZE_BYTES)
     max_timestamp, consecutive = _validate_records(batch, body, rules)
     compressed = not (source_compression is CompressionType.NONE and target_compression is CompressionType.NONE)
     if source_compression is not target_compression or (compressed and not consecutive):
