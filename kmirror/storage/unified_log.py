@@ -408,7 +408,7 @@ class UnifiedLog(LogBatchLookup):
     def _assign_epochs(self, headers: Iterable[RawHeader]) -> None:
         latest = self.leader_epoch_cache.latest_epoch
         for header in headers:
-            if header[2] != latest:
+            if header[2] != latest and header[2] >= 0:
                 self.leader_epoch_cache.assign(header[2], header[0])
                 latest = self.leader_epoch_cache.latest_epoch
 

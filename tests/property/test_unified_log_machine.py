@@ -241,6 +241,10 @@ class UnifiedLogMachine(RuleBasedStateMachine):
         self.forget_below_first_segment()
 
     @property
+    def segment_zero_is_there(self) -> bool:
+        return self.log.segments.first_segment_base_offset == 0
+
+    @property
     def has_gap_at_end(self) -> bool:
         return not self.model or self.model[-1].last_offset + 1 < self.log_end
 
@@ -281,7 +285,7 @@ class UnifiedLogMachine(RuleBasedStateMachine):
         active = self.log.producer_state_manager.active_producers
         for producer_id, offset in last.items():
             assert active[producer_id].last_data_offset == offset
-        everything_known = not self.model or self.model[0].base_offset == 0 and self.log_start == 0
+        everything_known = self.log_start == 0 and (not self.model or self.segment_zero_is_there)
         if everything_known:
             assert {producer for producer, entry in active.items() if entry.last_data_offset >= 0} == set(last)
             self.log.update_high_watermark(self.log_end)
