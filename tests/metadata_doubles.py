@@ -48,7 +48,9 @@ class ControllerDouble:
 
     def __init__(self, *, mirroring: bool = False, levels: dict[str, int] | None = None, **config: Any) -> None:
         self.clock = ManualClock()
-        settings = ControllerConfig(node_id=0, cluster_id=CLUSTER_ID, metadata_log_dir="", unstable_feature_versions_enable=mirroring, **config)
+        settings = ControllerConfig(
+            node_id=0, cluster_id=CLUSTER_ID, metadata_log_dir="", unstable_feature_versions_enable=mirroring, **config
+        )
         heartbeats = BrokerHeartbeatManager(settings.broker_session_timeout_ms)
         self.state = ControllerState(settings, self.clock, SeededRandom(7), heartbeats)
         self.cluster = ClusterControlManager(self.state)
@@ -92,7 +94,9 @@ class ControllerDouble:
         epoch: int = self.run(self.cluster.register_broker(request)).broker_epoch
         return epoch
 
-    def heartbeat(self, broker_id: int, *, want_fence: bool = False, want_shut_down: bool = False, offset: int | None = None) -> BrokerHeartbeatResponse:
+    def heartbeat(
+        self, broker_id: int, *, want_fence: bool = False, want_shut_down: bool = False, offset: int | None = None
+    ) -> BrokerHeartbeatResponse:
         registration = self.state.image.cluster.brokers[broker_id]
         request = BrokerHeartbeatRequest(
             broker_id=broker_id,

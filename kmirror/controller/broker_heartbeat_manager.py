@@ -105,7 +105,14 @@ class BrokerHeartbeatManager:
         return BrokerControlState.CONTROLLED_SHUTDOWN if broker.controlled_shutdown_offset >= 0 else BrokerControlState.UNFENCED
 
     def next_state(
-        self, broker_id: int, *, want_fence: bool, want_shut_down: bool, metadata_offset: int, registration_offset: int, has_leaderships: bool
+        self,
+        broker_id: int,
+        *,
+        want_fence: bool,
+        want_shut_down: bool,
+        metadata_offset: int,
+        registration_offset: int,
+        has_leaderships: bool,
     ) -> BrokerControlState:
         """The table on top of the file."""
         current = self.current_state(broker_id)

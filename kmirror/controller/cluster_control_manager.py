@@ -56,11 +56,15 @@ class ClusterControlManager:
 
     def _check_cluster_id(self, cluster_id: str) -> None:
         if cluster_id != self._state.config.cluster_id:
-            raise ApiException(Errors.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {self._state.config.cluster_id}, but got cluster ID {cluster_id}")
+            raise ApiException(
+                Errors.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {self._state.config.cluster_id}, but got cluster ID {cluster_id}"
+            )
 
     def _check_not_alive(self, existing: BrokerRegistration) -> None:
         now = self._state.clock.monotonic_ms()
-        if self._state.heartbeats.has_valid_session(existing.id, existing.epoch, now) and not (existing.fenced or existing.in_controlled_shutdown):
+        if self._state.heartbeats.has_valid_session(existing.id, existing.epoch, now) and not (
+            existing.fenced or existing.in_controlled_shutdown
+        ):
             raise ApiException(
                 Errors.DUPLICATE_BROKER_REGISTRATION,
                 "Another broker is registered with that broker id. If the broker was recently restarted this should self-resolve once "
@@ -76,7 +80,9 @@ class ClusterControlManager:
             for broker in self._state.image.cluster.brokers.values():
                 for directory in request.log_dirs:
                     if broker.id != request.broker_id and directory in broker.directories:
-                        raise ApiException(Errors.INVALID_REGISTRATION, f"Broker {broker.id} is already registered with directory {directory}")
+                        raise ApiException(
+                            Errors.INVALID_REGISTRATION, f"Broker {broker.id} is already registered with directory {directory}"
+                        )
         ranges = {f.name: VersionRange(f.min_supported_version, f.max_supported_version) for f in request.features}
         for name, level in self._state.image.features.finalized_levels.items():
             supported = ranges.get(name, VersionRange(0, 0))
@@ -101,7 +107,8 @@ class ClusterControlManager:
             incarnation_id=request.incarnation_id,
             broker_epoch=epoch,
             end_points=[
-                register_broker_record.BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol) for e in request.listeners
+                register_broker_record.BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in request.listeners
             ],
             features=[
                 register_broker_record.BrokerFeature(
@@ -193,7 +200,10 @@ class ClusterControlManager:
 
     def fence(self, registration: BrokerRegistration) -> list[ApiMessageAndVersion]:
         affected = partitions(self._state, lambda partition: registration.id in partition.isr)
-        return [*leader_and_isr_updates(self._state, affected, broker_to_remove=registration.id), self._change_record(registration, fenced=FENCE)]
+        return [
+            *leader_and_isr_updates(self._state, affected, broker_to_remove=registration.id),
+            self._change_record(registration, fenced=FENCE),
+        ]
 
     def _enter_controlled_shutdown(self, registration: BrokerRegistration) -> list[ApiMessageAndVersion]:
         affected = partitions(self._state, lambda partition: registration.id in partition.isr)
@@ -218,7 +228,9 @@ class ClusterControlManager:
         known = registration.cordoned_directories
         changed = cordoned is not None and (known is None or set(cordoned) != set(known))
         if cordoned is not None and changed and self._state.metadata_version >= MV_CORDONED_DIRECTORIES:
-            change = BrokerRegistrationChangeRecord(broker_id=registration.id, broker_epoch=registration.epoch, cordoned_log_dirs=list(cordoned))
+            change = BrokerRegistrationChangeRecord(
+                broker_id=registration.id, broker_epoch=registration.epoch, cordoned_log_dirs=list(cordoned)
+            )
             records.append(ApiMessageAndVersion(change, 3))
         return records
 
@@ -247,4 +259,3 @@ class ClusterControlManager:
         records.append(ApiMessageAndVersion(record, 0))
         self._state.heartbeats.remove(broker_id)
         return ControllerResult(records, UnregisterBrokerResponse(error_message=None))
-

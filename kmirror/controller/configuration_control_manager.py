@@ -23,7 +23,14 @@ from kmirror.wire.messages.clear_elr_record import ClearElrRecord
 from kmirror.wire.messages.config_record import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-_LIST_BROKER_CONFIGS = ("log.cleanup.policy", "metric.reporters", "cordoned.log.dirs", "listeners", "sasl.enabled.mechanisms", "ssl.cipher.suites")
+_LIST_BROKER_CONFIGS = (
+    "log.cleanup.policy",
+    "metric.reporters",
+    "cordoned.log.dirs",
+    "listeners",
+    "sasl.enabled.mechanisms",
+    "ssl.cipher.suites",
+)
 
 
 class ConfigurationControlManager:
@@ -101,7 +108,9 @@ class ConfigurationControlManager:
         default = definition[name].default if definition is not None and name in definition and definition[name].has_default else None
         return ",".join(default) if default else ""
 
-    def alter_configs(self, request: legacy.AlterConfigsRequest, *, by_broker: bool = False) -> ControllerResult[legacy.AlterConfigsResponse]:
+    def alter_configs(
+        self, request: legacy.AlterConfigsRequest, *, by_broker: bool = False
+    ) -> ControllerResult[legacy.AlterConfigsResponse]:
         """The deprecated form: what is not named is removed (but `mirror.name` stays)."""
         records: list[ApiMessageAndVersion] = []
         response = legacy.AlterConfigsResponse()
@@ -122,7 +131,9 @@ class ConfigurationControlManager:
             response.responses.append(result)
         return ControllerResult([] if request.validate_only else records, response)
 
-    def change_records(self, resource: ConfigResource, values: Mapping[str, str | None], *, by_broker: bool = False) -> list[ApiMessageAndVersion]:
+    def change_records(
+        self, resource: ConfigResource, values: Mapping[str, str | None], *, by_broker: bool = False
+    ) -> list[ApiMessageAndVersion]:
         """Records of setting and (None) removing `values`; ApiException unless what is left behind is valid."""
         self._check_exists(resource)
         if not by_broker:
@@ -133,7 +144,12 @@ class ConfigurationControlManager:
         if resource.type == RESOURCE_TOPIC:
             self.check_topic_configs(resource.name, left, changed=() if by_broker else values)
         else:
-            if resource.type == RESOURCE_BROKER and resource.name == "" and "min.insync.replicas" in values and values["min.insync.replicas"] is None:
+            if (
+                resource.type == RESOURCE_BROKER
+                and resource.name == ""
+                and "min.insync.replicas" in values
+                and values["min.insync.replicas"] is None
+            ):
                 self._check_min_isr_removal()
             validate(resource, left)
         records = self.set_records(resource, {name: value for name, value in values.items() if present.get(name) != value})
@@ -159,7 +175,9 @@ class ConfigurationControlManager:
             for name, value in values.items()
         ]
 
-    def check_topic_configs(self, topic: str, props: Mapping[str, str], *, changed: Mapping[str, str | None] | Mapping[str, str] | tuple[()]) -> None:
+    def check_topic_configs(
+        self, topic: str, props: Mapping[str, str], *, changed: Mapping[str, str | None] | Mapping[str, str] | tuple[()]
+    ) -> None:
         """ApiException unless `props` may be a topic's overrides; `changed` are the names that a client sets itself."""
         if MIRROR_NAME_CONFIG in changed:
             text = f"Config {MIRROR_NAME_CONFIG} is internal: it is set by the requests of cluster mirroring only."

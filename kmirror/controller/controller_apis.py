@@ -118,7 +118,9 @@ class ControllerApis:
         """Keys that ApiVersions on this listener advertises."""
         return [int(key) for key in self.versions()]
 
-    async def _api_versions(self, header: RequestHeader, request: ApiVersionsRequest, context: ControllerRequestContext) -> ApiVersionsResponse:
+    async def _api_versions(
+        self, header: RequestHeader, request: ApiVersionsRequest, context: ControllerRequestContext
+    ) -> ApiVersionsResponse:
         controller = self.controller
         image = controller.image
         supported = [
@@ -131,7 +133,9 @@ class ControllerApis:
             api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions().items()],
             supported_features=supported,
             finalized_features_epoch=image.highest_offset,
-            finalized_features=[FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in finalized],
+            finalized_features=[
+                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in finalized
+            ],
         )
 
     async def _describe_cluster(
@@ -142,9 +146,14 @@ class ControllerApis:
             text = "The request was sent to an endpoint of the wrong type."
             raise ApiException(Errors.MISMATCHED_ENDPOINT_TYPE, text)
         endpoint = next((e for e in controller.config.listeners if e.name == context.listener_name), None)
-        nodes = [] if endpoint is None else [DescribeClusterBroker(broker_id=controller.config.node_id, host=endpoint.host, port=endpoint.port)]
+        nodes = (
+            [] if endpoint is None else [DescribeClusterBroker(broker_id=controller.config.node_id, host=endpoint.host, port=endpoint.port)]
+        )
         return DescribeClusterResponse(
-            endpoint_type=ENDPOINT_TYPE_CONTROLLERS, cluster_id=controller.config.cluster_id, controller_id=controller.config.node_id, brokers=nodes
+            endpoint_type=ENDPOINT_TYPE_CONTROLLERS,
+            cluster_id=controller.config.cluster_id,
+            controller_id=controller.config.node_id,
+            brokers=nodes,
         )
 
     async def _envelope(self, header: RequestHeader, request: EnvelopeRequest, context: ControllerRequestContext) -> EnvelopeResponse:
@@ -160,7 +169,9 @@ class ControllerApis:
             return EnvelopeResponse(error_code=Errors.INVALID_REQUEST)
         except ApiException as error:
             return EnvelopeResponse(error_code=error.error)
-        address = ".".join(str(part) for part in request.client_host_address) if len(request.client_host_address) == 4 else context.client_address
+        address = (
+            ".".join(str(part) for part in request.client_host_address) if len(request.client_host_address) == 4 else context.client_address
+        )
         forwarded = replace(context, principal=principal, is_broker=False, forwarded=True, client_address=address)
         response = await self.handle(inner, message, forwarded)
         if getattr(response, "error_code", 0) == Errors.NOT_CONTROLLER:
@@ -180,4 +191,3 @@ def _read_principal(data: bytes | None) -> str:
         raise ApiException(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, f"Invalid principal data version {version}")
     principal = DefaultPrincipalData.read(view, 2, version)[0]
     return f"{principal.type}:{principal.name}"
-

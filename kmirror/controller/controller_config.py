@@ -27,7 +27,9 @@ class ControllerConfig:
     metadata_segment_bytes: int = 1_073_741_824  # metadata.log.segment.bytes
     metadata_segment_ms: int = 604_800_000  # metadata.log.segment.ms
     leader_imbalance_check_interval_ms: int = 300_000  # leader.imbalance.check.interval.seconds, in ms; 0 = off
-    static_topic_configs: dict[str, str] = field(default_factory=dict)  # the node's own server properties that are synonyms of topic configs
+    static_topic_configs: dict[str, str] = field(
+        default_factory=dict
+    )  # the node's own server properties that are synonyms of topic configs
     mirror_topic_num_partitions: int = 50  # mirror.topic.num.partitions
     mirror_topic_replication_factor: int = 3  # mirror.topic.replication.factor
     unstable_api_versions_enable: bool = False  # unstable.api.versions.enable

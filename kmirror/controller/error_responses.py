@@ -23,7 +23,8 @@ from kmirror.wire.messages import alter_user_scram_credentials as scram
 
 def _create_topics(request: create_topics.CreateTopicsRequest, error: ApiException) -> Any:
     results = [
-        create_topics.CreatableTopicResult(name=topic.name, error_code=error.error, error_message=error.message, configs=[]) for topic in request.topics
+        create_topics.CreatableTopicResult(name=topic.name, error_code=error.error, error_message=error.message, configs=[])
+        for topic in request.topics
     ]
     return create_topics.CreateTopicsResponse(topics=results)
 
@@ -40,7 +41,8 @@ def _delete_topics(request: delete_topics.DeleteTopicsRequest, error: ApiExcepti
 
 def _create_partitions(request: create_partitions.CreatePartitionsRequest, error: ApiException) -> Any:
     results = [
-        create_partitions.CreatePartitionsTopicResult(name=topic.name, error_code=error.error, error_message=error.message) for topic in request.topics
+        create_partitions.CreatePartitionsTopicResult(name=topic.name, error_code=error.error, error_message=error.message)
+        for topic in request.topics
     ]
     return create_partitions.CreatePartitionsResponse(results=results)
 

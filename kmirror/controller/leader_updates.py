@@ -31,7 +31,12 @@ def has_leaderships(state: ControllerState, broker_id: int) -> bool:
 
 
 def builder_for(
-    state: ControllerState, topic: str, topic_id: Uuid, partition_id: int, partition: PartitionRegistration, acceptable: Callable[[int], bool] | None = None
+    state: ControllerState,
+    topic: str,
+    topic_id: Uuid,
+    partition_id: int,
+    partition: PartitionRegistration,
+    acceptable: Callable[[int], bool] | None = None,
 ) -> PartitionChangeBuilder:
     """A builder with everything in it that the image says; any active broker with its directory online may lead."""
     alive = acceptable or state.is_active

@@ -82,7 +82,11 @@ class MetadataLog:
         log = UnifiedLog.open(
             f"{metadata_log_dir}/{METADATA_LOG_FOLDER}",
             LogConfig(
-                segment_size=config.segment_bytes, segment_ms=config.segment_ms, max_message_size=MAX_BATCH_SIZE_BYTES, retention_ms=-1, delete=False
+                segment_size=config.segment_bytes,
+                segment_ms=config.segment_ms,
+                max_message_size=MAX_BATCH_SIZE_BYTES,
+                retention_ms=-1,
+                delete=False,
             ),
             ports,
             last_shutdown_clean=False,
@@ -109,7 +113,9 @@ class MetadataLog:
         if newest is not None and (newest.epoch, newest.end_offset) > (log.latest_epoch or 0, log.log_end_offset):
             log.truncate_fully_and_start_at(newest.end_offset)
         if log.log_start_offset > 0 and (newest is None or newest.end_offset < log.log_start_offset):
-            raise CorruptFileError(log.directory, 0, f"the log starts at offset {log.log_start_offset} and no snapshot covers what was before")
+            raise CorruptFileError(
+                log.directory, 0, f"the log starts at offset {log.log_start_offset} and no snapshot covers what was before"
+            )
 
     def _load_control_state(self) -> None:
         """kraft.version and voters as snapshot and log have them."""

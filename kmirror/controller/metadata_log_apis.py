@@ -80,7 +80,9 @@ class MetadataLogApis:
         if found is not None and found[0] == epoch and partition.fetch_offset <= found[1]:
             return None
         data = self._partition_data()
-        data.diverging_epoch = fe.EpochEndOffset(epoch=0, end_offset=0) if found is None else fe.EpochEndOffset(epoch=found[0], end_offset=found[1])
+        data.diverging_epoch = (
+            fe.EpochEndOffset(epoch=0, end_offset=0) if found is None else fe.EpochEndOffset(epoch=found[0], end_offset=found[1])
+        )
         return data
 
     def _read(self, partition: fe.FetchPartition, max_bytes: int) -> fe.PartitionData:
@@ -162,7 +164,9 @@ class MetadataLogApis:
                 if topic.topic_name != CLUSTER_METADATA_TOPIC_NAME or partition.partition_index != 0:
                     code = Errors.UNKNOWN_TOPIC_OR_PARTITION
                     partitions.append(
-                        dq.DescribeQuorumResponsePartitionData(partition_index=partition.partition_index, error_code=code, error_message=code.message)
+                        dq.DescribeQuorumResponsePartitionData(
+                            partition_index=partition.partition_index, error_code=code, error_message=code.message
+                        )
                     )
                 else:
                     partitions.append(self._quorum())
@@ -174,7 +178,11 @@ class MetadataLogApis:
     def _quorum(self) -> dq.DescribeQuorumResponsePartitionData:
         controller = self._controller
         now = controller.runtime.clock.time_ms()
-        directory = Uuid.from_string(controller.config.directory_id) if controller.log.kraft_version >= 1 and controller.config.directory_id else Uuid.ZERO
+        directory = (
+            Uuid.from_string(controller.config.directory_id)
+            if controller.log.kraft_version >= 1 and controller.config.directory_id
+            else Uuid.ZERO
+        )
         me = dq.ReplicaState(
             replica_id=controller.config.node_id,
             replica_directory_id=directory,
@@ -204,4 +212,3 @@ class MetadataLogApis:
 
 def _is_metadata_topic(topic: fe.FetchTopic) -> bool:
     return topic.topic_id == Uuid.METADATA_TOPIC_ID or topic.topic == CLUSTER_METADATA_TOPIC_NAME
-

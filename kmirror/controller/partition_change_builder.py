@@ -187,7 +187,6 @@ def partition_change_record_version(metadata_version: int) -> int:
 def _says_nothing(record: PartitionChangeRecord) -> bool:
     lists = (record.isr, record.replicas, record.removing_replicas, record.adding_replicas, record.directories)
     elr = (record.eligible_leader_replicas, record.last_known_elr)
-    return record.leader == NO_LEADER_CHANGE and record.leader_recovery_state == NO_RECOVERY_CHANGE and all(v is None for v in (*lists, *elr))
-
-
-
+    return (
+        record.leader == NO_LEADER_CHANGE and record.leader_recovery_state == NO_RECOVERY_CHANGE and all(v is None for v in (*lists, *elr))
+    )

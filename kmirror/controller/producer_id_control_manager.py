@@ -24,7 +24,10 @@ class ProducerIdControlManager:
         self._cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
         first = max(self._state.image.next_producer_id, 0)
         if first > _LAST_BLOCK:
-            raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit")
+            raise ApiException(
+                Errors.UNKNOWN_SERVER_ERROR,
+                "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit",
+            )
         record = ProducerIdsRecord(
             broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + PRODUCER_ID_BLOCK_SIZE
         )

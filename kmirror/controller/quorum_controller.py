@@ -121,7 +121,11 @@ class QuorumController:
 
     def _open_log(self) -> MetadataLog:
         ports = LogPorts(
-            self.runtime.files, self.runtime.clock, self.runtime.random, _LoopScheduler(self.runtime), LogDirFailures(self._on_log_dir_failure)
+            self.runtime.files,
+            self.runtime.clock,
+            self.runtime.random,
+            _LoopScheduler(self.runtime),
+            LogDirFailures(self._on_log_dir_failure),
         )
         config = self.config
         log_config = MetadataLogConfig(

@@ -36,7 +36,9 @@ def _check(brokers: list[BrokerRegistration], replication_factor: int) -> None:
     if all(broker.fenced for broker in brokers):
         raise _error("All brokers are currently fenced.", replication_factor)
     if replication_factor > len(brokers):
-        text = f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered."
+        text = (
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered."
+        )
         raise _error(text, replication_factor)
 
 

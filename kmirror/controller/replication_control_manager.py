@@ -118,7 +118,9 @@ class ReplicationControlManager:
                 if topic_id not in self._state.image.topics.by_id:
                     return topic_id
         if not self._state.mirroring_enabled:
-            raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is not enabled: a topic id cannot be given while mirror.version is 0.")
+            raise ApiException(
+                Errors.UNSUPPORTED_VERSION, "Cluster mirroring is not enabled: a topic id cannot be given while mirror.version is 0."
+            )
         other = self._state.image.topics.by_id.get(mirror_id)
         if other is not None:
             raise ApiException(Errors.INVALID_REQUEST, f"Topic id {mirror_id} is already used by topic '{other.name}'.")
@@ -129,11 +131,15 @@ class ReplicationControlManager:
         inactive = sorted({replica for p in partitions for replica in p.replicas if not self._state.is_active(replica)})
         if inactive:
             code = Errors.INVALID_REPLICA_ASSIGNMENT if topic.assignments else Errors.INVALID_REPLICATION_FACTOR
-            raise ApiException(code, f"All replicas of a mirror topic must be active; brokers {inactive} are fenced or in controlled shutdown.")
+            raise ApiException(
+                code, f"All replicas of a mirror topic must be active; brokers {inactive} are fenced or in controlled shutdown."
+            )
 
     def _manual_assignment(self, topic: ct.CreatableTopic) -> list[PartitionRegistration]:
         if topic.replication_factor != -1:
-            raise ApiException(Errors.INVALID_REQUEST, "A manual partition assignment was specified, but replication factor was not set to -1.")
+            raise ApiException(
+                Errors.INVALID_REQUEST, "A manual partition assignment was specified, but replication factor was not set to -1."
+            )
         if topic.num_partitions != -1:
             raise ApiException(Errors.INVALID_REQUEST, "A manual partition assignment was specified, but numPartitions was not set to -1.")
         chosen: dict[int, list[int]] = {}
@@ -208,7 +214,9 @@ class ReplicationControlManager:
         for key in sorted(TOPIC_CONFIGS, key=lambda key: key.name):
             if key.internal and key.name not in overrides:
                 continue
-            value, source = next(((layer[key.name], s) for layer, s in layers if key.name in layer), (to_text(key.default, key.type), SOURCE_DEFAULT))
+            value, source = next(
+                ((layer[key.name], s) for layer, s in layers if key.name in layer), (to_text(key.default, key.type), SOURCE_DEFAULT)
+            )
             result.append(ct.CreatableTopicConfigs(name=key.name, value=value, read_only=False, config_source=source, is_sensitive=False))
         return result
 
@@ -341,7 +349,9 @@ class ReplicationControlManager:
         )
         return [] if record is None else [record], result
 
-    def _alter_problem(self, broker_id: int, partition: PartitionRegistration, data: ap.AlterPartitionRequestPartitionData, isr: list[int]) -> Errors:
+    def _alter_problem(
+        self, broker_id: int, partition: PartitionRegistration, data: ap.AlterPartitionRequestPartitionData, isr: list[int]
+    ) -> Errors:
         """Kafka's checks in Kafka's order; NONE when the change may be made."""
         if data.leader_epoch > partition.leader_epoch or data.partition_epoch > partition.partition_epoch:
             return Errors.NOT_CONTROLLER
@@ -379,7 +389,9 @@ class ReplicationControlManager:
             response.directories.append(ad.AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics))
         return ControllerResult(records, response)
 
-    def _assign_directory(self, broker_id: int, topic_id: Uuid, partition_id: int, directory: Uuid) -> tuple[Errors, list[ApiMessageAndVersion]]:
+    def _assign_directory(
+        self, broker_id: int, topic_id: Uuid, partition_id: int, directory: Uuid
+    ) -> tuple[Errors, list[ApiMessageAndVersion]]:
         topic = self._state.image.topics.by_id.get(topic_id)
         if topic is None:
             return Errors.UNKNOWN_TOPIC_ID, []
@@ -402,7 +414,9 @@ class ReplicationControlManager:
         response = el.ElectLeadersResponse()
         everything = request.topic_partitions is None
         wanted = request.topic_partitions or [
-            el.TopicPartitions(topic=topic.name, partitions=sorted(topic.partitions)) for topic in self._state.image.topics.by_name.values() if everything
+            el.TopicPartitions(topic=topic.name, partitions=sorted(topic.partitions))
+            for topic in self._state.image.topics.by_name.values()
+            if everything
         ]
         for topic in wanted:
             results = []

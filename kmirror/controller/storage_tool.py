@@ -239,7 +239,9 @@ def _bootstrap_line(records: Sequence[ApiMessageAndVersion], metadata_version: i
     return f"Bootstrap metadata: BootstrapMetadata(records=[{', '.join(texts)}], metadataVersionLevel={metadata_version}, source=format command)"
 
 
-def _format_directory(directory: str, config: NodeConfig, options: FormatOptions, ports: Ports, records: Sequence[ApiMessageAndVersion]) -> None:
+def _format_directory(
+    directory: str, config: NodeConfig, options: FormatOptions, ports: Ports, records: Sequence[ApiMessageAndVersion]
+) -> None:
     files, clock = ports.files, ports.clock
     files.make_dirs(directory)
     directory_id = options.directory_ids.get(directory) or random_directory_id(ports.random)

@@ -68,7 +68,9 @@ def validate_broker_name(name: str) -> None:
         raise ApiException(Errors.INVALID_REQUEST, "Invalid negative broker ID.")
 
 
-def effective_topic_configs(image: MetadataImage, topic: str, static_broker_props: Mapping[str, str], broker_id: int | None = None) -> dict[str, str]:
+def effective_topic_configs(
+    image: MetadataImage, topic: str, static_broker_props: Mapping[str, str], broker_id: int | None = None
+) -> dict[str, str]:
     """What holds for `topic` on a node with these properties: built-in defaults are left out.
 
     Later wins: static broker properties, the cluster's dynamic default, the broker's own dynamic configs, the topic's.

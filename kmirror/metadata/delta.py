@@ -205,7 +205,12 @@ class TopicsDelta:
 
     @staticmethod
     def _classify(
-        changes: LocalReplicaChanges, broker_id: int, delta: TopicDelta, number: int, before: PartitionRegistration | None, after: PartitionRegistration
+        changes: LocalReplicaChanges,
+        broker_id: int,
+        delta: TopicDelta,
+        number: int,
+        before: PartitionRegistration | None,
+        after: PartitionRegistration,
     ) -> None:
         key, value = (delta.name, number), (delta.id, after)
         if broker_id not in after.replicas:
@@ -283,7 +288,9 @@ class ClusterDelta:
         if broker is None:
             raise MetadataReplayError(f"Tried to {what} broker {broker_id}, but that broker was not registered.")
         if broker.epoch != epoch:
-            raise MetadataReplayError(f"Tried to {what} broker {broker_id}, but the given epoch, {epoch}, did not match the current broker epoch, {broker.epoch}.")
+            raise MetadataReplayError(
+                f"Tried to {what} broker {broker_id}, but the given epoch, {epoch}, did not match the current broker epoch, {broker.epoch}."
+            )
         return broker
 
     def replay_register_broker(self, record: RegisterBrokerRecord) -> None:
@@ -373,7 +380,9 @@ class MetadataDelta:
         base = self.image
         return MetadataImage(
             provenance=provenance,
-            features=FeaturesImage(_without_zero({**base.features.finalized_levels, **self.changed_features})) if self.changed_features else base.features,
+            features=FeaturesImage(_without_zero({**base.features.finalized_levels, **self.changed_features}))
+            if self.changed_features
+            else base.features,
             cluster=self.cluster.apply(),
             topics=self.topics.apply(),
             configs=self.configs.apply(),
@@ -404,7 +413,13 @@ class MetadataDelta:
 
     def _replay_acl(self, record: AccessControlEntryRecord) -> None:
         self.changed_acls[record.id] = StandardAcl(
-            record.resource_type, record.resource_name, record.pattern_type, record.principal, record.host, record.operation, record.permission_type
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
         )
 
     def _replay_remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
@@ -418,7 +433,13 @@ class MetadataDelta:
 
     def _replay_token(self, record: DelegationTokenRecord) -> None:
         self.changed_tokens[record.token_id] = DelegationToken(
-            record.owner, record.requester, tuple(record.renewers), record.issue_timestamp, record.max_timestamp, record.expiration_timestamp, record.token_id
+            record.owner,
+            record.requester,
+            tuple(record.renewers),
+            record.issue_timestamp,
+            record.max_timestamp,
+            record.expiration_timestamp,
+            record.token_id,
         )
 
     def _replay_feature(self, record: FeatureLevelRecord) -> None:

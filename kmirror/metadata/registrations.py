@@ -154,7 +154,9 @@ class ControllerRegistration:
                 incarnation_id=self.incarnation_id,
                 zk_migration_ready=self.zk_migration_ready,
                 end_points=[
-                    register_controller_record.ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                    register_controller_record.ControllerEndpoint(
+                        name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                    )
                     for e in self.listeners.values()
                 ],
                 features=[

@@ -53,7 +53,14 @@ CLIENT_METRICS_CONFIGS: ConfigDef = (
     .define("interval.ms", ConfigType.INT, 300_000, "Time in ms between two pushes of a client.")
     .define("match", ConfigType.LIST, "", "Which clients: a list of name=regex over their id, software, version, address and port.")
 )
-_MATCH_KEYS = ("client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port")
+_MATCH_KEYS = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_EXCLUDED_TOPIC_CONFIGS = (
@@ -88,10 +95,22 @@ def _acl_rules(name: str, value: Any) -> None:
 def _mirror_configs() -> ConfigDef:
     d, text, password, names = ConfigDef(), ConfigType.STRING, ConfigType.PASSWORD, ConfigType.LIST
     d.define("bootstrap.servers", names, documentation="Brokers of the source cluster, host:port,...", validator=_bootstrap_servers)
-    d.define("security.protocol", text, "PLAINTEXT", "How to talk to the source.", validator=valid_string(*PROTOCOLS), valid=f"[{', '.join(PROTOCOLS)}]")
+    d.define(
+        "security.protocol",
+        text,
+        "PLAINTEXT",
+        "How to talk to the source.",
+        validator=valid_string(*PROTOCOLS),
+        valid=f"[{', '.join(PROTOCOLS)}]",
+    )
     d.define("sasl.mechanism", text, "PLAIN", "SASL mechanism towards the source.")
     d.define("sasl.jaas.config", password, None, "Login of the mirror at the source, as a JAAS entry.")
-    for name in ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class", "sasl.kerberos.service.name"):
+    for name in (
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "sasl.kerberos.service.name",
+    ):
         d.define(name, text, None, "As in Kafka's clients.")
     d.define("ssl.protocol", text, "TLSv1.3", "TLS version to begin with.")
     d.define("ssl.enabled.protocols", names, "TLSv1.2,TLSv1.3", "TLS versions allowed.")
@@ -100,13 +119,36 @@ def _mirror_configs() -> ConfigDef:
     for name in ("ssl.keystore.password", "ssl.key.password", "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.password",
                  "ssl.truststore.certificates"):  # fmt: skip
         d.define(name, password, None, "As in Kafka's clients.")
-    for name, default in (("ssl.keystore.type", "JKS"), ("ssl.truststore.type", "JKS"), ("ssl.keymanager.algorithm", "SunX509"), ("ssl.trustmanager.algorithm", "PKIX")):
+    for name, default in (
+        ("ssl.keystore.type", "JKS"),
+        ("ssl.truststore.type", "JKS"),
+        ("ssl.keymanager.algorithm", "SunX509"),
+        ("ssl.trustmanager.algorithm", "PKIX"),
+    ):
         d.define(name, text, default, "As in Kafka's clients.")
-    for name in ("ssl.provider", "ssl.keystore.location", "ssl.truststore.location", "ssl.secure.random.implementation", "ssl.engine.factory.class"):
+    for name in (
+        "ssl.provider",
+        "ssl.keystore.location",
+        "ssl.truststore.location",
+        "ssl.secure.random.implementation",
+        "ssl.engine.factory.class",
+    ):
         d.define(name, text, None, "As in Kafka's clients.")
-    d.define("mirror.topic.properties.exclude", names, ",".join(DEFAULT_EXCLUDED_TOPIC_CONFIGS), "Topic configs that are not copied (regexes).", validator=_patterns)
+    d.define(
+        "mirror.topic.properties.exclude",
+        names,
+        ",".join(DEFAULT_EXCLUDED_TOPIC_CONFIGS),
+        "Topic configs that are not copied (regexes).",
+        validator=_patterns,
+    )
     d.define("mirror.groups.include", names, ".*", "Groups whose offsets are copied (regexes).", validator=_patterns)
-    d.define("mirror.acl.include", names, "*", "ACLs that are copied: resourceType;resourceName;operation;permissionType;principal,...", validator=_acl_rules)
+    d.define(
+        "mirror.acl.include",
+        names,
+        "*",
+        "ACLs that are copied: resourceType;resourceName;operation;permissionType;principal,...",
+        validator=_acl_rules,
+    )
     d.define(SOURCE_CLUSTER_ID_CONFIG, text, None, "Cluster id that the source had when it was first seen.", internal=True)
     return d
 
@@ -235,7 +277,9 @@ ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keysto
 ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
 ssl.truststore.type"""
 
-BROKER_UPDATE_MODES: dict[str, UpdateMode] = dict.fromkeys(_CLUSTER_WIDE.split(), UpdateMode.CLUSTER_WIDE) | dict.fromkeys(_PER_BROKER.split(), UpdateMode.PER_BROKER)
+BROKER_UPDATE_MODES: dict[str, UpdateMode] = dict.fromkeys(_CLUSTER_WIDE.split(), UpdateMode.CLUSTER_WIDE) | dict.fromkeys(
+    _PER_BROKER.split(), UpdateMode.PER_BROKER
+)
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.*)")
 
 

@@ -33,7 +33,14 @@ def _topic_config_def() -> ConfigDef:
     d, i, b = ConfigDef(), ConfigType.INT, ConfigType.BOOLEAN
 
     def number(name: str, default: int, minimum: int | None, about: str, type: ConfigType = ConfigType.LONG) -> None:
-        d.define(name, type, default, about, validator=None if minimum is None else at_least(minimum), valid="" if minimum is None else f"[{minimum},...]")
+        d.define(
+            name,
+            type,
+            default,
+            about,
+            validator=None if minimum is None else at_least(minimum),
+            valid="" if minimum is None else f"[{minimum},...]",
+        )
 
     def text(name: str, type: ConfigType, default: str, validator: Validator, valid: str, about: str) -> None:
         d.define(name, type, default, about, validator=validator, valid=valid)
@@ -41,7 +48,9 @@ def _topic_config_def() -> ConfigDef:
     number("segment.bytes", 1 << 30, 1 << 20, "Size in bytes at which a segment is closed and a new one begun.", i)
     number("segment.ms", 604_800_000, 1, "Age in ms at which a segment is closed even if it is not full, so that retention can work.")
     number("segment.jitter.ms", 0, 0, "Random part, in ms, taken off segment.ms so that not all segments roll at once.")
-    number("segment.index.bytes", 10 << 20, 4, "Size of the offset index file, which is preallocated and shrunk when the segment is closed.", i)
+    number(
+        "segment.index.bytes", 10 << 20, 4, "Size of the offset index file, which is preallocated and shrunk when the segment is closed.", i
+    )
     number("flush.messages", MAX_LONG, 1, "Records after which the log is fsynced.")
     number("flush.ms", MAX_LONG, 0, "Time in ms after which the log is fsynced.")
     number("retention.bytes", -1, None, "Size of a partition above which old segments are deleted; -1 for no limit.")
@@ -72,17 +81,40 @@ def _topic_config_def() -> ConfigDef:
     number("message.timestamp.before.max.ms", MAX_LONG, 0, "How far, in ms, a record's time may lie before the broker's.")
     number("message.timestamp.after.max.ms", 3_600_000, 0, "How far, in ms, a record's time may lie after the broker's.")
     replicas = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-    text("leader.replication.throttled.replicas", ConfigType.LIST, "", throttled_replicas, replicas, "Replicas throttled on the leader's side.")
-    text("follower.replication.throttled.replicas", ConfigType.LIST, "", throttled_replicas, replicas, "Replicas throttled on the follower's side.")
+    text(
+        "leader.replication.throttled.replicas",
+        ConfigType.LIST,
+        "",
+        throttled_replicas,
+        replicas,
+        "Replicas throttled on the leader's side.",
+    )
+    text(
+        "follower.replication.throttled.replicas",
+        ConfigType.LIST,
+        "",
+        throttled_replicas,
+        replicas,
+        "Replicas throttled on the follower's side.",
+    )
     d.define("remote.storage.enable", b, False, "Tiered storage; kmirror keeps every segment local and refuses true.")
     number("local.retention.ms", -2, -2, "Time in ms a segment stays local with tiered storage; -2 means retention.ms.")
     number("local.retention.bytes", -2, -2, "Bytes that stay local with tiered storage; -2 means retention.bytes.")
     d.define("remote.log.copy.disable", b, False, "Whether tiered data is read-only.")
     d.define("remote.log.delete.on.disable", b, False, "Whether tiered data is deleted when tiering is turned off.")
     d.define("internal.segment.bytes", i, None, "Segment size without the public minimum; for tests.", internal=True)
-    text(MIRROR_THROTTLED_REPLICAS_CONFIG, ConfigType.LIST, "", throttled_replicas, replicas, "Replicas whose mirroring from the source is throttled.")
+    text(
+        MIRROR_THROTTLED_REPLICAS_CONFIG,
+        ConfigType.LIST,
+        "",
+        throttled_replicas,
+        replicas,
+        "Replicas whose mirroring from the source is throttled.",
+    )
     d.define(MIRROR_SUPPORT_UNCLEAN_CONFIG, b, False, "Whether mirroring waits until every replica was truncated to the last mirror epoch.")
-    d.define(MIRROR_NAME_CONFIG, ConfigType.STRING, None, "Mirror that the topic belongs to; set by the mirror requests only.", internal=True)
+    d.define(
+        MIRROR_NAME_CONFIG, ConfigType.STRING, None, "Mirror that the topic belongs to; set by the mirror requests only.", internal=True
+    )
     return d
 
 
@@ -149,7 +181,10 @@ def validate_topic_configs(props: Mapping[str, str], inherited: Mapping[str, str
         text = f"conflict topic config setting min.compaction.lag.ms ({values['min.compaction.lag.ms']}) > max.compaction.lag.ms ({values['max.compaction.lag.ms']})"
         raise ApiException(Errors.INVALID_CONFIG, text)
     if values["remote.storage.enable"]:
-        raise ApiException(Errors.INVALID_CONFIG, "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")
+        raise ApiException(
+            Errors.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
+        )
 
 
 def inherited_topic_configs(broker_props: Mapping[str, str]) -> dict[str, str]:

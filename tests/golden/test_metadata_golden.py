@@ -48,7 +48,9 @@ def test_every_batch_of_a_metadata_log_is_encoded_to_the_same_bytes(path: pathli
     assert batches
     for batch in batches:
         records = versioned_records(batch)
-        again = build_data_batch(records, base_offset=batch.base_offset, leader_epoch=batch.partition_leader_epoch, time_ms=batch.max_timestamp)
+        again = build_data_batch(
+            records, base_offset=batch.base_offset, leader_epoch=batch.partition_leader_epoch, time_ms=batch.max_timestamp
+        )
         assert bytes(again) == bytes(batch.memory)
 
 
@@ -69,7 +71,9 @@ def test_snapshots_are_encoded_to_the_same_bytes(path: pathlib.Path) -> None:
     assert again == data
 
 
-@pytest.mark.parametrize("path", [path for path in SNAPSHOTS if (SnapshotId.parse(path.name) or SnapshotId(0, 0)).end_offset > 0], ids=short)
+@pytest.mark.parametrize(
+    "path", [path for path in SNAPSHOTS if (SnapshotId.parse(path.name) or SnapshotId(0, 0)).end_offset > 0], ids=short
+)
 def test_a_snapshot_says_what_the_log_before_it_says(path: pathlib.Path) -> None:
     """Our image of the log up to the snapshot's end equals our image of Kafka's snapshot, and writes the same records."""
     snapshot_id = SnapshotId.parse(path.name)
@@ -125,7 +129,9 @@ def test_the_image_is_what_the_operations_made_it() -> None:
     broker = image.cluster.brokers[1]
     assert (broker.epoch, broker.fenced, broker.in_controlled_shutdown) == (13, True, True)
     partition = image.topics.by_name["m1"].partitions[0]
-    assert (partition.leader, partition.leader_epoch, partition.isr) == (-1, 1, (1,)), "a clean stop takes the leader away and keeps the ISR"
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (-1, 1, (1,)), (
+        "a clean stop takes the leader away and keeps the ISR"
+    )
 
 
 def test_a_restart_raises_the_leader_epoch_by_two_and_the_stop_by_one() -> None:

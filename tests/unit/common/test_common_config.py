@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from kmirror.common.config import ConfigDef, ConfigType, Password, at_least, between, java_double_text, parse_value, to_text, valid_list, valid_string
+from kmirror.common.config import (
+    ConfigDef,
+    ConfigType,
+    Password,
+    at_least,
+    between,
+    java_double_text,
+    parse_value,
+    to_text,
+    valid_list,
+    valid_string,
+)
 from kmirror.common.errors import ConfigError
 
 

@@ -151,7 +151,9 @@ def test_a_directory_that_fails_takes_its_replicas_out() -> None:
     request = BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=1000, offline_log_dirs=[directory_of(1)])
     controller.run(controller.cluster.heartbeat(request))
     assert controller.partition("t").leader == 2
-    assert controller.state.image.cluster.brokers[1].directories == (directory_of(1),), "an empty list in the record says nothing, as in Kafka"
+    assert controller.state.image.cluster.brokers[1].directories == (directory_of(1),), (
+        "an empty list in the record says nothing, as in Kafka"
+    )
 
 
 def test_cordoned_directories_are_recorded_once() -> None:
@@ -203,4 +205,3 @@ def test_every_transition(
         1, want_fence=want_fence, want_shut_down=want_shut_down, metadata_offset=offset, registration_offset=10, has_leaderships=leads
     )
     assert following is expected
-

@@ -22,7 +22,9 @@ def alter(
     controller: ControllerDouble, kind: int, name: str, *changes: tuple[str, int, str | None], by_broker: bool = False
 ) -> tuple[Errors, str | None]:
     configs = [inc.AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes]
-    request = inc.IncrementalAlterConfigsRequest(resources=[inc.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)])
+    request = inc.IncrementalAlterConfigsRequest(
+        resources=[inc.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)]
+    )
     result = controller.run(controller.configuration.incremental_alter_configs(request, by_broker=by_broker)).responses[0]
     return Errors(result.error_code), result.error_message
 
@@ -81,7 +83,9 @@ def test_changes_that_are_refused(
 
 def test_a_resource_given_twice(controller: ControllerDouble) -> None:
     resource = inc.AlterConfigsResource(resource_type=TOPIC, resource_name="t")
-    response = controller.run(controller.configuration.incremental_alter_configs(inc.IncrementalAlterConfigsRequest(resources=[resource, resource])))
+    response = controller.run(
+        controller.configuration.incremental_alter_configs(inc.IncrementalAlterConfigsRequest(resources=[resource, resource]))
+    )
     assert [result.error_code for result in response.responses] == [Errors.INVALID_REQUEST] * 2
 
 
@@ -157,7 +161,9 @@ def test_feature_updates_are_all_or_nothing() -> None:
     assert controller.state.image.features.level("group.version") == 0
 
 
-@pytest.mark.parametrize("update_key", [("no.such", 1, 1), ("metadata.version", 29, 2), ("metadata.version", 31, 1), ("kraft.version", 1, 1)])
+@pytest.mark.parametrize(
+    "update_key", [("no.such", 1, 1), ("metadata.version", 29, 2), ("metadata.version", 31, 1), ("kraft.version", 1, 1)]
+)
 def test_features_that_cannot_be_chosen(update_key: tuple[str, int, int]) -> None:
     assert update(ControllerDouble(), update_key)[0] is Errors.INVALID_UPDATE_VERSION
 

@@ -208,7 +208,9 @@ def test_deleting_a_mirror_clears_its_removed_topics_only() -> None:
     assert create(controller)[0] is Errors.NONE, "the name is free again"
 
 
-@pytest.mark.parametrize(("value", "by_broker", "code"), [("X", False, 134), ("X.paused", False, 134), ("X.removed", False, 0), ("X", True, 0)])
+@pytest.mark.parametrize(
+    ("value", "by_broker", "code"), [("X", False, 134), ("X.paused", False, 134), ("X.removed", False, 0), ("X", True, 0)]
+)
 def test_clients_cannot_grow_or_delete_a_mirrored_topic(value: str, by_broker: bool, code: int) -> None:
     controller = double()
     controller.create_topic("t", [[1]])
@@ -224,12 +226,18 @@ def test_leader_epochs_rise_above_the_sources() -> None:
     topic = controller.create_topic("t", [[1], [2], [1]])
 
     def ask(*wanted: tuple[Uuid, int, int]) -> Any:
-        topics = [bump.TopicState(topic_id=i, partitions=[bump.LeaderEpochState(partition_index=p, min_leader_epoch=m)]) for i, p, m in wanted]
+        topics = [
+            bump.TopicState(topic_id=i, partitions=[bump.LeaderEpochState(partition_index=p, min_leader_epoch=m)]) for i, p, m in wanted
+        ]
         return controller.run(controller.mirrors.bump_leader_epochs(bump.BumpLeaderEpochsRequest(topics=topics)))
 
     response = ask((topic.id, 0, 7), (topic.id, 1, 0), (topic.id, 2, -1), (topic.id, 9, 1), (OTHER_ID, 0, 1))
     assert [type(record) for record in controller.records] == [PartitionRecord, PartitionRecord], "a full record, in Kafka's format"
-    assert [(controller.partition("t", i).leader_epoch, controller.partition("t", i).partition_epoch) for i in range(3)] == [(8, 1), (1, 1), (0, 0)]
+    assert [(controller.partition("t", i).leader_epoch, controller.partition("t", i).partition_epoch) for i in range(3)] == [
+        (8, 1),
+        (1, 1),
+        (0, 0),
+    ]
     assert controller.partition("t", 0).leader == 1
     codes = [(found.topic_name, found.partitions[0].error_code) for found in response.topics]
     unknown = [("t", Errors.UNKNOWN_TOPIC_OR_PARTITION), ("", Errors.UNKNOWN_TOPIC_ID)]
@@ -243,5 +251,7 @@ def test_an_epoch_is_bumped_without_a_leader_too() -> None:
     topic = controller.create_topic("t", [[1]])
     controller.heartbeat(1, want_fence=True)
     state = bump.LeaderEpochState(partition_index=0, min_leader_epoch=5)
-    controller.run(controller.mirrors.bump_leader_epochs(bump.BumpLeaderEpochsRequest(topics=[bump.TopicState(topic_id=topic.id, partitions=[state])])))
+    controller.run(
+        controller.mirrors.bump_leader_epochs(bump.BumpLeaderEpochsRequest(topics=[bump.TopicState(topic_id=topic.id, partitions=[state])]))
+    )
     assert (controller.partition("t").leader, controller.partition("t").leader_epoch) == (-1, 6)

@@ -55,7 +55,11 @@ class Node:
 
     async def start(self) -> None:
         config = ControllerConfig(
-            node_id=1, cluster_id=CLUSTER_ID, metadata_log_dir=str(self.directory), listeners=(Endpoint("CONTROLLER", "localhost", 9093),), **self.settings
+            node_id=1,
+            cluster_id=CLUSTER_ID,
+            metadata_log_dir=str(self.directory),
+            listeners=(Endpoint("CONTROLLER", "localhost", 9093),),
+            **self.settings,
         )
         self.controller = QuorumController(config, self.runtime)
         await self.controller.start()
@@ -74,7 +78,11 @@ class Node:
             for name, levels in self.controller.features.supported().items()
         ]
         registration = BrokerRegistrationRequest(
-            broker_id=1, cluster_id=CLUSTER_ID, incarnation_id=Uuid.random(self.runtime.random), log_dirs=[directory_of(1)], features=features
+            broker_id=1,
+            cluster_id=CLUSTER_ID,
+            incarnation_id=Uuid.random(self.runtime.random),
+            log_dirs=[directory_of(1)],
+            features=features,
         )
         epoch: int = (await self.ask(ApiKeys.BROKER_REGISTRATION, registration)).broker_epoch
         await self.ask(ApiKeys.BROKER_HEARTBEAT, BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=epoch))
@@ -89,7 +97,9 @@ class Node:
             partition=0, fetch_offset=offset, current_leader_epoch=epoch, last_fetched_epoch=last_epoch, partition_max_bytes=1 << 20
         )
         topic = fe.FetchTopic(topic_id=Uuid.METADATA_TOPIC_ID, partitions=[partition])
-        request = fe.FetchRequest(cluster_id=CLUSTER_ID, replica_state=fe.ReplicaState(replica_id=5), max_wait_ms=max_wait_ms, topics=[topic])
+        request = fe.FetchRequest(
+            cluster_id=CLUSTER_ID, replica_state=fe.ReplicaState(replica_id=5), max_wait_ms=max_wait_ms, topics=[topic]
+        )
         answer = await self.ask(ApiKeys.FETCH, request, 17)
         assert answer.error_code == 0
         data: fe.PartitionData = answer.responses[0].partitions[0]
@@ -120,7 +130,10 @@ def test_a_first_start_begins_epoch_1_with_the_newest_metadata_version(tmp_path:
         assert list(node.controller.image.cluster.controllers) == [1]
         assert node.controller.high_watermark == node.controller.state.log_end_offset
         state = (tmp_path / METADATA_LOG_FOLDER / "quorum-state").read_text()
-        assert state == '{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],"data_version":0}'
+        assert (
+            state
+            == '{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],"data_version":0}'
+        )
 
     scenario(test, tmp_path)
 

@@ -14,7 +14,13 @@ from kmirror.wire.messages import alter_partition as ap
 from kmirror.wire.messages import elect_leaders as el
 from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
-from kmirror.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, MirrorInfo
+from kmirror.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    MirrorInfo,
+)
 from kmirror.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kmirror.wire.messages.partition_record import PartitionRecord
 from kmirror.wire.messages.topic_record import TopicRecord
@@ -143,7 +149,10 @@ def test_no_broker_at_all_or_none_awake() -> None:
     controller = ControllerDouble()
     controller.register(1)
     _, code, text = create(controller, simple("t"))[0]
-    assert (code, text) == (Errors.INVALID_REPLICATION_FACTOR, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
+    assert (code, text) == (
+        Errors.INVALID_REPLICATION_FACTOR,
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced.",
+    )
 
 
 def test_a_fenced_broker_follows_but_is_not_in_sync() -> None:
@@ -213,7 +222,9 @@ def test_adding_partitions() -> None:
     assert partitions[4].replicas == (3, 1)
 
 
-def alter(controller: ControllerDouble, isr: list[int], *, broker: int = 1, leader_epoch: int = 0, partition_epoch: int = 0, **fields: int) -> Errors:
+def alter(
+    controller: ControllerDouble, isr: list[int], *, broker: int = 1, leader_epoch: int = 0, partition_epoch: int = 0, **fields: int
+) -> Errors:
     epochs = {b.id: b.epoch for b in controller.state.image.cluster.brokers.values()}
     data = ap.AlterPartitionRequestPartitionData(
         partition_index=0, leader_epoch=leader_epoch, partition_epoch=partition_epoch,
@@ -311,7 +322,9 @@ def test_elr_members_may_lead_when_the_isr_is_empty() -> None:
     controller.create_topic("t", [[1, 2, 3]], {"min.insync.replicas": "2"})
     for broker in (3, 2):
         controller.heartbeat(broker, want_fence=True)
-    assert (controller.partition("t").isr, controller.partition("t").elr) == ((1,), (2,)), "3 left while the ISR was large enough, 2 below min ISR"
+    assert (controller.partition("t").isr, controller.partition("t").elr) == ((1,), (2,)), (
+        "3 left while the ISR was large enough, 2 below min ISR"
+    )
     controller.heartbeat(1, want_fence=True)
     partition = controller.partition("t")
     assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (-1, (), (1, 2), (1,))

@@ -50,8 +50,13 @@ def levels(directory: pathlib.Path) -> dict[str, int]:
 def test_every_directory_gets_its_files(tmp_path: pathlib.Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     lines = run(Node(a, b))
-    assert lines[0].startswith("Bootstrap metadata: BootstrapMetadata(records=[ApiMessageAndVersion(FeatureLevelRecord(name='metadata.version', featureLevel=30) at")
-    assert lines[1:] == [f"Formatting metadata directory {a} with metadata.version 4.3-IV0.", f"Formatting data directory {b} with metadata.version 4.3-IV0."]
+    assert lines[0].startswith(
+        "Bootstrap metadata: BootstrapMetadata(records=[ApiMessageAndVersion(FeatureLevelRecord(name='metadata.version', featureLevel=30) at"
+    )
+    assert lines[1:] == [
+        f"Formatting metadata directory {a} with metadata.version 4.3-IV0.",
+        f"Formatting data directory {b} with metadata.version 4.3-IV0.",
+    ]
     properties = [read_meta_properties(OsFileSystem(), str(directory)) for directory in (a, b)]
     assert all(p is not None and (p.cluster_id, p.node_id, p.version) == ("abc", 1, 1) for p in properties)
     assert properties[0] is not None

@@ -32,14 +32,20 @@ def problem(resource_type: int, name: str, props: dict[str, str]) -> tuple[Error
         ({"retention.ms": "-2"}, "Invalid value -2 for configuration retention.ms: Value must be at least -1"),
         ({"cleanup.policy": "foo"}, "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete"),
         ({"cleanup.policy": "compact,"}, "Configuration 'cleanup.policy' values must not be empty."),
-        ({"min.cleanable.dirty.ratio": "1.5"}, "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more than 1"),
+        (
+            {"min.cleanable.dirty.ratio": "1.5"},
+            "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+        ),
         ({"unknown.config": "1"}, "Unknown topic config name: unknown.config"),
         (
             {"leader.replication.throttled.replicas": "abc"},
             "Invalid value [abc] for configuration leader.replication.throttled.replicas: leader.replication.throttled.replicas must be the literal "
             "'*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
         ),
-        ({"compression.gzip.level": "0"}, "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1"),
+        (
+            {"compression.gzip.level": "0"},
+            "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+        ),
         (
             {"max.compaction.lag.ms": "5", "min.compaction.lag.ms": "10"},
             "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (5)",
@@ -75,7 +81,11 @@ def test_topic_defaults() -> None:
 @pytest.mark.parametrize(
     ("name", "props", "expected"),
     [
-        ("cm", {"interval.ms": "5"}, (Errors.INVALID_REQUEST, "Invalid value 5 for interval.ms, interval must be between 100 and 3600000 (1 hour)")),
+        (
+            "cm",
+            {"interval.ms": "5"},
+            (Errors.INVALID_REQUEST, "Invalid value 5 for interval.ms, interval must be between 100 and 3600000 (1 hour)"),
+        ),
         ("cm", {"match": "foo=bar"}, (Errors.INVALID_CONFIG, "Illegal client matching pattern: foo=bar")),
         ("cm", {"match": "client_id=("}, (Errors.INVALID_CONFIG, "Illegal client matching pattern: client_id=(")),
         ("cm", {"x": "1"}, (Errors.INVALID_REQUEST, "Unknown client metrics configuration: x")),
@@ -101,17 +111,28 @@ def test_broker_names_are_ids(name: str) -> None:
 
 
 def test_a_mirror_needs_its_source() -> None:
-    assert problem(MIRROR, "m", {}) == (Errors.INVALID_CONFIG, 'Missing required configuration "bootstrap.servers" which has no default value.')
+    assert problem(MIRROR, "m", {}) == (
+        Errors.INVALID_CONFIG,
+        'Missing required configuration "bootstrap.servers" which has no default value.',
+    )
     assert problem(MIRROR, "m", {"bootstrap.servers": ""}) is not None
     assert problem(MIRROR, "m", {"bootstrap.servers": "localhost:9092,[::1]:9093"}) is None
-    assert problem(MIRROR, "m", {"bootstrap.servers": "localhost"}) == (Errors.INVALID_CONFIG, "Invalid url in bootstrap.servers: localhost")
+    assert problem(MIRROR, "m", {"bootstrap.servers": "localhost"}) == (
+        Errors.INVALID_CONFIG,
+        "Invalid url in bootstrap.servers: localhost",
+    )
     found = problem(MIRROR, "m", {"bootstrap.servers": "a:1", "no.such": "1"})
     assert found == (Errors.INVALID_CONFIG, "Unknown mirror config name: no.such")
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("security.protocol", "HTTP"), ("mirror.groups.include", "("), ("mirror.acl.include", "NOPE;x"), ("mirror.acl.include", "a;b;c;d;e;f")],
+    [
+        ("security.protocol", "HTTP"),
+        ("mirror.groups.include", "("),
+        ("mirror.acl.include", "NOPE;x"),
+        ("mirror.acl.include", "a;b;c;d;e;f"),
+    ],
 )
 def test_mirror_configs_that_make_no_sense(key: str, value: str) -> None:
     found = problem(MIRROR, "m", {"bootstrap.servers": "a:1", key: value})
@@ -151,7 +172,11 @@ def test_which_broker_configs_can_change() -> None:
 
 def test_later_layers_win() -> None:
     delta = MetadataDelta(MetadataImage.EMPTY)
-    for kind, name, key, value in [(BROKER, "", "log.retention.ms", "2"), (BROKER, "1", "log.retention.ms", "3"), (TOPIC, "t", "retention.ms", "4")]:
+    for kind, name, key, value in [
+        (BROKER, "", "log.retention.ms", "2"),
+        (BROKER, "1", "log.retention.ms", "3"),
+        (TOPIC, "t", "retention.ms", "4"),
+    ]:
         delta.replay(ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value))
     image = delta.apply(MetadataProvenance(3, 1, 1))
     static = {"log.retention.hours": "1", "log.retention.minutes": "1"}

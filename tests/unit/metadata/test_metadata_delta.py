@@ -135,7 +135,9 @@ def test_quotas_tokens_and_features_come_and_go() -> None:
         entity = [cq.EntityData(entity_type="user", entity_name=None), cq.EntityData(entity_type="client-id", entity_name="c")]
         return cq.ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=value, remove=remove)
 
-    image = after(MetadataImage.EMPTY, quota(2.5, remove=False), DelegationTokenRecord(token_id="x"), FeatureLevelRecord(name="f", feature_level=2))
+    image = after(
+        MetadataImage.EMPTY, quota(2.5, remove=False), DelegationTokenRecord(token_id="x"), FeatureLevelRecord(name="f", feature_level=2)
+    )
     assert image.client_quotas == {ClientQuotaEntity((("client-id", "c"), ("user", None))): {"producer_byte_rate": 2.5}}
     assert image.features.level("f") == 2
     image = after(image, quota(0, remove=True), RemoveDelegationTokenRecord(token_id="x"), FeatureLevelRecord(name="f", feature_level=0))
