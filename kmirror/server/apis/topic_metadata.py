@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kmirror.common.errors import Errors
-from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
 from kmirror.metadata.registrations import PartitionRegistration
+from kmirror.replica.replica_manager import INTERNAL_TOPICS
 from kmirror.server.metadata_cache import MetadataCache
 
 NO_LEADER_ID = -1
-_INTERNAL = frozenset((GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME))
 
 
 def is_internal(topic: str | None) -> bool:
-    """Kafka's internal topics (`Topic.isInternal`); `__mirror_state` is shown to clients as an ordinary one, as in the KIP's branch."""
-    return topic in _INTERNAL
+    """Topics of the coordinators, which clients cannot write to."""
+    return topic in INTERNAL_TOPICS
 
 
 class PartitionView(NamedTuple):
