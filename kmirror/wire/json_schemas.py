@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+# fmt: off
 # message -> (module, fields); a field: (JSON name, attribute, lowest version, highest version, kind, is array, is tagged, default)
 RECORDS: dict[str, tuple[str, tuple[Any, ...]]] = {'AbortTransactionRecord': ('abort_transaction_record', (('reason', 'reason', 0, 0, 's', False, True, None),)),
  'AccessControlEntryRecord': ('access_control_entry_record',
