@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 from kmirror.common.ports import Buffer
 from kmirror.record.builder import empty_batch, rebuild_batch
-from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch
 from kmirror.storage.cleaned_transaction_metadata import CleanedTransactionMetadata
 from kmirror.storage.cleaner_offset_map import OffsetMap
+from kmirror.storage.cleaner_record_keys import RecordKey, record_keys
 
 
 class LastRecord(NamedTuple):
@@ -69,6 +69,7 @@ class CleanerRecordFilter:
         self._upper_bound_offset = upper_bound_offset
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
+        self._has_kept_tombstone = False
 
     def filter(self, batch: RecordBatch) -> Buffer | None:
         """The bytes that take the batch's place, None for none."""
@@ -87,17 +88,17 @@ class CleanerRecordFilter:
         retain_empty = self._holds_producer_state(batch) or batch.last_offset + 1 == self._upper_bound_offset
         if discard_records and not retain_empty:
             return None
-        retained, unchanged = ([], False) if discard_records else self._retained_records(batch)
-        if not retained:
+        kept = [] if discard_records else self._kept(batch)
+        retained_count = sum(kept)
+        if not retained_count:
             return empty_batch(batch) if retain_empty else None
-        self._stats.messages_written += len(retained)
+        self._stats.messages_written += retained_count
         marker_of_empty_transaction = discardable and batch.is_control
-        needs_horizon = batch.delete_horizon_ms is None and (
-            marker_of_empty_transaction or any(record.value is None for record in retained)
-        )
-        if unchanged and not needs_horizon:
+        needs_horizon = batch.delete_horizon_ms is None and (marker_of_empty_transaction or self._has_kept_tombstone)
+        if retained_count == len(kept) and not needs_horizon:
             return batch.memory
         horizon = self._now_ms + self._delete_retention_ms if needs_horizon else None
+        retained = [record for record, is_kept in zip(batch.records(), kept, strict=True) if is_kept]
         return rebuild_batch(batch, retained, delete_horizon_ms=horizon)
 
     def _is_discardable(self, batch: RecordBatch) -> bool:
@@ -113,23 +114,25 @@ class CleanerRecordFilter:
             return batch.last_offset == last.last_data_offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
-    def _retained_records(self, batch: RecordBatch) -> tuple[list[Record], bool]:
-        """The records that stay, and whether these are all of them."""
-        records = list(batch.records())
-        self._stats.messages_read += len(records)
+    def _kept(self, batch: RecordBatch) -> list[bool]:
+        """For each record whether it stays; notes whether a tombstone is among those."""
+        rows = record_keys(batch)
+        self._stats.messages_read += len(rows)
         if batch.is_control:
-            return records, True
-        horizon = batch.delete_horizon_ms
-        keep_tombstones = horizon is None or self._now_ms < horizon
-        retained = [record for record in records if self._is_retained(record, keep_tombstones=keep_tombstones)]
-        return retained, len(retained) == len(records)
+            kept = [True] * len(rows)
+        else:
+            horizon = batch.delete_horizon_ms
+            keep_tombstones = horizon is None or self._now_ms < horizon
+            kept = [self._is_kept(row, keep_tombstones=keep_tombstones) for row in rows]
+        self._has_kept_tombstone = any(is_kept and not row.has_value for row, is_kept in zip(rows, kept, strict=True))
+        return kept
 
-    def _is_retained(self, record: Record, *, keep_tombstones: bool) -> bool:
-        if record.offset > self._offset_map.latest_offset:
+    def _is_kept(self, row: RecordKey, *, keep_tombstones: bool) -> bool:
+        if row.offset > self._offset_map.latest_offset:
             return True
-        if record.key is None:
+        if row.key is None:
             self._stats.invalid_messages_read += 1
             return False
-        if record.offset < self._offset_map.get(record.key):
+        if row.offset < self._offset_map.get(row.key):
             return False
-        return keep_tombstones or record.value is not None
+        return keep_tombstones or row.has_value

@@ -18,6 +18,7 @@ from kmirror.storage.batch_header import BatchHeader, unpack_header
 from kmirror.storage.cleaned_transaction_metadata import CleanedTransactionMetadata
 from kmirror.storage.cleaner_offset_map import OffsetMap
 from kmirror.storage.cleaner_record_filter import CleanerRecordFilter, CleanerStats
+from kmirror.storage.cleaner_record_keys import record_keys
 from kmirror.storage.fetch_data_info import AbortedTxn
 from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET
 from kmirror.storage.log_segment import LogSegment
@@ -141,7 +142,7 @@ class OffsetMapBuilder:
             return True
         if self._transaction_metadata.on_batch_read(batch):
             return True
-        for record in batch.records():
+        for record in record_keys(batch):
             if record.key is None or record.offset < self._start_offset:
                 continue
             if len(self._offset_map) >= self._max_entries:

@@ -12,10 +12,12 @@ from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartiti
 from kmirror.common.uuid import Uuid
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import build_batch
+from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.storage.cleaner_offset_map import OffsetMap
+from kmirror.storage.cleaner_record_keys import MIN_RECORDS_FOR_COLUMNS, record_keys
 from kmirror.storage.log_cleaner import CleanerConfig, LogCleaner
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_manager import LogManager, LogManagerConfig
@@ -410,3 +412,17 @@ def test_offset_map_knows_its_capacity() -> None:
     assert offset_map.latest_offset == 20
     offset_map.clear()
     assert (offset_map.get(b"a"), len(offset_map), offset_map.latest_offset) == (-1, 0, -1)
+
+
+@pytest.mark.parametrize("count", [1, MIN_RECORDS_FOR_COLUMNS - 1, MIN_RECORDS_FOR_COLUMNS, 100])
+@pytest.mark.parametrize("compression", [CompressionType.NONE, CompressionType.LZ4])
+def test_keys_are_the_same_from_columns_and_from_records(count: int, compression: CompressionType) -> None:
+    records = [
+        Record(
+            5 + 2 * index, 1000 + index, None if index % 7 == 3 else b"key" * (index % 4), None if index % 5 == 1 else b"v" * (index % 3)
+        )
+        for index in range(count)
+    ]
+    batch = RecordBatch(build_batch(records, base_offset=5, compression=compression))
+    expected = [(record.offset, record.key, record.value is not None) for record in records]
+    assert [(row.offset, None if row.key is None else bytes(row.key), row.has_value) for row in record_keys(batch)] == expected
