@@ -18,7 +18,7 @@ from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 
 RUN = [case for case in sorted(golden_dir().glob("09-metadata-*")) if (case / "logs").is_dir()]
-FORMATTED = [case for case in sorted(golden_dir().glob("09-metadata-*-formatted"))]
+FORMATTED = sorted(golden_dir().glob("09-metadata-*-formatted"))
 LOG = "__cluster_metadata-0/00000000000000000000.log"
 
 
