@@ -1,0 +1,398 @@
+"""A partition's log as the comparison sees it: one run of bytes that can also be walked batch by batch.
+
+Two kinds. `DirectoryLog` is a partition's folder, its segments one after the other; `FetchedLog` is what a live cluster serves, chunk by
+chunk, each a run of whole batches. Both end up as a `LogCursor` over *parts* (segments or chunks): a part begins with a batch, so
+
+    a batch boundary of one log is one of the other as long as their bytes were equal since a common boundary
+
+which is why the fast path may compare blindly and look for the boundary afterwards, in the part that it is in.
+
+A cursor never reads past the size that a segment had when the folder was listed, so a running broker may go on appending. Incomplete bytes
+behind the last batch of the last segment are what it was just writing, or what a crash left (`trailing_bytes`); in front of another
+segment they are corruption. Memory: one block, or one batch where that is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+import numpy as np
+
+from kmirror.common.errors import CorruptFileError, KmirrorError
+from kmirror.common.ports import File, FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RECORD_BATCH_OVERHEAD, RecordBatch
+from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX
+from kmirror.storage.reader import PartitionFiles, SegmentFiles, SegmentReader, read_offset_index
+from kmirror.verify.verdict import LocatedBatch, LogFacts
+
+WALK_BLOCK_BYTES: Final = 256 * 1024
+ALL_MAY_BE_CLEANED: Final = (1 << 63) - 1
+
+
+class LogCursor(Protocol):
+    """A place in a log, between bytes. `read` and `rewind` are for the fast path, `peek` and `advance` for the walk."""
+
+    def remaining(self) -> int:
+        """Bytes from here to the end of the part (of the next part, if this one is at its end); 0 at the end of the log."""
+        ...
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes of this part (at most `remaining`)."""
+        ...
+
+    def bytes_into_batch(self) -> int:
+        """How many bytes behind the beginning of a batch this place is."""
+        ...
+
+    def rewind(self, size: int) -> None:
+        """Back by `size` bytes, within the part."""
+        ...
+
+    def peek(self) -> LocatedBatch | None:
+        """The batch that begins here, None at the end of the log. CorruptFileError if there is something else."""
+        ...
+
+    def advance(self) -> None:
+        """Past the batch that `peek` gave."""
+        ...
+
+    @property
+    def trailing_bytes(self) -> int:
+        """Bytes of an incomplete batch at the end of the log, once `peek` has given None."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ComparedLog(Protocol):
+    """One side of a comparison. Offsets below `cleaned_offset` may have been removed by the log's cleaner."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_partition(self) -> TopicPartition: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int | None: ...
+
+    @property
+    def cleaned_offset(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def is_live(self) -> bool:
+        """Whether only what is below the high watermark can be seen of it."""
+        ...
+
+    def cursor(self, offset: int) -> LogCursor:
+        """At the batch that holds `offset`, or the first one behind it."""
+        ...
+
+    def facts(self, *, trailing_bytes: int = 0) -> LogFacts: ...
+
+
+class DirectoryLog:
+    """The log in a partition's folder. `log_start_offset` None: where its first segment begins."""
+
+    is_live = False
+
+    def __init__(
+        self,
+        files: FileSystem,
+        partition: PartitionFiles,
+        *,
+        log_start_offset: int | None = None,
+        high_watermark: int | None = None,
+        cleaned_offset: int = 0,
+    ) -> None:
+        self.files = files
+        self.partition = partition
+        self.high_watermark = high_watermark
+        self.cleaned_offset = cleaned_offset
+        first = partition.segments[0].base_offset if partition.segments else 0
+        self.log_start_offset = max(first, log_start_offset or 0)
+
+    @property
+    def name(self) -> str:
+        return self.partition.path
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self.partition.topic_partition
+
+    @property
+    def size_bytes(self) -> int:
+        return self.partition.size
+
+    def cursor(self, offset: int) -> LogCursor:
+        segments = self.partition.segments
+        index = max((row for row, segment in enumerate(segments) if segment.base_offset <= offset), default=0)
+        position = 0
+        if index < len(segments) and offset > segments[index].base_offset:
+            position = self._position_of(segments[index], offset)
+        return DirectoryCursor(self, index, position)
+
+    def _position_of(self, segment: SegmentFiles, offset: int) -> int:
+        """Where the first batch that ends at `offset` or later begins; the end of the last batch if there is none."""
+        start = self.indexed_position(segment, offset=offset)
+        with SegmentReader(self.files, segment.path(), start=start, end=segment.log_size) as reader:
+            for position, batch in reader.batches(block_bytes=WALK_BLOCK_BYTES):
+                if batch.last_offset >= offset:
+                    return position
+            return reader.valid_bytes
+
+    def indexed_position(self, segment: SegmentFiles, *, offset: int | None = None, position: int | None = None) -> int:
+        """A batch boundary that the offset index knows, at or before `offset` or `position`; 0 without a sound index.
+
+        A hint only: the header that lies there must have the offset that the index says, or the walk begins at byte 0.
+        """
+        if INDEX_FILE_SUFFIX not in segment.sizes:
+            return 0
+        rows = read_offset_index(self.files, segment.path(INDEX_FILE_SUFFIX))
+        known = rows["position"].astype(np.int64)
+        usable = (known > 0) & (known + RECORD_BATCH_OVERHEAD <= segment.log_size)
+        if offset is not None:
+            usable &= rows["relative_offset"].astype(np.int64) + segment.base_offset <= offset
+        if position is not None:
+            usable &= known <= position
+        found = np.flatnonzero(usable)
+        if not found.size:
+            return 0
+        row = rows[int(found[-1])]
+        start = int(row["position"])
+        with SegmentReader(self.files, segment.path(), start=start, end=segment.log_size) as reader:
+            try:
+                batch = next((batch for _, batch in reader.batches(block_bytes=WALK_BLOCK_BYTES)), None)
+            except CorruptFileError:
+                return 0
+        indexed = segment.base_offset + int(row["relative_offset"])
+        return start if batch is not None and batch.magic == CURRENT_MAGIC and batch.base_offset <= indexed <= batch.last_offset else 0
+
+    def log_end_offset(self) -> int:
+        """The offset behind the last complete batch. CorruptFileError where the last segment cannot be walked."""
+        for segment in reversed(self.partition.segments):
+            start = self.indexed_position(segment)
+            with SegmentReader(self.files, segment.path(), start=start, end=segment.log_size) as reader:
+                _, headers = reader.headers()
+            if len(headers):
+                return int(headers["base_offset"][-1]) + int(headers["last_offset_delta"][-1]) + 1
+            if segment.base_offset > self.log_start_offset:
+                return segment.base_offset
+        return self.log_start_offset
+
+    def facts(self, *, trailing_bytes: int = 0) -> LogFacts:
+        end = max(self.log_end_offset(), self.log_start_offset)
+        segment_count = len(self.partition.segments)
+        return LogFacts(self.name, self.log_start_offset, end, self.high_watermark, self.size_bytes, segment_count, trailing_bytes)
+
+
+class DirectoryCursor:
+    """`LogCursor` over the segments of a folder."""
+
+    def __init__(self, log: DirectoryLog, index: int, position: int) -> None:
+        self._log = log
+        self._segments = log.partition.segments
+        self._index = index
+        self._position = position
+        self._file: File | None = None
+        self._reader: SegmentReader | None = None
+        self._batches: Iterator[tuple[int, RecordBatch]] | None = None
+        self._head: LocatedBatch | None = None
+        self.trailing_bytes = 0
+
+    def close(self) -> None:
+        self._drop_walk()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _drop_walk(self) -> None:
+        self._head = None
+        self._batches = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _next_segment(self) -> None:
+        self.close()
+        self._index += 1
+        self._position = 0
+
+    def remaining(self) -> int:
+        while self._index < len(self._segments):
+            left = self._segments[self._index].log_size - self._position
+            if left > 0:
+                return left
+            if self._index + 1 == len(self._segments):
+                return 0
+            self._next_segment()
+        return 0
+
+    def read(self, size: int) -> bytes:
+        path = self._segments[self._index].path()
+        if self._batches is not None:
+            self._drop_walk()
+        if self._file is None:
+            self._file = self._log.files.open(path, write=False)
+        data = self._file.pread(size, self._position)
+        if len(data) < size:
+            raise CorruptFileError(path, self._position + len(data), "the file became shorter while it was read")
+        self._position += size
+        return data
+
+    def bytes_into_batch(self) -> int:
+        if self._index >= len(self._segments) or not self._position:
+            return 0
+        segment = self._segments[self._index]
+        start = self._log.indexed_position(segment, position=self._position)
+        with SegmentReader(self._log.files, segment.path(), start=start, end=self._position) as reader:
+            reader.headers()
+            return self._position - reader.valid_bytes
+
+    def rewind(self, size: int) -> None:
+        assert size <= self._position, f"rewinding {size} bytes from {self._position}"
+        self._drop_walk()
+        self._position -= size
+
+    def peek(self) -> LocatedBatch | None:
+        while self._head is None and self.remaining():
+            segment = self._segments[self._index]
+            if self._batches is None:
+                self._reader = SegmentReader(self._log.files, segment.path(), start=self._position, end=segment.log_size)
+                self._batches = self._reader.batches(block_bytes=WALK_BLOCK_BYTES)
+            found = next(self._batches, None)
+            if found is not None:
+                self._head = _located(segment.path(), found[0], found[1])
+            elif self._index + 1 == len(self._segments):
+                self.trailing_bytes = segment.log_size - self._position
+                return None
+            elif self._position < segment.log_size:
+                after = self._segments[self._index + 1].path()
+                raise CorruptFileError(segment.path(), self._position, f"an incomplete batch, and {after} follows")
+        return self._head
+
+    def advance(self) -> None:
+        assert self._head is not None, "advance without a batch"
+        self._position += self._head.batch.size_in_bytes
+        self._head = None
+
+
+class FetchedLog:
+    """The log as a live cluster serves it: `fetch(offset)` gives whole batches from the one that holds `offset` on, b"" at the end.
+
+    It ends at `high_watermark`, which is that of the moment when the comparison began: what is written later is not looked at.
+    """
+
+    is_live = True
+
+    def __init__(
+        self,
+        name: str,
+        topic_partition: TopicPartition,
+        fetch: Callable[[int], bytes],
+        *,
+        log_start_offset: int,
+        high_watermark: int,
+        cleaned_offset: int = 0,
+    ) -> None:
+        self.name = name
+        self.topic_partition = topic_partition
+        self.fetch = fetch
+        self.log_start_offset = log_start_offset
+        self.high_watermark: int | None = high_watermark
+        self.end_offset = high_watermark
+        self.cleaned_offset = cleaned_offset
+        self.size_bytes = 0
+        """Bytes fetched so far."""
+
+    def cursor(self, offset: int) -> LogCursor:
+        return FetchedCursor(self, offset)
+
+    def facts(self, *, trailing_bytes: int = 0) -> LogFacts:
+        return LogFacts(self.name, self.log_start_offset, self.end_offset, self.high_watermark, self.size_bytes, 0, trailing_bytes)
+
+
+class FetchedCursor:
+    """`LogCursor` over the answers of a live cluster; positions are counted from the first byte fetched."""
+
+    trailing_bytes = 0
+
+    def __init__(self, log: FetchedLog, offset: int) -> None:
+        self._log = log
+        self._next_offset = offset
+        self._chunk = b""
+        self._chunk_start = 0
+        self._position = 0
+        self._head: LocatedBatch | None = None
+
+    def close(self) -> None:
+        self._chunk = b""
+
+    def remaining(self) -> int:
+        if self._position == len(self._chunk) and self._next_offset < self._log.end_offset:
+            self._chunk_start += len(self._chunk)
+            self._position = 0
+            self._chunk = self._fetch()
+        return len(self._chunk) - self._position
+
+    def _fetch(self) -> bytes:
+        """The next whole batches, those behind the end left out; the offset moves on."""
+        data = self._log.fetch(self._next_offset)
+        end, asked = 0, self._next_offset
+        while len(data) - end >= HEADER_SIZE_UP_TO_MAGIC:
+            size = int.from_bytes(data[end + 8 : end + 12], "big", signed=True) + 12
+            if size < RECORD_BATCH_OVERHEAD or end + size > len(data):
+                break
+            batch = RecordBatch(data, end)
+            if batch.base_offset >= self._log.end_offset:
+                self._next_offset = self._log.end_offset
+                break
+            end += size
+            self._next_offset = batch.next_offset
+        if self._next_offset <= asked:
+            raise KmirrorError(f"{self._log.name}: no batch was served at offset {asked}, below the high watermark {self._log.end_offset}")
+        self._log.size_bytes += end
+        return data[:end]
+
+    def read(self, size: int) -> bytes:
+        self._head = None
+        start, self._position = self._position, self._position + size
+        return self._chunk[start : self._position] if size < len(self._chunk) else self._chunk
+
+    def bytes_into_batch(self) -> int:
+        start = 0
+        while start < self._position:
+            size = RecordBatch(self._chunk, start).size_in_bytes
+            if start + size > self._position:
+                return self._position - start
+            start += size
+        return 0
+
+    def rewind(self, size: int) -> None:
+        assert size <= self._position, f"rewinding {size} bytes from {self._position}"
+        self._head = None
+        self._position -= size
+
+    def peek(self) -> LocatedBatch | None:
+        if self._head is None and self.remaining():
+            self._head = _located(self._log.name, self._chunk_start + self._position, RecordBatch(self._chunk, self._position))
+        return self._head
+
+    def advance(self) -> None:
+        assert self._head is not None, "advance without a batch"
+        self._position += self._head.batch.size_in_bytes
+        self._head = None
+
+
+def _located(file: str, position: int, batch: RecordBatch) -> LocatedBatch:
+    if batch.magic != CURRENT_MAGIC:
+        raise CorruptFileError(file, position, f"a batch of magic {batch.magic}; only message format v2 can be compared")
+    return LocatedBatch(file=file, position=position, batch=batch)

@@ -1,0 +1,176 @@
+"""What a comparison of logs says: kinds of difference, facts of the batches concerned, one verdict a partition, one for all.
+
+All are `msgspec.Struct`s: they pickle (process pool, Spark), compare, and `msgspec.json.encode` writes them; `to_json` and `from_json` of
+this file name the encoding in one place. `left` is the first log that was given (A), `right` the second (B); a difference is told
+from A's side: MISSING is what A has and B lacks, EXTRA what only B has.
+
+A difference has exactly one kind, the first of these that fits:
+
+    BEYOND_HIGH_WATERMARK  at or above the high watermark of a log that holds it: not committed there, may still go
+    EPOCH_ONLY             the same bytes but for the leader epoch in the header, which no CRC covers
+    CONTROL_ONLY           only control batches (transaction markers, MIRROR_PID_RESET): no record of a producer is concerned
+    COMPACTED              one log lacks records that its cleaner may have removed; what both have is equal
+    RE_BATCHED             the same records at the same offsets in other batches or another compression
+    MISSING, EXTRA         only A has it, only B has it
+    BYTES_DIFFER           all the rest; `detail` says what
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+import msgspec
+
+from kmirror.record.record_batch import RecordBatch
+
+
+class DifferenceKind(StrEnum):
+    """The values are what `--ignore` takes and JSON shows."""
+
+    MISSING = "missing"
+    EXTRA = "extra"
+    BYTES_DIFFER = "bytes-differ"
+    EPOCH_ONLY = "epoch-only"
+    CONTROL_ONLY = "control-only"
+    RE_BATCHED = "re-batched"
+    COMPACTED = "compacted"
+    BEYOND_HIGH_WATERMARK = "beyond-high-watermark"
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return {"bytes-differ": "bytes differ", "epoch-only": "epoch only", "control-only": "control only", "compacted": "compacted away"}.get(
+            self.value, self.value.replace("beyond-high-watermark", "beyond high watermark")
+        )
+
+
+class Status(StrEnum):
+    """EQUAL: no difference. DIFFERENT: at least one. ERROR: a log could not be read to its end; `error` says where."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    ERROR = "error"
+
+
+class BatchFacts(msgspec.Struct, frozen=True):
+    """The header of a batch and where it lies: `position` is the byte in `file` (for a live cluster: in what was fetched)."""
+
+    file: str
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    record_count: int
+    leader_epoch: int
+    crc: int
+    crc_valid: bool
+    compression: str
+    timestamp_type: str
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+    is_control: bool
+    control_type: str | None = None
+    """COMMIT, ABORT, MIRROR_PID_RESET ...; None for data."""
+
+
+class LocatedBatch(msgspec.Struct, frozen=True):
+    """A batch of a log and its place. `batch` is a view into a block that lives as long as it does."""
+
+    file: str
+    position: int
+    batch: RecordBatch
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One run of offsets that the logs do not agree on. `left` and `right` are the batches of either side, none where it has none."""
+
+    kind: DifferenceKind
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    left: list[BatchFacts]
+    right: list[BatchFacts]
+    detail: str
+
+
+class LogFacts(msgspec.Struct, frozen=True):
+    """One of the two logs: offsets are None where nothing says what they are."""
+
+    name: str
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int | None
+    size_bytes: int
+    segment_count: int
+    trailing_bytes: int = 0
+    """Bytes of an incomplete batch at the end: a broker was writing it, or the log was cut."""
+
+
+class PartitionVerdict(msgspec.Struct, frozen=True):
+    """Two logs of one partition. `differences` holds the first ones, `difference_counts` (kind -> how many) counts them all."""
+
+    topic: str
+    partition: int
+    status: Status
+    start_offset: int
+    """The higher log start offset: nothing below was looked at."""
+    left: LogFacts | None
+    right: LogFacts | None
+    difference_counts: dict[str, int] = {}
+    differences: list[Difference] = []
+    ignored_counts: dict[str, int] = {}
+    bytes_compared: int = 0
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def difference_count(self) -> int:
+        return sum(self.difference_counts.values())
+
+
+class LogDiffReport(msgspec.Struct, frozen=True):
+    """All partitions of a comparison."""
+
+    status: Status
+    left: str
+    right: str
+    engine: str
+    partitions: list[PartitionVerdict]
+    difference_counts: dict[str, int]
+
+    @property
+    def exit_code(self) -> int:
+        return {Status.EQUAL: 0, Status.DIFFERENT: 1, Status.ERROR: 2}[self.status]
+
+
+def make_report(left: str, right: str, engine: str, partitions: Collection[PartitionVerdict]) -> LogDiffReport:
+    """The verdict over `partitions`: an error anywhere is an error, a difference anywhere a difference."""
+    verdicts = sorted(partitions, key=lambda verdict: (verdict.topic, verdict.partition))
+    statuses = [verdict.status for verdict in verdicts]
+    status = Status.ERROR if Status.ERROR in statuses else Status.DIFFERENT if Status.DIFFERENT in statuses else Status.EQUAL
+    counts = {
+        kind.value: total for kind in DifferenceKind if (total := sum(verdict.difference_counts.get(kind.value, 0) for verdict in verdicts))
+    }
+    return LogDiffReport(status=status, left=left, right=right, engine=engine, partitions=verdicts, difference_counts=counts)
+
+
+def error_verdict(topic: str, partition: int, error: str) -> PartitionVerdict:
+    """A partition that could not be compared at all."""
+    return PartitionVerdict(topic=topic, partition=partition, status=Status.ERROR, start_offset=-1, left=None, right=None, error=error)
+
+
+def to_json(value: PartitionVerdict | LogDiffReport) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def verdict_from_json(data: bytes) -> PartitionVerdict:
+    return msgspec.json.decode(data, type=PartitionVerdict)
