@@ -165,6 +165,7 @@ def loss_json(losses: Iterable[DroppedRecords]) -> str:
                     "leaderEpoch": batch.leader_epoch,
                     "producerId": batch.producer_id,
                     "isControl": batch.is_control,
+                    "sizeInBytes": batch.size_in_bytes,
                     "records": batch.record_count,
                 }
                 for batch in loss.batches
