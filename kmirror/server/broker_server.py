@@ -38,6 +38,7 @@ from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
 from kmirror.server.apis import groups, mirror
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager
+from kmirror.server.dynamic_broker_config import DynamicBrokerConfig
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.log_cleaner_task import run_log_cleaner
@@ -210,6 +211,7 @@ class BrokerServer:
         if self.log_manager.cleaner is not None:
             self._scope.spawn(run_log_cleaner(self._runtime, self.log_manager.cleaner), name="log-cleaner")
         self.replica_manager.start()
+        self._loader.install_publisher(DynamicBrokerConfig(self._config, self.log_manager))
         self._loader.install_publisher(BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator, self.mirror))
         self.mirror.start()
         lifecycle.set_ready_to_unfence()
