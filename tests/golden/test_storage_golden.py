@@ -6,9 +6,13 @@ import pathlib
 
 import pytest
 from golden_vectors import golden_cases, golden_dir
-from replay_driver import GoldenCase, ReplayDriver
+from replay_driver import RECORDING_TIME_MS, GoldenCase, ReplayDriver
+from storage_doubles import StorageWorld
 
+from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.storage.log_config import LogConfig
+from kmirror.storage.unified_log import UnifiedLog
 
 EXACT = ("01-plain", "02-idempotent", "03-txn-java", "03-txn-librdkafka", "03-txn-rolled", "04-", "06-leader-epochs", "07-delete-records", "10-")
 RECOMPRESSED = ("13-",)
@@ -58,3 +62,68 @@ def content(batch: RecordBatch) -> tuple[object, ...]:
     """Header fields less length and CRC, and the decompressed records."""
     header = bytes(batch.memory[:61])
     return header[:8] + header[12:17] + header[21:], bytes(batch.body())
+
+
+def golden_log(folder: pathlib.Path) -> tuple[list[RecordBatch], dict[str, bytes]]:
+    batches = [batch for path in sorted(folder.glob("*.log")) for batch in iter_batches(path.read_bytes())]
+    return batches, {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != "partition.metadata"}
+
+
+def open_new(work: pathlib.Path, name: str, topic_config: dict[str, str]) -> tuple[UnifiedLog, StorageWorld]:
+    world = StorageWorld(RECORDING_TIME_MS)
+    return UnifiedLog.open(str(work / name), LogConfig.from_props(topic_config), world.ports), world
+
+
+def files_after_stop(log: UnifiedLog) -> dict[str, bytes]:
+    log.flush(force_flush_active_segment=True)
+    log.close()
+    return {path.name: path.read_bytes() for path in sorted(pathlib.Path(log.directory).iterdir())}
+
+
+COORDINATOR_LOGS = [
+    f"{case}/logs/{folder.name}" for case in golden_cases("03-", "08-consumer-offsets") for folder in sorted((golden_dir() / case).glob("logs/*"))
+]
+
+
+@pytest.mark.parametrize("name", [name for name in COORDINATOR_LOGS if "after-expiry" not in name])
+def test_coordinator_topics_fed_again_equal_kafkas(name: str, tmp_path: pathlib.Path) -> None:
+    batches, expected = golden_log(golden_dir() / name)
+    log, world = open_new(tmp_path, "topic-0", {"segment.bytes": "104857600"})
+    for batch in batches:
+        world.clock.now_ms = max(world.clock.now_ms, batch.max_timestamp)
+        records = bytearray(batch.memory)
+        records[0:8] = bytes(8)
+        guard = log.maybe_start_transaction_verification(batch.producer_id, batch.base_sequence, batch.producer_epoch)
+        epoch = batch.partition_leader_epoch
+        log.append_as_leader(records, leader_epoch=epoch, origin=AppendOrigin.COORDINATOR, verification_guard=guard)
+        log.update_high_watermark(log.log_end_offset)
+    files = files_after_stop(log)
+    assert checkpoint_lines(files) == checkpoint_lines(expected)
+    assert list(files) == list(expected)
+    assert [name for name in files if files[name] != expected[name]] == []
+
+
+@pytest.mark.parametrize("name", golden_cases("01-plain", "02-idempotent", "03-txn-java", "03-txn-librdkafka", "03-txn-rolled", "04-rolled", "10-"))
+def test_a_follower_fed_batch_by_batch_writes_the_leaders_folder(name: str, tmp_path: pathlib.Path) -> None:
+    case = GoldenCase(golden_dir() / name, tmp_path)
+    batches, expected = golden_log(case.log_dir)
+    log, _ = open_new(tmp_path, "topic-0", case.topic_config)
+    for batch in batches:
+        log.append_as_follower(batch.memory, leader_epoch=batch.partition_leader_epoch)
+        log.update_high_watermark(log.log_end_offset)
+    files = files_after_stop(log)
+    assert checkpoint_lines(files) == checkpoint_lines(expected)
+    assert list(files) == list(expected)
+    assert [name for name in files if files[name] != expected[name]] == []
+
+
+@pytest.mark.parametrize("name", golden_cases("01-plain", "02-idempotent", "03-txn-java", "10-"))
+def test_a_follower_fed_at_once_indexes_as_the_leader_did(name: str, tmp_path: pathlib.Path) -> None:
+    case = GoldenCase(golden_dir() / name, tmp_path)
+    for path in sorted(case.log_dir.glob("*.log")):
+        log, _ = open_new(tmp_path, f"{path.stem}-0", {**case.topic_config, "segment.ms": str(1 << 62)})
+        log.truncate_fully_and_start_at(int(path.stem))
+        log.append_as_follower(path.read_bytes(), leader_epoch=(1 << 31) - 1)
+        files = files_after_stop(log)
+        for kind in ("log", "index", "timeindex"):
+            assert files[f"{path.stem}.{kind}"] == (case.log_dir / f"{path.stem}.{kind}").read_bytes()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from storage_doubles import StorageWorld
 
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import build_batch
@@ -25,7 +26,6 @@ from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
-from storage_doubles import StorageWorld
 
 NOW_MS = 1_750_000_000_000
 CONFIG = LogConfig(segment_size=2000, index_interval=150, max_index_size=200, retention_ms=-1, retention_size=4000, segment_ms=50_000)

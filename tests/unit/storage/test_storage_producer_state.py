@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.topic_partition import TopicPartition
@@ -14,7 +15,6 @@ from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 from kmirror.storage.producer_snapshot_file import decode_producer_snapshot, encode_producer_snapshot
 from kmirror.storage.producer_state_entry import BatchMetadata, CompletedTxn, ProducerStateEntry
 from kmirror.storage.producer_state_manager import ProducerStateManager
-from storage_doubles import StorageWorld
 
 PID = 17
 CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION

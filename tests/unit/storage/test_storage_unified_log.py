@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import File
@@ -24,7 +25,6 @@ from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import EpochAndOffset, LogStartOffsetIncrementReason, TimestampAndOffset
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
-from storage_doubles import StorageWorld
 
 NOW = 1_750_000_000_000
 TAKE_ALL = 2**31 - 1
