@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kmirror.common.errors import ApiException, CorruptFileError, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Clock, FileSystem, Random
-from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile
 from kmirror.storage.log_cleaner import CleanerConfig, LogCleaner
@@ -31,23 +31,18 @@ from kmirror.storage.log_dirs import LogDir, LogDirs
 from kmirror.storage.log_file_names import (
     DELETE_DIR_SUFFIX,
     FUTURE_DIR_SUFFIX,
-    STRAY_DIR_SUFFIX,
-    is_log_file,
     log_delete_dir_name,
     log_dir_name,
     log_stray_dir_name,
-    parse_topic_partition_name,
 )
+from kmirror.storage.log_manager_steps import LogClosing, LogOpening, folders_to_load, missing_metadata_reason, read_or_empty
 from kmirror.storage.log_manager_tasks import LogManagerTasks
 from kmirror.storage.meta_properties import DIRECTORY_ID_LOST, DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED
-from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
-from kmirror.storage.partition_metadata_file import PARTITION_METADATA_FILE_NAME
 from kmirror.storage.ports import LogDirFailures, LogPorts, LogScheduler
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 
 _LOGGER: Final = logging.getLogger(__name__)
-_REMOTE_LOG_INDEX_CACHE: Final = "remote-log-index-cache"
 _NO_DIRECTORY: Final = (DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED, DIRECTORY_ID_LOST)
 
 BlockingStep = Callable[[], None]
@@ -187,52 +182,35 @@ class LogManager:
             marker = CleanShutdownFile(self._ports.files, log_dir.path)
             log_dir.had_clean_shutdown = marker.exists()
             marker.delete()
-            recovery_points = _read_or_empty(log_dir.recovery_points)
-            log_start_offsets = _read_or_empty(log_dir.log_start_offsets)
-            folders = self._folders_to_load(log_dir.path)
+            recovery_points = read_or_empty(log_dir.recovery_points)
+            log_start_offsets = read_or_empty(log_dir.log_start_offsets)
+            folders = folders_to_load(self._ports.files, log_dir.path)
         except OSError as error:
             self.handle_log_dir_failure(log_dir.path, error)
             return
         _LOGGER.info("%s %d logs from %s", "loading" if log_dir.had_clean_shutdown else "recovering", len(folders), log_dir.path)
         for folder in folders:
-            opening = _Opening(self, log_dir, f"{log_dir.path}/{folder}", recovery_points, log_start_offsets)
+            opening = LogOpening(self, log_dir, f"{log_dir.path}/{folder}", recovery_points, log_start_offsets)
             if self._is_refused(opening):
                 continue
             yield opening.run
-            self.handle_reported_failures()
             if opening.error is not None:
-                self.handle_log_dir_failure(log_dir.path, opening.error)
+                self._reported_failures.append((log_dir.path, opening.error))
+            self.handle_reported_failures()
+            if log_dir.path not in self._dirs.live:
                 return
             self._add_loaded(opening.log, is_stray)
         log_dir.is_loaded = True
 
-    def _folders_to_load(self, path: str) -> list[str]:
-        files = self._ports.files
-        folders = [name for name in files.list_dir(path) if files.is_dir(f"{path}/{name}") and name != _REMOTE_LOG_INDEX_CACHE]
-        return [
-            name
-            for name in folders
-            if not name.endswith(STRAY_DIR_SUFFIX) and parse_topic_partition_name(name).topic != CLUSTER_METADATA_TOPIC_NAME
-        ]
-
-    def _is_refused(self, opening: _Opening) -> bool:
+    def _is_refused(self, opening: LogOpening) -> bool:
         """Whether the folder holds data of nobody knows which topic."""
         if self.config.stray_on_missing_partition_metadata or opening.directory.endswith(DELETE_DIR_SUFFIX):
             return False
-        files = self._ports.files
-        metadata_path = f"{opening.directory}/{PARTITION_METADATA_FILE_NAME}"
-        if files.exists(metadata_path):
-            return False
-        names = [name for name in files.list_dir(opening.directory) if is_log_file(name)]
-        if not any(files.size(f"{opening.directory}/{name}") for name in names):
-            return False
-        reason = (
-            f"{metadata_path} is missing: the topic id of the log in {opening.directory} is not known. Restore the file "
-            f"(version: 0, topic_id: <id>), or move the folder away"
-        )
-        _LOGGER.error("refusing to load %s: %s", opening.topic_partition, reason)
-        self.refused[opening.topic_partition] = reason
-        return True
+        reason = missing_metadata_reason(self._ports.files, opening.directory)
+        if reason is not None:
+            _LOGGER.error("refusing to load %s: %s", opening.topic_partition, reason)
+            self.refused[opening.topic_partition] = reason
+        return reason is not None
 
     def _add_loaded(self, log: UnifiedLog, is_stray: Callable[[UnifiedLog], bool]) -> None:
         if log.name.endswith(DELETE_DIR_SUFFIX):
@@ -297,7 +275,7 @@ class LogManager:
         self.tasks.stop()
         self.handle_reported_failures()
         for log_dir in list(self._dirs.live.values()):
-            closing = [_Closing(log) for log in self._logs_of(log_dir.path)]
+            closing = [LogClosing(log) for log in self._logs_of(log_dir.path)]
             for close in closing:
                 yield close.run
             self.handle_reported_failures()
@@ -510,7 +488,7 @@ class LogManager:
     def read_high_watermarks(self, log_dir: str) -> dict[TopicPartition, int]:
         """replication-offset-checkpoint of a live dir; a broken file is logged and counts as empty (the log start is used then)."""
         found = self._dirs.live.get(log_dir)
-        return _read_or_empty(found.high_watermarks) if found else {}
+        return read_or_empty(found.high_watermarks) if found else {}
 
     def checkpoint_high_watermarks(self, log_dir: str, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write replication-offset-checkpoint; may run on a worker."""
@@ -531,65 +509,3 @@ class LogManager:
     def delete_logs(self) -> int:
         """Remove the folders of logs that were deleted at least file.delete.delay.ms ago; ms until the next one is due."""
         return self.tasks.delete_logs()
-
-
-class _Opening:
-    """One folder's loading, a step of `load_steps`; OSError is kept for the loop, other errors stop the start."""
-
-    def __init__(
-        self,
-        manager: LogManager,
-        log_dir: LogDir,
-        directory: str,
-        recovery_points: Mapping[TopicPartition, int],
-        log_start_offsets: Mapping[TopicPartition, int],
-    ) -> None:
-        self.directory = directory
-        self.topic_partition = parse_topic_partition_name(directory)
-        self.error: OSError | None = None
-        self._log: UnifiedLog | None = None
-        self._manager = manager
-        self._clean = log_dir.had_clean_shutdown
-        self._recovery_point = recovery_points.get(self.topic_partition, 0)
-        self._log_start_offset = log_start_offsets.get(self.topic_partition, 0)
-
-    @property
-    def log(self) -> UnifiedLog:
-        assert self._log is not None, f"{self.directory} was not opened"
-        return self._log
-
-    def run(self) -> None:
-        try:
-            self._log = self._manager.open_log(
-                self.directory,
-                self._manager.log_config(self.topic_partition.topic),
-                log_start_offset=self._log_start_offset,
-                recovery_point=self._recovery_point,
-                clean=self._clean,
-            )
-        except OSError as error:
-            self.error = error
-
-
-class _Closing:
-    """One log's flush and close, a step of `shutdown_steps`."""
-
-    def __init__(self, log: UnifiedLog) -> None:
-        self.succeeded = False
-        self._log = log
-
-    def run(self) -> None:
-        try:
-            self._log.flush(force_flush_active_segment=True)
-            self._log.close()
-            self.succeeded = True
-        except (OSError, ApiException) as error:
-            _LOGGER.warning("cannot close %s, its directory is not marked as cleanly shut down: %s", self._log.directory, error)
-
-
-def _read_or_empty(checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
-    try:
-        return checkpoint.read()
-    except CorruptFileError as error:
-        _LOGGER.warning("%s; going on as if the file were empty", error)
-        return {}

@@ -377,3 +377,24 @@ def test_no_marker_where_a_log_could_not_be_closed(broker: Broker, monkeypatch: 
     manager.shutdown()
     assert not pathlib.Path(broker.dirs[0], ".kafka_cleanshutdown").exists()
     log.close_handlers()
+
+
+def test_a_disk_error_while_loading_costs_one_directory(tmp_path: pathlib.Path) -> None:
+    broker = Broker(tmp_path, dirs=2)
+    manager = broker.manager()
+    for partition in (T0, T1):
+        append(manager.get_or_create_log(partition, topic_id=ID, is_new=True), 1)
+    manager.shutdown()
+
+    class BrokenFiles(OsFileSystem):
+        def read_bytes(self, path: str) -> bytes:
+            if "data0/t-0/leader-epoch" in path:
+                raise OSError(5, "broken disk", path)
+            return super().read_bytes(path)
+
+    again = broker.manager(files=BrokenFiles())
+    assert again.live_log_dirs == [broker.dirs[1]]
+    assert broker.failures == [broker.dirs[0]]
+    assert [log.topic_partition for log in again.all_logs()] == [T1]
+    again.shutdown()
+    assert not pathlib.Path(broker.dirs[0], ".kafka_cleanshutdown").exists()
