@@ -8,17 +8,13 @@ from typing import Any
 from kmirror.common.errors import ApiException
 from kmirror.common.uuid import Uuid
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
-from kmirror.wire.messages import alter_client_quotas as quotas
 from kmirror.wire.messages import (
     alter_configs,
-    create_acls,
     create_partitions,
     create_topics,
-    delete_acls,
     delete_topics,
     incremental_alter_configs,
 )
-from kmirror.wire.messages import alter_user_scram_credentials as scram
 
 
 def _create_topics(request: create_topics.CreateTopicsRequest, error: ApiException) -> Any:
@@ -67,40 +63,12 @@ def _alter_configs(request: alter_configs.AlterConfigsRequest, error: ApiExcepti
     return alter_configs.AlterConfigsResponse(responses=results)
 
 
-def _create_acls(request: create_acls.CreateAclsRequest, error: ApiException) -> Any:
-    results = [create_acls.AclCreationResult(error_code=error.error, error_message=error.message) for _ in request.creations]
-    return create_acls.CreateAclsResponse(results=results)
-
-
-def _delete_acls(request: delete_acls.DeleteAclsRequest, error: ApiException) -> Any:
-    results = [delete_acls.DeleteAclsFilterResult(error_code=error.error, error_message=error.message) for _ in request.filters]
-    return delete_acls.DeleteAclsResponse(filter_results=results)
-
-
-def _alter_quotas(request: quotas.AlterClientQuotasRequest, error: ApiException) -> Any:
-    entries = []
-    for entry in request.entries:
-        entity = [quotas.AlterClientQuotasResponseEntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity]
-        entries.append(quotas.AlterClientQuotasResponseEntryData(error_code=error.error, error_message=error.message, entity=entity))
-    return quotas.AlterClientQuotasResponse(entries=entries)
-
-
-def _alter_scram(request: scram.AlterUserScramCredentialsRequest, error: ApiException) -> Any:
-    users = dict.fromkeys([d.name for d in request.deletions] + [u.name for u in request.upsertions])
-    results = [scram.AlterUserScramCredentialsResult(user=user, error_code=error.error, error_message=error.message) for user in users]
-    return scram.AlterUserScramCredentialsResponse(results=results)
-
-
 _PER_ITEM: dict[int, Callable[[Any, ApiException], Any]] = {
     ApiKeys.CREATE_TOPICS: _create_topics,
     ApiKeys.DELETE_TOPICS: _delete_topics,
     ApiKeys.CREATE_PARTITIONS: _create_partitions,
     ApiKeys.INCREMENTAL_ALTER_CONFIGS: _incremental,
     ApiKeys.ALTER_CONFIGS: _alter_configs,
-    ApiKeys.CREATE_ACLS: _create_acls,
-    ApiKeys.DELETE_ACLS: _delete_acls,
-    ApiKeys.ALTER_CLIENT_QUOTAS: _alter_quotas,
-    ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
 }
 
 

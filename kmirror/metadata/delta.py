@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.uuid import Uuid
@@ -31,29 +31,25 @@ from kmirror.metadata.image import (
     TopicsImage,
 )
 from kmirror.metadata.registrations import BrokerRegistration, ControllerRegistration, PartitionRegistration
-from kmirror.wire.messages.access_control_entry_record import AccessControlEntryRecord
-from kmirror.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
-from kmirror.wire.messages.clear_elr_record import ClearElrRecord
-from kmirror.wire.messages.client_quota_record import ClientQuotaRecord
-from kmirror.wire.messages.config_record import ConfigRecord
-from kmirror.wire.messages.delegation_token_record import DelegationTokenRecord
-from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
-from kmirror.wire.messages.fence_broker_record import FenceBrokerRecord
-from kmirror.wire.messages.no_op_record import NoOpRecord
-from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
-from kmirror.wire.messages.partition_record import PartitionRecord
-from kmirror.wire.messages.producer_ids_record import ProducerIdsRecord
-from kmirror.wire.messages.register_broker_record import RegisterBrokerRecord
-from kmirror.wire.messages.register_controller_record import RegisterControllerRecord
-from kmirror.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
-from kmirror.wire.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
-from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
-from kmirror.wire.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
-from kmirror.wire.messages.topic_record import TopicRecord
-from kmirror.wire.messages.unfence_broker_record import UnfenceBrokerRecord
-from kmirror.wire.messages.unregister_broker_record import UnregisterBrokerRecord
-from kmirror.wire.messages.user_scram_credential_record import UserScramCredentialRecord
-from kmirror.wire.messages.zk_migration_state_record import ZkMigrationStateRecord
+
+if TYPE_CHECKING:
+    from kmirror.wire.messages.access_control_entry_record import AccessControlEntryRecord
+    from kmirror.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+    from kmirror.wire.messages.clear_elr_record import ClearElrRecord
+    from kmirror.wire.messages.client_quota_record import ClientQuotaRecord
+    from kmirror.wire.messages.config_record import ConfigRecord
+    from kmirror.wire.messages.delegation_token_record import DelegationTokenRecord
+    from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
+    from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
+    from kmirror.wire.messages.partition_record import PartitionRecord
+    from kmirror.wire.messages.producer_ids_record import ProducerIdsRecord
+    from kmirror.wire.messages.register_broker_record import RegisterBrokerRecord
+    from kmirror.wire.messages.register_controller_record import RegisterControllerRecord
+    from kmirror.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+    from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
+    from kmirror.wire.messages.topic_record import TopicRecord
+    from kmirror.wire.messages.unregister_broker_record import UnregisterBrokerRecord
+    from kmirror.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -352,7 +348,7 @@ class MetadataDelta:
 
     def replay(self, record: Any) -> None:
         """Take the effect of one data record; MetadataReplayError when it cannot follow its predecessors."""
-        handler = _REPLAY.get(type(record))
+        handler = _REPLAY.get(getattr(type(record), "API_KEY", -1))
         if handler is None:
             raise MetadataReplayError(f"Unknown metadata record type {type(record).__name__}")
         handler(self, record)
@@ -467,28 +463,29 @@ def _ignore(delta: MetadataDelta, record: Any) -> None:
     """NoOpRecord and the ZooKeeper migration's state say nothing about the cluster."""
 
 
-_REPLAY: dict[type, Callable[[MetadataDelta, Any], None]] = {
-    RegisterBrokerRecord: lambda delta, record: delta.cluster.replay_register_broker(record),
-    UnregisterBrokerRecord: lambda delta, record: delta.cluster.replay_unregister_broker(record),
-    BrokerRegistrationChangeRecord: lambda delta, record: delta.cluster.replay_registration_change(record),
-    FenceBrokerRecord: lambda delta, record: delta.cluster.replay_fence(record.id, record.epoch, fenced=True),
-    UnfenceBrokerRecord: lambda delta, record: delta.cluster.replay_fence(record.id, record.epoch, fenced=False),
-    RegisterControllerRecord: lambda delta, record: delta.cluster.replay_register_controller(record),
-    TopicRecord: lambda delta, record: delta.topics.replay_topic(record),
-    PartitionRecord: lambda delta, record: delta.topics.replay_partition(record),
-    PartitionChangeRecord: lambda delta, record: delta.topics.replay_partition_change(record),
-    ClearElrRecord: lambda delta, record: delta.topics.replay_clear_elr(record),
-    RemoveTopicRecord: MetadataDelta._replay_remove_topic,
-    ConfigRecord: lambda delta, record: delta.configs.replay(record),
-    FeatureLevelRecord: MetadataDelta._replay_feature,
-    ClientQuotaRecord: MetadataDelta._replay_quota,
-    ProducerIdsRecord: MetadataDelta._replay_producer_ids,
-    AccessControlEntryRecord: MetadataDelta._replay_acl,
-    RemoveAccessControlEntryRecord: MetadataDelta._replay_remove_acl,
-    UserScramCredentialRecord: MetadataDelta._replay_scram,
-    RemoveUserScramCredentialRecord: lambda delta, record: delta.changed_scram.__setitem__((record.mechanism, record.name), None),
-    DelegationTokenRecord: MetadataDelta._replay_token,
-    RemoveDelegationTokenRecord: lambda delta, record: delta.changed_tokens.__setitem__(record.token_id, None),
-    NoOpRecord: _ignore,
-    ZkMigrationStateRecord: _ignore,
+# By record type, so that loading this file does not load every record's module.
+_REPLAY: dict[int, Callable[[MetadataDelta, Any], None]] = {
+    0: lambda delta, record: delta.cluster.replay_register_broker(record),  # RegisterBrokerRecord
+    1: lambda delta, record: delta.cluster.replay_unregister_broker(record),  # UnregisterBrokerRecord
+    2: lambda delta, record: delta.topics.replay_topic(record),  # TopicRecord
+    3: lambda delta, record: delta.topics.replay_partition(record),  # PartitionRecord
+    4: lambda delta, record: delta.configs.replay(record),  # ConfigRecord
+    5: lambda delta, record: delta.topics.replay_partition_change(record),  # PartitionChangeRecord
+    7: lambda delta, record: delta.cluster.replay_fence(record.id, record.epoch, fenced=True),  # FenceBrokerRecord
+    8: lambda delta, record: delta.cluster.replay_fence(record.id, record.epoch, fenced=False),  # UnfenceBrokerRecord
+    9: MetadataDelta._replay_remove_topic,  # RemoveTopicRecord
+    10: MetadataDelta._replay_token,  # DelegationTokenRecord
+    11: MetadataDelta._replay_scram,  # UserScramCredentialRecord
+    12: MetadataDelta._replay_feature,  # FeatureLevelRecord
+    14: MetadataDelta._replay_quota,  # ClientQuotaRecord
+    15: MetadataDelta._replay_producer_ids,  # ProducerIdsRecord
+    17: lambda delta, record: delta.cluster.replay_registration_change(record),  # BrokerRegistrationChangeRecord
+    18: MetadataDelta._replay_acl,  # AccessControlEntryRecord
+    19: MetadataDelta._replay_remove_acl,  # RemoveAccessControlEntryRecord
+    20: _ignore,  # NoOpRecord
+    21: _ignore,  # ZkMigrationStateRecord
+    22: lambda delta, record: delta.changed_scram.__setitem__((record.mechanism, record.name), None),  # RemoveUserScramCredentialRecord
+    26: lambda delta, record: delta.changed_tokens.__setitem__(record.token_id, None),  # RemoveDelegationTokenRecord
+    27: lambda delta, record: delta.cluster.replay_register_controller(record),  # RegisterControllerRecord
+    28: lambda delta, record: delta.topics.replay_clear_elr(record),  # ClearElrRecord
 }

@@ -17,14 +17,10 @@ from typing import ClassVar, NamedTuple
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import BrokerRegistration, ControllerRegistration, PartitionRegistration
-from kmirror.wire.messages import client_quota_record
-from kmirror.wire.messages.access_control_entry_record import AccessControlEntryRecord
 from kmirror.wire.messages.config_record import ConfigRecord
-from kmirror.wire.messages.delegation_token_record import DelegationTokenRecord
 from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 from kmirror.wire.messages.producer_ids_record import ProducerIdsRecord
 from kmirror.wire.messages.topic_record import TopicRecord
-from kmirror.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 
 METADATA_VERSION_FEATURE = "metadata.version"
 
@@ -236,12 +232,22 @@ class MetadataImage:
                 yield ApiMessageAndVersion(record, 0)
 
     def _quota_records(self) -> Iterator[ApiMessageAndVersion]:
+        if not self.client_quotas:
+            return
+        from kmirror.wire.messages import client_quota_record
+
         for entity, quotas in self.client_quotas.items():
             for key, value in quotas.items():
                 data = [client_quota_record.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.entries]
                 yield ApiMessageAndVersion(client_quota_record.ClientQuotaRecord(entity=data, key=key, value=value, remove=False), 0)
 
     def _security_records(self) -> Iterator[ApiMessageAndVersion]:
+        if not (self.acls or self.scram or self.delegation_tokens):
+            return
+        from kmirror.wire.messages.access_control_entry_record import AccessControlEntryRecord
+        from kmirror.wire.messages.delegation_token_record import DelegationTokenRecord
+        from kmirror.wire.messages.user_scram_credential_record import UserScramCredentialRecord
+
         for acl_id, acl in self.acls.items():
             yield ApiMessageAndVersion(AccessControlEntryRecord(id=acl_id, **acl._asdict()), 0)
         for (mechanism, user), data in self.scram.items():
