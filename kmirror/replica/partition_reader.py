@@ -74,13 +74,13 @@ class LogReadResult:
 def read_partition(
     partition: Partition, params: FetchParams, fetch: FetchPartition, *, max_bytes: int, min_one_message: bool
 ) -> LogReadResult:
-    """Read up to `max_bytes` (one batch more when `min_one_message`); errors become error codes with the log's offsets."""
+    """Read up to `max_bytes` (one batch more when `min_one_message`). An error comes without any offsets, as in Kafka."""
     try:
         partition.check_current_leader_epoch(fetch.current_leader_epoch)
         log = partition.leader_log
         return _read_log(partition, log, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
     except ApiException as error:
-        return _failed_read(partition, error.error)
+        return LogReadResult(error=error.error)
 
 
 def _read_log(
@@ -136,20 +136,6 @@ def _end_offset_for_epoch(partition: Partition, log: UnifiedLog, leader_epoch: i
     if leader_epoch > latest_epoch:
         return EpochEndOffset(Errors.NONE, latest_epoch, log.log_end_offset)
     return EpochEndOffset(Errors.NONE)
-
-
-def _failed_read(partition: Partition, error: Errors) -> LogReadResult:
-    log = partition.log
-    if log is None or error is not Errors.OFFSET_OUT_OF_RANGE:
-        return LogReadResult(error=error)
-    return LogReadResult(
-        error=error,
-        high_watermark=log.high_watermark,
-        log_start_offset=log.log_start_offset,
-        log_end_offset=log.log_end_offset,
-        last_stable_offset=log.last_stable_offset,
-        mirror_leader_epoch=partition.mirror_leader_epoch,
-    )
 
 
 def fetchable_end_offset(log: UnifiedLog, isolation: FetchIsolation) -> LogOffsetMetadata:

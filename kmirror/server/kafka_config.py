@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from kmirror.common.config import to_text
 from kmirror.common.errors import ConfigError
@@ -21,6 +21,7 @@ from kmirror.metadata.topic_configs import inherited_topic_configs
 from kmirror.network.socket_server import SocketServerLimits
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.server.broker_configs import broker_configs
+from kmirror.server.kafka_config_validation import validate
 from kmirror.server.listeners import SECURITY_PROTOCOLS, Listener, parse_listeners, parse_protocol_map
 from kmirror.storage.log_cleaner import CleanerConfig
 from kmirror.storage.log_config import LogConfig
@@ -43,7 +44,7 @@ class KafkaConfig:
         self._protocols = self._effective_protocol_map()
         self.listeners = parse_listeners(self.get_list("listeners"), self._protocols)
         self.advertised_listeners = self._effective_advertised_listeners()
-        _validate(self)
+        validate(self)
 
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> KafkaConfig:
@@ -317,126 +318,3 @@ def _with_synonyms(props: Mapping[str, str]) -> dict[str, str]:
         if name in props:
             result.setdefault(synonym, props[name])
     return result
-
-
-def _require(condition: Any, message: str) -> None:
-    if not condition:
-        raise ConfigError(f"requirement failed: {message}")
-
-
-def _validate(config: KafkaConfig) -> None:
-    """Kafka's checks across settings, with its texts."""
-    broker_id = config.get_int("broker.id")
-    if broker_id not in (-1, config.node_id) and "broker.id" in config.props:
-        raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
-    _require(config.log_dirs, "At least one log directory must be defined via log.dirs or log.dir.")
-    _validate_log_settings(config)
-    _validate_quorum(config)
-    if config.is_controller:
-        _validate_controller_listeners(config)
-    else:
-        _validate_broker_only(config)
-    if config.is_broker:
-        _validate_broker_listeners(config)
-    for listener in config.advertised_listeners:
-        is_advertised = "advertised.listeners" in config.props or listener.name not in config.controller_listener_names
-        _require(
-            not (is_advertised and listener.host == "0.0.0.0"),
-            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
-        )
-
-
-def _validate_log_settings(config: KafkaConfig) -> None:
-    roll_ms, retention_ms = config.get_optional_int("log.roll.ms"), config.get_optional_int("log.retention.ms")
-    _require(roll_ms is None or roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
-    _require(
-        retention_ms is None or retention_ms >= 1 or retention_ms == -1,
-        "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
-    )
-    per_thread = config.get_int("log.cleaner.dedupe.buffer.size") // max(1, config.get_int("log.cleaner.threads"))
-    _require(per_thread > 1024 * 1024, "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
-    wait_ms = config.get_int("replica.fetch.wait.max.ms")
-    _require(
-        wait_ms <= config.get_int("replica.socket.timeout.ms"),
-        "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts",
-    )
-    _require(
-        wait_ms <= config.get_int("replica.lag.time.max.ms"),
-        "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent frequent changes in ISR",
-    )
-    queued = config.get_int("queued.max.request.bytes")
-    _require(
-        queued <= 0 or queued >= config.get_int("socket.request.max.bytes"),
-        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
-    )
-
-
-def _validate_quorum(config: KafkaConfig) -> None:
-    voters = config.quorum_voters
-    if not voters and not config.quorum_bootstrap_servers:
-        raise ConfigError(
-            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers or "
-            "controller.quorum.voters must contain a parseable set of controllers."
-        )
-    if not voters:
-        return
-    listed = ", ".join(str(voter) for voter in sorted(voters))
-    if config.is_controller:
-        _require(
-            config.node_id in voters,
-            f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in the set of voters "
-            f"controller.quorum.voters=Set({listed})",
-        )
-    else:
-        _require(
-            config.node_id not in voters,
-            f"If process.roles contains just the 'broker' role, the node id {config.node_id} must not be included in the set of voters "
-            f"controller.quorum.voters=Set({listed})",
-        )
-
-
-def _validate_controller_listeners(config: KafkaConfig) -> None:
-    names = {listener.name for listener in config.listeners}
-    _require(
-        config.controller_listeners,
-        "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when running the KRaft controller role",
-    )
-    _require(
-        all(name in names for name in config.controller_listener_names),
-        "controller.listener.names must only contain values appearing in the 'listeners' configuration when running the KRaft controller role",
-    )
-    if not config.is_broker:
-        _require(
-            not config.broker_listeners,
-            "The listeners config must only contain KRaft controller listeners from controller.listener.names when process.roles=controller",
-        )
-
-
-def _validate_broker_only(config: KafkaConfig) -> None:
-    _require(
-        config.controller_listener_names,
-        "controller.listener.names must contain at least one value when running KRaft with just the broker role",
-    )
-    _require(
-        not config.controller_listeners,
-        "controller.listener.names must not contain a value appearing in the 'listeners' configuration when running KRaft with just the broker role",
-    )
-
-
-def _validate_broker_listeners(config: KafkaConfig) -> None:
-    controller_names = config.controller_listener_names
-    advertised = [listener.name for listener in config.advertised_listeners if listener.name not in controller_names]
-    listening = [listener.name for listener in config.listeners]
-    _require(
-        advertised, "There must be at least one broker advertised listener. Perhaps all listeners appear in controller.listener.names?"
-    )
-    _require(
-        config.inter_broker_listener_name in advertised,
-        "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options based on currently "
-        f"configured listeners are {','.join(advertised)}",
-    )
-    _require(
-        all(name in listening for name in advertised),
-        "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found "
-        f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(listening)}",
-    )

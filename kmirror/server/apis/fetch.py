@@ -80,7 +80,7 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
         if error is Errors.NONE:
             interesting.append((topic, fetch))
         else:
-            erroneous.append((topic, FetchPartitionData(error)))
+            erroneous.append((topic, FetchPartitionData(error, aborted_transactions=[])))
     results: FetchResults = []
     if interesting:
         max_bytes = min(message.max_bytes, apis.config.fetch_max_bytes)

@@ -53,7 +53,7 @@ async def send(world: BrokerWorld, frame: memoryview, version: int) -> Any:
     parts = await world.apis.handle(RequestContext(header, frame, position, "PLAINTEXT", "127.0.0.1", "connection-1"))
     if parts is None or parts is CLOSE:
         return parts
-    answer = b"".join(_bytes(part) for part in parts)  # type: ignore[union-attr]
+    answer = b"".join(_bytes(part) for part in parts)
     assert int.from_bytes(answer[:4], "big") == len(answer) - 4
     correlation_id, message = read_response(header.api_key, version, memoryview(answer)[4:])
     assert correlation_id == 7
