@@ -287,7 +287,7 @@ class AdminClient:
     async def describe_mirrors(
         self, mirror_names: Iterable[str] = (), options: DescribeMirrorsOptions | None = None
     ) -> dict[str, MirrorDescription]:
-        """Mirrors (all when none is named) with their partitions, asked of every broker and merged."""
+        """Mirrors (all when none is named) with their partitions, asked of every broker and merged; UNKNOWN_MIRROR for a name that none has."""
         timeout_ms = self._timeout(options)
         names = sorted(mirror_names)
         flag = options is not None and options.include_authorized_operations
@@ -305,6 +305,9 @@ class AdminClient:
                     for topic in mirror.topics:
                         for row in topic.partitions:
                             rows[topic.topic_name, row.partition_index] = _mirror_partition(topic.topic_name, row)
+            for name in names:
+                if name not in merged:
+                    raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{name}' does not exist.")
             return {name: MirrorDescription(name, [rows[key] for key in sorted(rows)]) for name, rows in sorted(merged.items())}
 
         return await self._retry(ask, timeout_ms)

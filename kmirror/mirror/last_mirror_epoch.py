@@ -1,7 +1,7 @@
 """Asking the source for a partition's last mirror epoch (LME): D5 step 1.
 
 The question decides whether a log is cut to a point, or to nothing, so only a definite answer counts (C6, C7). -1 needs that
-every source broker answers that it has no such mirror (or has no API 99), or that the mirror there belongs to another source
+every source broker answers that it has no such mirror (136, or left out of DescribeMirrors and ListMirrors; or no API 99), or that the mirror there belongs to another source
 than us, or that the partition's leader, the same before and after, describes the mirror without a row for it. A row in
 state STOPPED gives the LME. Everything else, silence and errors first of all, is "not yet": ask again later.
 

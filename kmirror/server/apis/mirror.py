@@ -8,8 +8,10 @@
 Order of checks (A15): feature (UNSUPPORTED_VERSION), permission on the mirror (143), mirror name or existence (135, 136), then per
 topic: Read (29), existence (3; AddTopicsToMirror creates a topic that the source has), topic id (103), `mirror.name` and
 partition states (`mirror.topic_requests`). A topic that fails here is not forwarded; every requested topic gets one result.
-A mirror named in DescribeMirrors always gets an entry, with 143 or 136 where it may not be seen or is not there (C7), and with
-COORDINATOR_NOT_AVAILABLE while a state is not loaded. IncludeAuthorizedOperations is accepted and ignored (B24).
+A mirror named in DescribeMirrors gets an entry with 143 where it may not be seen (C7), so that a missing ACL never looks like
+"no last mirror epoch", and with COORDINATOR_NOT_AVAILABLE while a state is not loaded. One that does not exist is left out, as the
+reference implementation does: it takes an entry with 136 for an error that it retries for ever, so it could not mirror from
+us. ListMirrors tells the two apart; our own client makes it UNKNOWN_MIRROR. IncludeAuthorizedOperations is accepted and ignored (B24).
 The inter-broker APIs 100, 101 and 105 are in `mirror_states`.
 """
 
@@ -32,8 +34,14 @@ from kmirror.server.authorizer import AclOperation, ResourceType
 from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
-from kmirror.wire.messages import add_topics_to_mirror, describe_mirrors, list_mirrors, pause_mirror_topics, remove_topics_from_mirror
-from kmirror.wire.messages import resume_mirror_topics
+from kmirror.wire.messages import (
+    add_topics_to_mirror,
+    describe_mirrors,
+    list_mirrors,
+    pause_mirror_topics,
+    remove_topics_from_mirror,
+    resume_mirror_topics,
+)
 
 
 class _Kind(NamedTuple):
@@ -136,9 +144,8 @@ async def handle_describe_mirrors(apis: KafkaApis, request: Request) -> describe
         allowed = apis.authorize(request, AclOperation.DESCRIBE, ResourceType.CLUSTER_MIRROR, name)
         if allowed and name in known:
             rows.append(_described(manager, name))
-        elif named:
-            error = Errors.UNKNOWN_MIRROR if allowed else Errors.MIRROR_AUTHORIZATION_FAILED
-            rows.append(describe_mirrors.DescribedMirror(error_code=error, mirror_name=name))
+        elif named and not allowed:
+            rows.append(describe_mirrors.DescribedMirror(error_code=Errors.MIRROR_AUTHORIZATION_FAILED, mirror_name=name))
     return describe_mirrors.DescribeMirrorsResponse(mirrors=rows)
 
 
