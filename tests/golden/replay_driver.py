@@ -56,7 +56,7 @@ class GoldenCase:
             with tarfile.open(folder / "log.tar.gz") as tar:
                 tar.extractall(work / "golden", filter="data")
             self.log_dir = work / "golden" / "log"
-        recorded = json.loads(_read(folder, "produce.json"))
+        recorded = json.loads(read_recording(folder, "produce.json"))
         self.topic: str = recorded["topic"]
         self.topic_config: dict[str, str] = recorded["topic_config"]
         self.steps: list[dict[str, Any]] = recorded["steps"]
@@ -73,7 +73,7 @@ class GoldenCase:
             yield from iter_batches(path.read_bytes())
 
     def _recorded_produces(self) -> Iterator[RecordedProduce]:
-        lines = _read(self.folder, "wire_produce.jsonl", missing=b"").splitlines()
+        lines = read_recording(self.folder, "wire_produce.jsonl", missing=b"").splitlines()
         for line in lines:
             frame = json.loads(line)
             if frame["api_key"] == ProduceRequest.API_KEY:
@@ -97,7 +97,8 @@ class GoldenCase:
         return int(self.files["leader-epoch-checkpoint"].split(b"\n")[-2].split()[0])
 
 
-def _read(folder: pathlib.Path, name: str, *, missing: bytes | None = None) -> bytes:
+def read_recording(folder: pathlib.Path, name: str, *, missing: bytes | None = None) -> bytes:
+    """A file of a case, unpacked if it is there as .gz."""
     if (folder / name).exists():
         return (folder / name).read_bytes()
     if (folder / f"{name}.gz").exists():
@@ -140,6 +141,12 @@ class ReplayDriver:
 
     def run(self) -> pathlib.Path:
         """Go through all steps, stop cleanly; the folder."""
+        self.replay()
+        self._stop()
+        return self.directory
+
+    def replay(self) -> UnifiedLog:
+        """Go through all steps; the log as it was before the broker was stopped."""
         steps = self.case.steps[:-1] if self.case.steps[-1]["op"] == "restart" else self.case.steps
         for step in steps:
             match step["op"]:
@@ -159,8 +166,7 @@ class ReplayDriver:
         self._append_markers()
         if self.case.retention_ran:
             self._run_retention()
-        self._stop()
-        return self.directory
+        return self._log
 
     # steps
     def _next_produce(self) -> None:

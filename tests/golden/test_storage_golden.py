@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import pathlib
 
 import pytest
 from golden_vectors import golden_cases, golden_dir
-from replay_driver import RECORDING_TIME_MS, GoldenCase, ReplayDriver
+from replay_driver import RECORDING_TIME_MS, GoldenCase, ReplayDriver, read_recording
 from storage_doubles import StorageWorld
 
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.unified_log import UnifiedLog
+from kmirror.wire.framing import read_request, read_request_header, read_response
+from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 
 EXACT = ("01-plain", "02-idempotent", "03-txn-java", "03-txn-librdkafka", "03-txn-rolled", "04-", "06-leader-epochs", "07-delete-records", "10-")
 RECOMPRESSED = ("13-",)
@@ -127,3 +132,31 @@ def test_a_follower_fed_at_once_indexes_as_the_leader_did(name: str, tmp_path: p
         files = files_after_stop(log)
         for kind in ("log", "index", "timeindex"):
             assert files[f"{path.stem}.{kind}"] == (case.log_dir / f"{path.stem}.{kind}").read_bytes()
+
+
+def recorded_fetches(folder: pathlib.Path) -> list[tuple[FetchPartition, PartitionData]]:
+    lines = read_recording(folder, "wire_fetch_read_committed.jsonl").splitlines()
+    found: list[tuple[FetchPartition, PartitionData]] = []
+    for frame in map(json.loads, lines):
+        if frame["api_key"] == FetchRequest.API_KEY and frame["response"] is not None:
+            header, position = read_request_header(buffer := memoryview(base64.b64decode(frame["request"])))
+            request = read_request(header, buffer, position)
+            _, response = read_response(header.api_key, header.api_version, memoryview(base64.b64decode(frame["response"])))
+            assert isinstance(request, FetchRequest) and isinstance(response, FetchResponse)
+            if request.topics and response.responses:
+                found.append((request.topics[0].partitions[0], response.responses[0].partitions[0]))
+    return found
+
+
+@pytest.mark.parametrize("name", golden_cases("03-txn-java", "03-txn-librdkafka", "03-txn-rolled"))
+def test_committed_reads_get_what_kafka_answered(name: str, tmp_path: pathlib.Path) -> None:
+    case = GoldenCase(golden_dir() / name, tmp_path)
+    log = ReplayDriver(case, tmp_path).replay()
+    fetches = recorded_fetches(case.folder)
+    assert any(answer.aborted_transactions for _, answer in fetches)
+    for asked, answer in fetches:
+        info = log.read(asked.fetch_offset, asked.partition_max_bytes, FetchIsolation.TXN_COMMITTED, min_one_message=True)
+        assert info.records.to_bytes() == bytes(answer.records or b"")  # type: ignore[arg-type]
+        aborted = [(entry.producer_id, entry.first_offset) for entry in info.aborted_transactions or []]
+        assert aborted == [(entry.producer_id, entry.first_offset) for entry in answer.aborted_transactions or []]
+        assert (log.high_watermark, log.last_stable_offset) == (answer.high_watermark, answer.last_stable_offset)
