@@ -7,6 +7,8 @@ become 0, 1, 2, 3 ...). A varint has at most 5 bytes, a varlong at most 10; long
 
 from __future__ import annotations
 
+from typing import Final
+
 from kmirror.common.ports import Buffer
 
 
@@ -56,24 +58,16 @@ def write_unsigned_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def write_varint(out: bytearray, value: int) -> None:
-    """Append a signed 32-bit `value`, zig-zag."""
-    write_unsigned_varint(out, (value << 1 ^ value >> 31) & 0xFFFFFFFF)
+_ONE_BYTE: Final = [bytes((raw,)) for raw in range(128)]
 
 
-def write_varlong(out: bytearray, value: int) -> None:
-    """Append a signed 64-bit `value`, zig-zag."""
-    write_unsigned_varint(out, (value << 1 ^ value >> 63) & 0xFFFFFFFFFFFFFFFF)
-
-
-def size_of_unsigned_varint(value: int) -> int:
-    """Bytes that `value` (>= 0) takes."""
-    return (value.bit_length() + 6) // 7 or 1
-
-
-def size_of_varint(value: int) -> int:
-    return size_of_unsigned_varint((value << 1 ^ value >> 31) & 0xFFFFFFFF)
-
-
-def size_of_varlong(value: int) -> int:
-    return size_of_unsigned_varint((value << 1 ^ value >> 63) & 0xFFFFFFFFFFFFFFFF)
+def encode_varint(value: int) -> bytes:
+    """A signed 32- or 64-bit `value`, zig-zag (the two widths differ only in what they may hold)."""
+    raw = value << 1 ^ value >> 63
+    if raw < 0x80:
+        return _ONE_BYTE[raw]
+    if raw < 0x4000:
+        return bytes((raw & 0x7F | 0x80, raw >> 7))
+    out = bytearray()
+    write_unsigned_varint(out, raw & 0xFFFFFFFFFFFFFFFF)
+    return bytes(out)

@@ -22,7 +22,7 @@ from kmirror.common.ports import Buffer
 from kmirror.common.varint import VarintError, read_varint
 from kmirror.record.compression import MAX_DECOMPRESSED_SIZE_BYTES
 from kmirror.record.record import Header, invalid_record, read_headers
-from kmirror.record.record_batch import LOG_APPEND_TIME_FLAG, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, RecordBatch, next_batch_size
+from kmirror.record.record_batch import LOG_APPEND_TIME_FLAG, RECORD_BATCH_OVERHEAD, RecordBatch, next_batch_size
 
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -235,9 +235,3 @@ def _varints(data: Bytes, positions: Int64s, max_bytes: int) -> tuple[Int64s, In
         more = more[byte >= 0x80]
     ends[more] = np.iinfo(np.int64).max >> 1  # longer than a varint can be: no record ends there
     return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), ends
-
-
-def sizes_in_bytes(batches: npt.NDArray[Any]) -> Int64s:
-    """Bytes of each batch with its 12-byte prefix."""
-    sizes: Int64s = batches["length"].astype(np.int64) + LOG_OVERHEAD
-    return sizes

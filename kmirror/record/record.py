@@ -11,17 +11,21 @@ other than -1 reads as null, as in Kafka.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
-from kmirror.common.varint import VarintError, read_varint, read_varlong, size_of_varint, size_of_varlong, write_varint, write_varlong
+from kmirror.common.varint import VarintError, encode_varint, read_varint, read_varlong
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_PARTITION_LEADER_EPOCH = -1
+
+_NULL: Final = encode_varint(-1)
 
 Header = tuple[str, bytes | None]
 
@@ -110,39 +114,23 @@ def write_record(
     out: bytearray, *, offset_delta: int, timestamp_delta: int, key: Buffer | None, value: Buffer | None, headers: list[Header]
 ) -> None:
     """Append one record to `out`."""
-    encoded_headers = [(name.encode(), header_value) for name, header_value in headers]
-    write_varint(out, _body_size(offset_delta, timestamp_delta, key, value, encoded_headers))
-    out.append(0)
-    write_varlong(out, timestamp_delta)
-    write_varint(out, offset_delta)
-    _write_bytes(out, key)
-    _write_bytes(out, value)
-    write_varint(out, len(encoded_headers))
-    for name, header_value in encoded_headers:
-        _write_bytes(out, name)
-        _write_bytes(out, header_value)
-
-
-def _write_bytes(out: bytearray, data: Buffer | None) -> None:
-    if data is None:
-        out.append(1)
+    parts: list[Buffer] = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
+    if key is None:
+        parts.append(_NULL)
     else:
-        write_varint(out, len(data))
-        out += data
-
-
-def _body_size(
-    offset_delta: int, timestamp_delta: int, key: Buffer | None, value: Buffer | None, headers: list[tuple[bytes, bytes | None]]
-) -> int:
-    size = 1 + size_of_varlong(timestamp_delta) + size_of_varint(offset_delta) + size_of_varint(len(headers))
-    size += _bytes_size(key) + _bytes_size(value)
-    for name, value_ in headers:
-        size += _bytes_size(name) + _bytes_size(value_)
-    return size
-
-
-def _bytes_size(data: Buffer | None) -> int:
-    return 1 if data is None else size_of_varint(len(data)) + len(data)
+        parts += (encode_varint(len(key)), key)
+    if value is None:
+        parts.append(_NULL)
+    else:
+        parts += (encode_varint(len(value)), value)
+    parts.append(encode_varint(len(headers)))
+    for name, header_value in headers:
+        encoded = name.encode()
+        parts += (encode_varint(len(encoded)), encoded)
+        parts += (_NULL,) if header_value is None else (encode_varint(len(header_value)), header_value)
+    body = b"".join(parts)
+    out += encode_varint(len(body))
+    out += body
 
 
 def invalid_record(message: str) -> ApiException:

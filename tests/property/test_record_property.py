@@ -6,18 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.varint import (
-    VarintError,
-    read_unsigned_varint,
-    read_varint,
-    read_varlong,
-    size_of_unsigned_varint,
-    size_of_varint,
-    size_of_varlong,
-    write_unsigned_varint,
-    write_varint,
-    write_varlong,
-)
+from kmirror.common.varint import VarintError, encode_varint, read_unsigned_varint, read_varint, read_varlong, write_unsigned_varint
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import build_batch, rebuild_batch, rewrite_crc
 from kmirror.record.columns import decode_columns
@@ -134,10 +123,8 @@ def test_damaged_batches_with_a_good_crc_are_read_alike_or_refused_by_all_reader
 @given(st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(0, (1 << 32) - 1))
 def test_varints_round_trip(small: int, large: int, unsigned: int) -> None:
     out = bytearray(b"\xff")
-    write_varint(out, small)
-    write_varlong(out, large)
+    out += encode_varint(small) + encode_varint(large)
     write_unsigned_varint(out, unsigned)
-    assert len(out) == 1 + size_of_varint(small) + size_of_varlong(large) + size_of_unsigned_varint(unsigned)
     got_small, position = read_varint(out, 1)
     got_large, position = read_varlong(out, position)
     assert (got_small, got_large, *read_unsigned_varint(out, position)) == (small, large, unsigned, len(out))
