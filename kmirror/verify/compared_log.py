@@ -14,21 +14,21 @@ segment they are corruption. Memory: one block, or one batch where that is large
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
-
-import numpy as np
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import File, FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RECORD_BATCH_OVERHEAD, RecordBatch
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX
-from kmirror.storage.reader import PartitionFiles, SegmentFiles, SegmentReader, read_offset_index
+from kmirror.storage.reader import PartitionFiles, SegmentFiles, SegmentReader
 from kmirror.verify.verdict import LocatedBatch, LogFacts
 
 WALK_BLOCK_BYTES: Final = 256 * 1024
 ALL_MAY_BE_CLEANED: Final = (1 << 63) - 1
+_INDEX_SLOT: Final = struct.Struct(">ii")
 
 
 class LogCursor(Protocol):
@@ -154,27 +154,32 @@ class DirectoryLog:
 
         A hint only: the header that lies there must have the offset that the index says, or the walk begins at byte 0.
         """
-        if INDEX_FILE_SUFFIX not in segment.sizes:
+        slot_count = segment.sizes.get(INDEX_FILE_SUFFIX, 0) // _INDEX_SLOT.size
+        if not slot_count:
             return 0
-        rows = read_offset_index(self.files, segment.path(INDEX_FILE_SUFFIX))
-        known = rows["position"].astype(np.int64)
-        usable = (known > 0) & (known + RECORD_BATCH_OVERHEAD <= segment.log_size)
-        if offset is not None:
-            usable &= rows["relative_offset"].astype(np.int64) + segment.base_offset <= offset
-        if position is not None:
-            usable &= known <= position
-        found = np.flatnonzero(usable)
-        if not found.size:
-            return 0
-        row = rows[int(found[-1])]
-        start = int(row["position"])
+        low, high = 0, slot_count
+        index = self.files.open(segment.path(INDEX_FILE_SUFFIX), write=False)
+        try:
+            while low < high:
+                middle = (low + high) // 2
+                if _is_before(_INDEX_SLOT.unpack(index.pread(_INDEX_SLOT.size, middle * _INDEX_SLOT.size)), segment, offset, position):
+                    low = middle + 1
+                else:
+                    high = middle
+            if not low:
+                return 0
+            relative_offset, start = _INDEX_SLOT.unpack(index.pread(_INDEX_SLOT.size, (low - 1) * _INDEX_SLOT.size))
+        finally:
+            index.close()
+        return start if self._begins_batch(segment, start, segment.base_offset + relative_offset) else 0
+
+    def _begins_batch(self, segment: SegmentFiles, start: int, indexed_offset: int) -> bool:
         with SegmentReader(self.files, segment.path(), start=start, end=segment.log_size) as reader:
             try:
-                batch = next((batch for _, batch in reader.batches(block_bytes=WALK_BLOCK_BYTES)), None)
+                batch = next((batch for _, batch in reader.batches(block_bytes=RECORD_BATCH_OVERHEAD)), None)
             except CorruptFileError:
-                return 0
-        indexed = segment.base_offset + int(row["relative_offset"])
-        return start if batch is not None and batch.magic == CURRENT_MAGIC and batch.base_offset <= indexed <= batch.last_offset else 0
+                return False
+        return batch is not None and batch.magic == CURRENT_MAGIC and batch.base_offset <= indexed_offset <= batch.last_offset
 
     def log_end_offset(self) -> int:
         """The offset behind the last complete batch. CorruptFileError where the last segment cannot be walked."""
@@ -258,7 +263,9 @@ class DirectoryCursor:
             return self._position - reader.valid_bytes
 
     def rewind(self, size: int) -> None:
-        assert size <= self._position, f"rewinding {size} bytes from {self._position}"
+        if size > self._position:
+            path = self._segments[self._index].path() if self._index < len(self._segments) else self._log.name
+            raise CorruptFileError(path, 0, "no batch of the other log begins where this file does, though the bytes before are equal")
         self._drop_walk()
         self._position -= size
 
@@ -390,6 +397,14 @@ class FetchedCursor:
         assert self._head is not None, "advance without a batch"
         self._position += self._head.batch.size_in_bytes
         self._head = None
+
+
+def _is_before(slot: tuple[int, int], segment: SegmentFiles, offset: int | None, position: int | None) -> bool:
+    """Whether an index slot is in use, lies in the file, and is not behind `offset` or `position`."""
+    relative_offset, start = slot
+    if not 0 < start <= segment.log_size - RECORD_BATCH_OVERHEAD:
+        return False
+    return (offset is None or segment.base_offset + relative_offset <= offset) and (position is None or start <= position)
 
 
 def _located(file: str, position: int, batch: RecordBatch) -> LocatedBatch:

@@ -1,0 +1,101 @@
+"""The logs of a folder, ready to be compared, with what the checkpoint files beside them say.
+
+A folder is a broker's log.dir (all its partitions), one partition's folder, or any folder that holds segments itself (a copy under
+another name; it counts as partition 0 of a topic of that name). Of a log.dir, `replication-offset-checkpoint` gives high watermarks,
+`log-start-offset-checkpoint` log starts (after DeleteRecords) and `cleaner-offset-checkpoint` how far each cleaner got. They are
+written every few seconds: after a crash a high watermark may be older than the log.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Final
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.offset_checkpoint_file import (
+    CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
+    LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
+    REPLICATION_OFFSET_CHECKPOINT_FILE_NAME,
+)
+from kmirror.storage.reader import PartitionFiles, is_partition_dir, read_data_dir, read_offset_checkpoint, read_partition
+from kmirror.verify.compared_log import ComparedLog, DirectoryLog
+from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
+
+_SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+INTERNAL_PREFIX: Final = "__"
+
+
+def is_internal(topic: str) -> bool:
+    """Whether a topic is Kafka's own (`__consumer_offsets`, `__mirror_state`, `__cluster_metadata` ...)."""
+    return topic.startswith(INTERNAL_PREFIX)
+
+
+def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]:
+    """(the logs in `path`, whether it is one partition's folder). KmirrorError if there is none."""
+    if not files.is_dir(path):
+        raise KmirrorError(f"{path} is not a directory; give a partition's folder, a broker's log.dir or bootstrap:host:port")
+    path = path.rstrip("/") or path
+    if is_partition_dir(files, path):
+        return _with_checkpoints(files, posixpath.dirname(path) or ".", [read_partition(files, path)]), True
+    if any(_SEGMENT.fullmatch(name) for name in files.list_dir(path)):
+        return [DirectoryLog(files, read_partition(files, path, TopicPartition(posixpath.basename(path), 0)))], True
+    partitions = read_data_dir(files, path)
+    if not partitions:
+        raise KmirrorError(f"{path} holds no partition: neither segments nor a folder named <topic>-<partition> with a .log file")
+    return _with_checkpoints(files, path, partitions), False
+
+
+def _with_checkpoints(files: FileSystem, data_dir: str, partitions: list[PartitionFiles]) -> list[DirectoryLog]:
+    high_watermarks = read_offset_checkpoint(files, data_dir, REPLICATION_OFFSET_CHECKPOINT_FILE_NAME)
+    log_starts = read_offset_checkpoint(files, data_dir, LOG_START_OFFSET_CHECKPOINT_FILE_NAME)
+    cleaned = read_offset_checkpoint(files, data_dir, CLEANER_OFFSET_CHECKPOINT_FILE_NAME)
+    return [
+        DirectoryLog(
+            files,
+            partition,
+            log_start_offset=log_starts.get(partition.topic_partition),
+            high_watermark=high_watermarks.get(partition.topic_partition),
+            cleaned_offset=cleaned.get(partition.topic_partition, 0),
+        )
+        for partition in partitions
+    ]
+
+
+def choose_partitions(
+    names: list[TopicPartition], *, topics: str | None = None, partitions: frozenset[int] | None = None, include_internal: bool = False
+) -> list[TopicPartition]:
+    """Those whose whole topic name matches the regular expression `topics` and whose number is in `partitions`, in order."""
+    pattern = re.compile(topics) if topics is not None else None
+    return sorted(
+        name
+        for name in names
+        if (include_internal or not is_internal(name.topic))
+        and (pattern is None or pattern.fullmatch(name.topic))
+        and (partitions is None or name.partition in partitions)
+    )
+
+
+def one_sided_verdict(log: ComparedLog, *, only_left: bool) -> PartitionVerdict:
+    """A partition that only one of the two inputs has: one difference over all of its offsets."""
+    topic, partition = log.topic_partition
+    side = "A" if only_left else "B"
+    try:
+        facts = log.facts()
+    except KmirrorError as error:
+        return error_verdict(topic, partition, str(error))
+    kind = DifferenceKind.MISSING if only_left else DifferenceKind.EXTRA
+    none: list[BatchFacts] = []
+    detail = f"the partition is only in {side}: {facts.segment_count} segments, {facts.size_bytes} bytes in {facts.name}"
+    return PartitionVerdict(
+        topic=topic,
+        partition=partition,
+        status=Status.DIFFERENT,
+        start_offset=facts.log_start_offset,
+        left=facts if only_left else None,
+        right=None if only_left else facts,
+        difference_counts={kind.value: 1},
+        differences=[Difference(kind, topic, partition, facts.log_start_offset, facts.log_end_offset - 1, none, none, detail)],
+    )

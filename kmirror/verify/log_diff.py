@@ -1,0 +1,176 @@
+"""Two logs of one partition -> a verdict. Pure but for reading: no Spark, no asyncio, no threads; memory is bounded by blocks.
+
+From the batch that holds the higher of the two log start offsets on, the `.log` bytes must be equal; where segments begin does not
+matter. Equal logs are compared at the speed of memory: large reads, one `==` each. At the first byte that differs both cursors go back
+to the beginning of the batch it is in, and the batches are read and told apart (`batch_diff`) until they are equal again; then blocks
+again, small ones first, doubled while they are equal, so that a log full of differences is not read many times.
+
+What cannot be read to its end gives a verdict with status ERROR that names file and byte, and keeps the differences found before.
+A CRC is looked at only where bytes differ: two equal logs that are both corrupt in the same place are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.verify.batch_diff import Side, read_difference
+from kmirror.verify.compared_log import ComparedLog, LogCursor
+from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
+
+BLOCK_BYTES: Final = 1024 * 1024
+FIRST_BLOCK_BYTES: Final = 16 * 1024
+DEFAULT_MAX_DIFFERENCES: Final = 1_000
+
+Progress = Callable[[int], None]
+"""Told the bytes (of both logs together) that have been compared since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSettings:
+    """What counts. `ignored` kinds are counted apart and do not make logs different; with `allow_lag` neither does a tail that B lacks."""
+
+    ignored: frozenset[DifferenceKind] = frozenset()
+    allow_lag: bool = False
+    max_differences: int = DEFAULT_MAX_DIFFERENCES
+    """How many a verdict lists; the others are counted."""
+
+
+@dataclass(slots=True)
+class _Findings:
+    settings: DiffSettings
+    counts: dict[str, int] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
+    listed: list[Difference] = field(default_factory=list)
+
+    def add(self, difference: Difference, *, is_lag: bool) -> None:
+        if difference.kind in self.settings.ignored or (is_lag and self.settings.allow_lag):
+            self.ignored[difference.kind.value] = self.ignored.get(difference.kind.value, 0) + 1
+            return
+        self.counts[difference.kind.value] = self.counts.get(difference.kind.value, 0) + 1
+        if len(self.listed) < self.settings.max_differences:
+            self.listed.append(difference)
+
+
+def _no_progress(size: int) -> None:
+    """For whoever does not look."""
+
+
+def diff_logs(
+    left: ComparedLog, right: ComparedLog, settings: DiffSettings = DiffSettings(), progress: Progress = _no_progress
+) -> PartitionVerdict:
+    """Compare two logs. Never raises for what lies in them: that is in the verdict."""
+    start_offset = max(left.log_start_offset, right.log_start_offset)
+    findings = _Findings(settings)
+    comparison = _Comparison(left, right, start_offset, findings, progress)
+    error: str | None = None
+    left_facts: LogFacts | None = None
+    right_facts: LogFacts | None = None
+    try:
+        comparison.run()
+        left_facts = left.facts(trailing_bytes=comparison.left_trailing)
+        right_facts = right.facts(trailing_bytes=comparison.right_trailing)
+    except KmirrorError as problem:
+        error = str(problem)
+    except ApiException as problem:
+        error = f"{problem.error.name}: {problem.message}"
+    except OSError as problem:
+        error = f"{problem.filename or left.name}: {problem.strerror or problem}"
+    status = Status.ERROR if error is not None else Status.DIFFERENT if findings.counts else Status.EQUAL
+    return PartitionVerdict(
+        topic=left.topic_partition.topic,
+        partition=left.topic_partition.partition,
+        status=status,
+        start_offset=start_offset,
+        left=left_facts,
+        right=right_facts,
+        difference_counts=findings.counts,
+        differences=findings.listed,
+        ignored_counts=findings.ignored,
+        bytes_compared=comparison.bytes_compared,
+        error=error,
+    )
+
+
+class _Comparison:
+    """One run over two cursors."""
+
+    def __init__(self, left: ComparedLog, right: ComparedLog, start_offset: int, findings: _Findings, progress: Progress) -> None:
+        self._left_log = left
+        self._right_log = right
+        self._start_offset = start_offset
+        self._findings = findings
+        self._progress = progress
+        self.bytes_compared = 0
+        self.left_trailing = 0
+        self.right_trailing = 0
+
+    def run(self) -> None:
+        left = self._left_log.cursor(self._start_offset)
+        try:
+            right = self._right_log.cursor(self._start_offset)
+            try:
+                self._run(Side(self._left_log, left), Side(self._right_log, right))
+            finally:
+                right.close()
+        finally:
+            left.close()
+
+    def _run(self, left: Side, right: Side) -> None:
+        while not self._pass_equal_bytes(left.cursor, right.cursor):
+            if not self._tell_apart(left, right):
+                break
+        self.left_trailing = left.cursor.trailing_bytes
+        self.right_trailing = right.cursor.trailing_bytes
+
+    def _pass_equal_bytes(self, left: LogCursor, right: LogCursor) -> bool:
+        """Whether both logs are equal to their ends; else both cursors are at the beginning of the first batch that is not."""
+        block = FIRST_BLOCK_BYTES
+        while True:
+            size = min(left.remaining(), right.remaining(), block)
+            if not size:
+                if left.remaining() == right.remaining():
+                    return True
+                self._to_batch_start(left, right)
+                return False
+            one, two = left.read(size), right.read(size)
+            if one != two:
+                equal = _equal_bytes(one, two)
+                left.rewind(size - equal)
+                right.rewind(size - equal)
+                self._note_compared(equal)
+                self._to_batch_start(left, right)
+                return False
+            self._note_compared(size)
+            block = min(block * 2, BLOCK_BYTES)
+
+    def _to_batch_start(self, left: LogCursor, right: LogCursor) -> None:
+        into = left.bytes_into_batch()
+        left.rewind(into)
+        right.rewind(into)
+
+    def _note_compared(self, size: int) -> None:
+        self.bytes_compared += size
+        self._progress(2 * size)
+
+    def _tell_apart(self, left: Side, right: Side) -> bool:
+        """Read differing batches until two are equal; False at the end of both logs."""
+        while (head := left.cursor.peek()) is not None or right.cursor.peek() is not None:
+            difference = read_difference(left, right)
+            if difference is None:
+                self._note_compared(head.batch.size_in_bytes if head is not None else 0)
+                return True
+            sizes = (sum(batch.size_bytes for batch in batches) for batches in (difference.left, difference.right))
+            self._progress(sum(sizes))
+            is_lag = difference.kind is DifferenceKind.MISSING and right.cursor.peek() is None
+            self._findings.add(difference, is_lag=is_lag)
+        return False
+
+
+def _equal_bytes(one: bytes, two: bytes) -> int:
+    """How many bytes from the beginning are equal; the sizes are the same, the bytes are not."""
+    return int(np.argmax(np.frombuffer(one, dtype=np.uint8) != np.frombuffer(two, dtype=np.uint8)))
