@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.ports import Buffer
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.compression import CompressionType
@@ -97,8 +97,8 @@ class LogAppends(LogMaintenance):
             self._check_given_offsets(analyzed)
             self._assign_epochs(analyzed.raw_headers)
             return self._append(view if valid_bytes == len(view) else view[:valid_bytes], analyzed, AppendOrigin.REPLICATION, None, 0)
-        except OSError as error:
-            raise self._storage_error(f"Error while appending records to {self.topic_partition}", error) from error
+        except (OSError, CorruptFileError) as error:
+            raise self._disk_error(f"Error while appending records to {self.topic_partition}", error) from error
 
     def _validate_and_assign_offsets(
         self, records: memoryview, analyzed: AnalyzedAppend, leader_epoch: int, origin: AppendOrigin

@@ -5,57 +5,59 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kmirror.storage.batch_header import BatchHeader
-from kmirror.storage.local_log import LocalLog
+from kmirror.storage.log_io import LogIo
 
 
-class LogBatchLookup:
+class LogBatchLookup(LogIo):
     """Part of `UnifiedLog`: read-only, no state of its own."""
-
-    local_log: LocalLog
 
     def last_batch(self) -> BatchHeader | None:
         """Header of the last batch in the log; None when there is none (the log end may lie beyond it)."""
-        for segment in reversed(self.local_log.segments.values):
-            header = segment.last_batch()
-            if header is not None:
-                return header
-        return None
+        with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
+            for segment in reversed(self.local_log.segments.values):
+                header = segment.last_batch()
+                if header is not None:
+                    return header
+            return None
 
     def batch_containing(self, offset: int) -> BatchHeader | None:
         """Header of the first batch whose last offset is >= `offset` (the one that contains it, or follows a gap)."""
-        segments = self.local_log.segments
-        segment = segments.floor_segment(offset) or segments.first_segment
-        while segment is not None:
-            header = segment.header_at_or_after(offset)
-            if header is not None:
-                return header
-            segment = segments.higher_segment(segment.base_offset)
-        return None
+        with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
+            segments = self.local_log.segments
+            segment = segments.floor_segment(offset) or segments.first_segment
+            while segment is not None:
+                header = segment.header_at_or_after(offset)
+                if header is not None:
+                    return header
+                segment = segments.higher_segment(segment.base_offset)
+            return None
 
     def batch_before(self, offset: int) -> BatchHeader | None:
         """Header of the last batch whose base offset is < `offset`; None if there is none (C36b steps back with it)."""
-        segment = self.local_log.segments.lower_segment(offset)
-        while segment is not None:
-            position = segment.offset_index.lookup(offset - 1).position
-            found = None
-            for header in segment.batch_headers(position):
-                if header.base_offset >= offset:
-                    break
-                found = header
-            if found is not None:
-                return found
-            segment = self.local_log.segments.lower_segment(segment.base_offset)
-        return None
+        with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
+            segment = self.local_log.segments.lower_segment(offset)
+            while segment is not None:
+                position = segment.offset_index.lookup(offset - 1).position
+                found = None
+                for header in segment.batch_headers(position):
+                    if header.base_offset >= offset:
+                        break
+                    found = header
+                if found is not None:
+                    return found
+                segment = self.local_log.segments.lower_segment(segment.base_offset)
+            return None
 
     def batch_headers(self, start_offset: int = 0) -> Iterator[BatchHeader]:
         """Headers of all batches from the one containing `start_offset` to the log end."""
-        segments = self.local_log.segments
-        segment = segments.floor_segment(start_offset) or segments.first_segment
-        while segment is not None:
-            for header in segment.batch_headers(segment.offset_index.lookup(start_offset).position):
-                if header.last_offset >= start_offset:
-                    yield header
-            segment = segments.higher_segment(segment.base_offset)
+        with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
+            segments = self.local_log.segments
+            segment = segments.floor_segment(start_offset) or segments.first_segment
+            while segment is not None:
+                for header in segment.batch_headers(segment.offset_index.lookup(start_offset).position):
+                    if header.last_offset >= start_offset:
+                        yield header
+                segment = segments.higher_segment(segment.base_offset)
 
     def latest_batch_epoch(self) -> int | None:
         """Epoch of the last batch (C5: never a cache entry); None without batches."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.storage.batch_header import RawHeader
@@ -25,9 +25,16 @@ from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.partition_metadata_file import PartitionMetadataFile
 from kmirror.storage.producer_state_manager import ProducerStateManager
-from kmirror.storage.segment_files import storage_error
 
 log = logging.getLogger(__name__)
+
+
+TruncationGuard = Callable[[bool], AbstractContextManager[None]]
+"""Takes whether the cut reaches below the active segment."""
+
+
+def _no_guard(reaches_sealed_segments: bool) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class LogState(LogBatchLookup):
@@ -51,6 +58,8 @@ class LogState(LogBatchLookup):
         self._high_watermark = LogOffsetMetadata(log_start_offset)
         self._first_unstable_offset: LogOffsetMetadata | None = None
         self._on_high_watermark_updated: Callable[[int], None] | None = None
+        self.truncation_guard: TruncationGuard = _no_guard
+        """Entered around every cut, whoever asks for it; `LogManager` puts its own here."""
         self._closed = False
         self._partition_metadata_file = PartitionMetadataFile(local_log.ports.files, local_log.directory)
         self._update_log_start_offset(log_start_offset)
@@ -256,6 +265,8 @@ class LogState(LogBatchLookup):
             if error.error is not Errors.OFFSET_OUT_OF_RANGE:
                 raise
             return LogOffsetMetadata(offset)
+        except (OSError, CorruptFileError) as error:
+            raise self._disk_error(f"Error while looking up offset {offset} of {self.topic_partition}", error) from error
 
     def maybe_increment_log_start_offset(self, new_log_start_offset: int, reason: LogStartOffsetIncrementReason) -> bool:
         """Move the log start up; OFFSET_OUT_OF_RANGE above the high watermark. True if it moved.
@@ -307,21 +318,3 @@ class LogState(LogBatchLookup):
             if header[2] != latest and header[2] >= 0:
                 self.leader_epoch_cache.assign(header[2], header[0])
                 latest = self.leader_epoch_cache.latest_epoch
-
-    # errors
-    def _check_online(self) -> None:
-        if self.local_log.ports.log_dir_failures.has_offline_log_dir(self.parent_dir):
-            raise ApiException(
-                Errors.KAFKA_STORAGE_ERROR, f"The log dir {self.parent_dir} is already offline due to a previous IO exception."
-            )
-
-    def _storage_error(self, message: str, error: OSError) -> ApiException:
-        return storage_error(self.parent_dir, self.local_log.ports, f"{message} in dir {self.parent_dir}", error)
-
-    @contextmanager
-    def _io(self, message: str) -> Iterator[None]:
-        self._check_online()
-        try:
-            yield
-        except OSError as error:
-            raise self._storage_error(message, error) from error

@@ -17,7 +17,7 @@ compaction (LogCleaner), message formats v0 and v1.
 
 from __future__ import annotations
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo, FetchIsolation
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
@@ -121,8 +121,8 @@ class UnifiedLog(LogAppends):
                 min_one_message=min_one_message,
                 include_aborted_transactions=isolation is FetchIsolation.TXN_COMMITTED,
             )
-        except OSError as error:
-            raise self._storage_error(f"Exception while reading from {self.topic_partition}", error) from error
+        except (OSError, CorruptFileError) as error:
+            raise self._disk_error(f"Exception while reading from {self.topic_partition}", error) from error
 
     def _check_log_start_offset(self, offset: int) -> None:
         if offset < self.log_start_offset:

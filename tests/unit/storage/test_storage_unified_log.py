@@ -585,6 +585,20 @@ class TestLife:
             log.append_as_follower(batch(1, base_offset=1), leader_epoch=0)
 
 
+    def test_damaged_bytes_are_an_error_that_names_file_and_position(self, logs: Logs) -> None:
+        log = logs.open()
+        produce(log, batch(1), batch(1))
+        path = logs.root / "topic-0" / "00000000000000000000.log"
+        data = bytearray(path.read_bytes())
+        data[len(batch(1)) + 8 : len(batch(1)) + 12] = (3).to_bytes(4, "big")
+        path.write_bytes(data)
+        for read in (lambda: log.read(1, 100, FetchIsolation.LOG_END, min_one_message=True), log.last_batch, lambda: list(log.batch_headers())):
+            with pytest.raises(ApiException, match=f"{path}: at byte {len(batch(1))}: ") as caught:
+                read()
+            assert caught.value.error is Errors.CORRUPT_MESSAGE
+        assert logs.world.failures.offline_log_dirs == []
+
+
 class FullDisk(OsFileSystem):
     """Writes fail with ENOSPC while `is_full`."""
 
