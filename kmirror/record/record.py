@@ -57,16 +57,17 @@ def read_record(
     try:
         length, start = read_varint(buffer, position)
         end = start + length
-        if length < 0 or end > len(buffer):
+        limit = len(buffer)
+        if end > limit:
             raise invalid_record(
                 f"Invalid record size: expected {length} bytes in record payload, but instead the buffer has only "
-                f"{len(buffer) - start} remaining bytes."
+                f"{limit - start} remaining bytes."
             )
         timestamp_delta, cursor = read_varlong(buffer, start + 1)
         offset_delta, cursor = read_varint(buffer, cursor)
-        key, cursor = _read_bytes(buffer, cursor, end)
-        value, cursor = _read_bytes(buffer, cursor, end)
-        headers, cursor = _read_headers(buffer, cursor, end)
+        key, cursor = _read_bytes(buffer, cursor, limit)
+        value, cursor = _read_bytes(buffer, cursor, limit)
+        headers, cursor = _read_headers(buffer, cursor, limit)
     except VarintError as error:
         raise invalid_record("Found invalid record structure") from error
     if cursor != end:

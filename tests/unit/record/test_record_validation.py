@@ -139,6 +139,15 @@ def test_a_producer_may_not_set_log_append_time() -> None:
     )
 
 
+def test_in_a_create_time_topic_its_log_append_time_becomes_the_create_time() -> None:
+    """Kafka 4.3 only looks at the range there, and rewrites the type."""
+    batch = build_batch(records(timestamp=5), timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=NOW)
+    assert validate(batch).max_timestamp_ms == NOW
+    view = RecordBatch(batch)
+    view.ensure_valid()
+    assert (view.timestamp_type, view.max_timestamp) == (TimestampType.CREATE_TIME, NOW)
+
+
 def header(**changes: int) -> bytearray:
     view = RecordBatch(build_batch(records()))
     fields = {
