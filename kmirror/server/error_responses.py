@@ -25,6 +25,11 @@ class ErrorFields:
         self.code = int(error.error)
         self.message: str | None = error.message or error.error.message
 
+    def plain(self, struct_name: str, /, **fields: Any) -> Any:
+        """A struct without an error of its own."""
+        cls: Any = message_class(self._module, struct_name)
+        return cls(**fields)
+
     def struct(self, struct_name: str, /, **fields: Any) -> Any:
         """A struct with the error's code, and its text where there is a field for it."""
         cls: Any = message_class(self._module, struct_name)
@@ -63,6 +68,17 @@ def _scram(request: Any, error: ErrorFields) -> list[Any]:
     return [error.struct("AlterUserScramCredentialsResult", user=user) for user in users]
 
 
+def _elect_leaders(request: Any, error: ErrorFields) -> list[Any]:
+    return [
+        error.plain(
+            "ReplicaElectionResult",
+            topic=topic.topic,
+            partition_result=[error.struct("PartitionResult", partition_id=number) for number in topic.partitions],
+        )
+        for topic in request.topic_partitions or []
+    ]
+
+
 _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.CREATE_TOPICS: ("topics", _per_topic("CreatableTopicResult")),
     ApiKeys.DELETE_TOPICS: ("responses", _delete_topics),
@@ -72,6 +88,7 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.DESCRIBE_CONFIGS: ("results", _per_resource("DescribeConfigsResult")),
     ApiKeys.METADATA: ("topics", _metadata),
     ApiKeys.DESCRIBE_TOPIC_PARTITIONS: ("topics", _describe_topic_partitions),
+    ApiKeys.ELECT_LEADERS: ("replica_election_results", _elect_leaders),
     ApiKeys.CREATE_ACLS: ("results", lambda request, error: [error.struct("AclCreationResult") for _ in request.creations]),
     ApiKeys.DELETE_ACLS: ("filter_results", lambda request, error: [error.struct("DeleteAclsFilterResult") for _ in request.filters]),
     ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: ("results", _scram),
@@ -85,6 +102,8 @@ def error_response(request: Request, error: ApiException) -> Any:
     if builder is not None:
         field_name, build = builder
         setattr(response, field_name, build(request.message, ErrorFields(request.api_key, error)))
+        if request.api_key is ApiKeys.ELECT_LEADERS and request.api_version >= 1:
+            response.error_code = int(error.error)
         return response
     if not hasattr(response, "error_code"):
         raise error

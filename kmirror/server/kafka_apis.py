@@ -8,6 +8,7 @@ What goes wrong, and the answer that Kafka gives
 * a version that is not served, an API without a handler, a body that does not decode: the connection is closed, with one
   line in the log. ApiVersions above our version is answered in version 0 with UNSUPPORTED_VERSION, so a client can step down
 * an `ApiException` out of a handler: the API's response with that error everywhere an error goes (`error_responses`)
+* an answer that the version cannot carry: the connection is closed, with a line in the log
 * bytes behind the last field are ignored (librdkafka sends some)
 
 Requests that change metadata go to the controller (`apis.forwarded`); the quota throttle time is 0 everywhere.
@@ -153,7 +154,10 @@ class KafkaApis:
         response = await self.respond(handler, request)
         if isinstance(response, NoMessage):
             return None if response is NO_RESPONSE else CLOSE
-        return encode_response(api_key, header.api_version, header.correlation_id, response)
+        try:
+            return encode_response(api_key, header.api_version, header.correlation_id, response)
+        except ApiException as error:
+            return _close(context, f"The answer to {api_key.name} does not fit version {header.api_version}: {error.message}")
 
     async def respond(self, handler: Handler, request: Request) -> Any:
         """The handler's answer, or the API's answer to the error that it raised."""

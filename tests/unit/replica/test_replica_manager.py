@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker_doubles import BrokerWorld, batch_of, run
+from broker_doubles import NOW_MS, BrokerWorld, batch_of, run
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.record.record_batch import RecordBatch
 from kmirror.replica.partition import ReadOnlyReason
 from kmirror.replica.partition_reader import last_offset_for_leader_epoch
@@ -334,5 +335,47 @@ def test_the_byte_limit_of_a_fetch_covers_all_partitions_but_the_first_batch(tmp
         results = await world.replica_manager.fetch_messages(params(max_bytes=10), infos)
         sizes = [len(data.records.to_bytes()) if data.records is not None else 0 for _, data in results]
         assert sizes[0] > 100 and sizes[1:] == [0, 0]
+
+    run(scenario)
+
+
+def test_read_committed_stops_at_open_transactions_and_names_the_aborted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        topic_id = world.create_topic("t")
+        partition = world.partition("t")
+
+        def append(batch: bytearray) -> None:
+            partition.append_records_to_mirror_leader(batch, source_leader_epoch=0)
+
+        def transactional(offset: int, producer_id: int) -> bytearray:
+            return batch_of(
+                b"x",
+                base_offset=offset,
+                partition_leader_epoch=0,
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=0,
+                is_transactional=True,
+            )
+
+        append(transactional(0, 1))
+        append(transactional(1, 2))
+        abort = build_end_transaction_marker(
+            ControlRecordType.ABORT,
+            coordinator_epoch=0,
+            producer_id=1,
+            producer_epoch=0,
+            timestamp=NOW_MS,
+            base_offset=2,
+            partition_leader_epoch=0,
+        )
+        append(abort)
+        committed = FetchParams(-1, 0, 1, 1 << 20, FetchIsolation.TXN_COMMITTED)
+        infos = [(TopicIdPartition(topic_id, "t", 0), FetchPartition(topic_id, 0, 0, 1 << 20))]
+        data = (await world.replica_manager.fetch_messages(committed, infos))[0][1]
+        assert (data.high_watermark, data.last_stable_offset) == (3, 1), "producer 2 is still open at 1"
+        assert data.records is not None and len(data.records.to_bytes()) == len(transactional(0, 1))
+        assert [(txn.producer_id, txn.first_offset) for txn in data.aborted_transactions or []] == [(1, 0)]
 
     run(scenario)
