@@ -225,6 +225,9 @@ class CleaningJob:
         try:
             yield segment_cleaner.clean
             self.check_not_aborted()
+            assert all(self._log.segments.get(segment.base_offset) is segment for segment in group), (
+                f"segments of {self._log.topic_partition} changed under the cleaner: {group}"
+            )
             self._log.replace_segments([segment_cleaner.cleaned], group)
         except (OSError, KmirrorError, ApiException):
             segment_cleaner.discard()  # not in a finally: a job that a killed node left behind must touch nothing when it is collected

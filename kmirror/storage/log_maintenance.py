@@ -133,7 +133,8 @@ class LogMaintenance(LogState):
             if first_base_offset is None or first_base_offset > target_offset:
                 self.truncate_fully_and_start_at(target_offset)
             else:
-                self._truncate_to(target_offset)
+                with self.truncation_guard(target_offset < self.active_segment.base_offset):
+                    self._truncate_to(target_offset)
             return True
 
     def _truncate_to(self, target_offset: int) -> None:
@@ -149,7 +150,7 @@ class LogMaintenance(LogState):
 
     def truncate_fully_and_start_at(self, new_offset: int, *, log_start_offset: int | None = None) -> None:
         """An empty log that begins (and ends) at `new_offset`."""
-        with self._io(f"Error while truncating the entire log for {self.topic_partition}"):
+        with self._io(f"Error while truncating the entire log for {self.topic_partition}"), self.truncation_guard(True):
             log.info("%s: truncating fully, starting at offset %d", self.name, new_offset)
             self.local_log.truncate_fully_and_start_at(new_offset)
             self.leader_epoch_cache.clear_and_flush()

@@ -15,8 +15,10 @@ Folders named `-stray` are left alone, unopened; `-future` ones are loaded and k
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -244,7 +246,7 @@ class LogManager:
         topic_id: Uuid | None = None,
     ) -> UnifiedLog:
         """A log in `directory`, with this manager's settings."""
-        return UnifiedLog.open(
+        log = UnifiedLog.open(
             directory,
             config,
             self._ports,
@@ -257,6 +259,8 @@ class LogManager:
             ),
             max_transaction_timeout_ms=self.config.max_transaction_timeout_ms,
         )
+        log.truncation_guard = functools.partial(self._truncation_guard, log)
+        return log
 
     def log_config(self, topic: str) -> LogConfig:
         """The configs of a topic's logs: its own over the broker's defaults."""
@@ -375,37 +379,35 @@ class LogManager:
     # truncation
 
     def truncate_to(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Cut logs to these offsets, keeping the cleaner away meanwhile, and rewrite the recovery points of their dirs."""
-        affected: list[str] = []
+        """Cut logs to these offsets."""
         for topic_partition, offset in offsets.items():
             log = self._current_logs.get(topic_partition)
-            if log is None:
-                continue
-            reaches_sealed_segments = offset < log.active_segment.base_offset
-            if reaches_sealed_segments:
-                self.abort_and_pause_cleaning(topic_partition)
-            try:
-                if log.truncate_to(offset):
-                    affected.append(log.parent_dir)
-                if reaches_sealed_segments:
-                    self._maybe_truncate_cleaner_checkpoint(log)
-            finally:
-                if reaches_sealed_segments:
-                    self.resume_cleaning(topic_partition)
-        for path in dict.fromkeys(affected):
-            self.tasks.checkpoint_recovery_offsets_in(path)
+            if log is not None:
+                log.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, topic_partition: TopicPartition, new_offset: int, *, log_start_offset: int | None = None) -> None:
         """Empty a log, to go on at `new_offset`."""
         log = self._current_logs.get(topic_partition)
-        if log is None:
-            return
-        self.abort_and_pause_cleaning(topic_partition)
-        try:
+        if log is not None:
             log.truncate_fully_and_start_at(new_offset, log_start_offset=log_start_offset)
-            self._maybe_truncate_cleaner_checkpoint(log)
+
+    @contextmanager
+    def _truncation_guard(self, log: UnifiedLog, reaches_sealed_segments: bool) -> Iterator[None]:
+        """Around every cut of a log: the cleaner is kept away, and the checkpoints that spoke of what is gone are rewritten.
+
+        A recovery point above the log end must not stay on disk: what is appended next would count as flushed.
+        """
+        is_current = self._current_logs.get(log.topic_partition) is log
+        stops_cleaner = is_current and reaches_sealed_segments
+        if stops_cleaner:
+            self.abort_and_pause_cleaning(log.topic_partition)
+        try:
+            yield
+            if stops_cleaner:
+                self._maybe_truncate_cleaner_checkpoint(log)
         finally:
-            self.resume_cleaning(topic_partition)
+            if stops_cleaner:
+                self.resume_cleaning(log.topic_partition)
         self.tasks.checkpoint_recovery_offsets_in(log.parent_dir)
 
     def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:

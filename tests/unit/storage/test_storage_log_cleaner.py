@@ -247,7 +247,8 @@ def test_live_producers_keep_their_last_sequence(cleaning: Cleaning) -> None:
     first.ensure_valid()
 
 
-def test_truncation_aborts_a_running_pass(cleaning: Cleaning) -> None:
+@pytest.mark.parametrize("through_manager", [True, False])
+def test_truncation_aborts_a_running_pass(cleaning: Cleaning, through_manager: bool) -> None:
     log = cleaning.log()
     cleaning.fill(log, 24)
     job = cleaning.cleaner.next_job()
@@ -257,7 +258,10 @@ def test_truncation_aborts_a_running_pass(cleaning: Cleaning) -> None:
     assert job.advance()
     job.work()  # the first group's .cleaned files are there
     assert cleaning.file_names(".cleaned")
-    cleaning.manager.truncate_to({T: 4})
+    if through_manager:
+        cleaning.manager.truncate_to({T: 4})
+    else:
+        log.truncate_to(4)  # as fetchers and the mirror do
     assert cleaning.cleaner.next_job() is None, "one run at a time on a partition, aborted or not"
     assert not job.advance()
     assert offsets(log) == [0, 1, 2, 3]
