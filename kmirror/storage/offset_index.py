@@ -52,12 +52,15 @@ class OffsetIndex(AbstractIndex):
         return self._entry(slot).offset if slot < self.entries else None
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry. CorruptFileError if what was read from disk is full or goes beyond `offset` already."""
+        """Add an entry; none if the index is full, which can happen inside one long append and only makes scans longer.
+
+        CorruptFileError if what was read from disk goes beyond `offset` already.
+        """
         if not self._loaded:
             self._load()
         size = len(self._entries)
         if size >= self._full_at_bytes:
-            raise CorruptFileError(self.path, size, f"the index is full with {self.max_entries} entries, offset {offset} has no room")
+            return
         if size and offset <= self._last_offset:
             raise CorruptFileError(self.path, size - 8, f"the last entry's offset {self._last_offset} is not below the next one, {offset}")
         self._append_entry(_ENTRY.pack(offset - self.base_offset, position))

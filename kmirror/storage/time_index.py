@@ -48,19 +48,21 @@ class TimeIndex(AbstractIndex):
         return TimestampOffset(NO_TIMESTAMP, self.base_offset) if slot < 0 else self._entry(slot)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Add an entry unless `timestamp` is that of the last one; the final entry of a segment skips the full check.
+        """Add an entry unless `timestamp` is that of the last one, or the index is full; the final entry skips the full check.
 
-        CorruptFileError if what was read from disk is full or goes beyond this entry already.
+        CorruptFileError if what was read from disk goes beyond this entry already.
         """
         if not self._loaded:
             self._load()
+        size = len(self._entries)
         last = self._last_entry
-        if timestamp == last.timestamp and offset >= last.offset and self._entries:
+        if size:
+            if timestamp == last.timestamp and offset >= last.offset:
+                return
+            if timestamp < last.timestamp or offset < last.offset:
+                raise CorruptFileError(self.path, size - 12, f"the last entry {last} is beyond the next one, ({timestamp}, {offset})")
+        if size >= self._full_at_bytes and not skip_full_check:
             return
-        if not skip_full_check and self.is_full:
-            raise CorruptFileError(self.path, len(self._entries), f"the time index is full, {timestamp} at offset {offset} has no room")
-        if self._entries and (offset < last.offset or timestamp < last.timestamp):
-            raise CorruptFileError(self.path, len(self._entries) - 12, f"the last entry {last} is beyond the next one, ({timestamp}, {offset})")
         if timestamp > last.timestamp:
             self._append_entry(_ENTRY.pack(timestamp, offset - self.base_offset))
             self._last_entry = TimestampOffset(timestamp, offset)

@@ -304,6 +304,13 @@ class TestRoll:
         produce(log, *(batch(1, timestamp=NOW + number) for number in range(5)))
         assert self.bases(log) == [0, 3]
 
+    def test_a_long_follower_append_may_fill_the_indexes(self, logs: Logs) -> None:
+        log = logs.open(max_index_size=24, index_interval=0)
+        log.append_as_follower(b"".join(bytes(batch(1, base_offset=offset, timestamp=NOW + offset)) for offset in range(20)), leader_epoch=TAKE_ALL)
+        log.append_as_follower(batch(1, base_offset=20), leader_epoch=TAKE_ALL)
+        assert (self.bases(log), log.log_segments[0].offset_index.entries) == ([0, 20], 3)
+        assert [header.base_offset for header in map(log.batch_containing, range(21)) if header] == list(range(21))
+
     def test_by_an_offset_too_far_from_the_base(self, logs: Logs) -> None:
         log = logs.open()
         for offset in (0, 2**31 - 1, 2**31):
