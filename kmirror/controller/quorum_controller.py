@@ -37,7 +37,7 @@ from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.snapshot import BOOTSTRAP_FILE_NAME, decode_snapshot
 from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
-from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
 from kmirror.storage.ports import LogDirFailures, LogPorts
 from kmirror.wire.messages import controller_registration
 from kmirror.wire.messages.begin_transaction_record import BeginTransactionRecord
@@ -56,14 +56,29 @@ class _WriteEvent(NamedTuple):
     future: asyncio.Future[Any]
 
 
-class _LoopScheduler:
-    """Late work of the metadata log (removing deleted segments), on the loop."""
+class _LateWork:
+    """What the metadata log wants done later (removing deleted segments, rewriting a checkpoint), as a `LogScheduler`.
+
+    It may be asked by the loop or by the worker that has the log; the pump runs it when no worker has the log, so the two never
+    write the same file at a time.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self._pending: list[tuple[int, Callable[[], None]]] = []
 
     def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> object:
-        return self._runtime.call_later_ms(delay_ms, fn)
+        self._pending.append((self._runtime.clock.monotonic_ms() + delay_ms, fn))
+        return None
+
+    def run_due(self) -> int | None:
+        """Run what is due, in the order in which it was asked for; ms until the next is due, None when nothing waits."""
+        now = self._runtime.clock.monotonic_ms()
+        due = [fn for due_ms, fn in self._pending if due_ms <= now]
+        self._pending = [entry for entry in self._pending if entry[0] > now]
+        for fn in due:
+            fn()
+        return max(0, min(entry[0] for entry in self._pending) - now) if self._pending else None
 
 
 class QuorumController:
@@ -82,6 +97,8 @@ class QuorumController:
         self.mirrors = MirrorControlManager(self.state, self.configuration, self.replication)
         self.incarnation_id = Uuid.random(runtime.random)
         self._log: MetadataLog | None = None
+        self._late_work = _LateWork(runtime)
+        self._late_timer: TimerHandle | None = None
         self._queue: list[_WriteEvent] = []
         self._wake = asyncio.Event()
         self._high_watermark_waiters: list[asyncio.Future[None]] = []
@@ -120,13 +137,8 @@ class QuorumController:
         self._tasks.spawn(self._run_periodic_work(), name="periodic")
 
     def _open_log(self) -> MetadataLog:
-        ports = LogPorts(
-            self.runtime.files,
-            self.runtime.clock,
-            self.runtime.random,
-            _LoopScheduler(self.runtime),
-            LogDirFailures(self._on_log_dir_failure),
-        )
+        runtime = self.runtime
+        ports = LogPorts(runtime.files, runtime.clock, runtime.random, self._late_work, LogDirFailures(self._on_log_dir_failure))
         config = self.config
         log_config = MetadataLogConfig(
             node_id=config.node_id,
@@ -185,6 +197,7 @@ class QuorumController:
         self._closing = True
         await self._tasks.cancel()
         self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller was killed."))
+        self._end_late_work()
         if self._log is not None:
             log, self._log = self._log, None
             log.kill()
@@ -197,9 +210,16 @@ class QuorumController:
             await self._pump_done
         await self._tasks.cancel()
         self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller is shutting down."))
+        self._end_late_work()
         if self._log is not None:
             log, self._log = self._log, None
             await self.runtime.run_blocking(log.close)
+
+    def _end_late_work(self) -> None:
+        """What still waits is left to the next start: its files carry the suffix that a log removes when it is opened."""
+        if self._late_timer is not None:
+            self._late_timer.cancel()
+            self._late_timer = None
 
     # ---- state
 
@@ -246,9 +266,16 @@ class QuorumController:
                 await self._wake.wait()
                 self._wake.clear()
                 await self._run_events()
+                self._run_late_work()
         finally:
             if self._pump_done is not None and not self._pump_done.done():
                 self._pump_done.set_result(None)
+
+    def _run_late_work(self) -> None:
+        next_ms = self._late_work.run_due()
+        if self._late_timer is not None:
+            self._late_timer.cancel()
+        self._late_timer = None if next_ms is None else self.runtime.call_later_ms(next_ms, self._wake.set)
 
     async def _run_events(self) -> None:
         events, self._queue = self._queue, []
@@ -290,7 +317,7 @@ class QuorumController:
             return
         try:
             await self.runtime.run_blocking(self.log.flush)
-        except OSError as error:
+        except (OSError, ApiException) as error:
             self._fail(error)
             raise
         self._wake_waiters()
@@ -316,7 +343,8 @@ class QuorumController:
     # ---- failure
 
     def _on_log_dir_failure(self, log_dir: str, message: str, error: OSError) -> None:
-        self._fail(error)
+        """May come from a worker, so it only takes note: the append or flush that failed raises to the pump."""
+        self._failure = self._failure or error
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
         self._fail(error)
