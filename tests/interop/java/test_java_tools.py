@@ -30,7 +30,9 @@ CONSUME = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 def test_kafka_topics_creates_describes_alters_and_deletes(cluster) -> None:
-    assert "Created topic jt." in run(cluster, TOPICS, "--create", "--topic", "jt", "--partitions", "2", "--config", "segment.bytes=1048576")
+    assert "Created topic jt." in run(
+        cluster, TOPICS, "--create", "--topic", "jt", "--partitions", "2", "--config", "segment.bytes=1048576"
+    )
     described = run(cluster, TOPICS, "--describe", "--topic", "jt")
     assert "PartitionCount: 2" in described and "ReplicationFactor: 1" in described and "segment.bytes=1048576" in described
     assert "Leader: 1" in described and "Isr: 1" in described
@@ -82,6 +84,8 @@ def test_broker_api_versions_knows_every_api_we_name(cluster) -> None:
 
 
 def test_metadata_quorum_is_described(cluster) -> None:
-    done = java_tool("org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", cluster.bootstrap_servers, "describe", "--status")
+    done = java_tool(
+        "org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", cluster.bootstrap_servers, "describe", "--status"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "LeaderId:" in done.stdout and cluster.cluster_id in done.stdout
