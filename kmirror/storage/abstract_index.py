@@ -156,6 +156,8 @@ class AbstractIndex:
         self._load()
         self.write_pending()
         self._open().fsync()
+        if self._length == len(self._entries):
+            self._close_file()  # trimmed, so nothing more will be written: a log of many segments needs no descriptor for each
 
     def close(self) -> None:
         """Trim and close; nothing for an index that was never used."""

@@ -18,7 +18,7 @@ from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
-from kmirror.runtime.os_files import OsFileSystem
+from kmirror.runtime.os_files import OsFile, OsFileSystem
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchIsolation
 from kmirror.storage.log_append import UnexpectedAppendOffsetError
 from kmirror.storage.log_config import LogConfig
@@ -332,6 +332,16 @@ class TestRoll:
         assert (folder / "00000000000000000002.index").stat().st_size == 10_485_760
         assert (folder / "00000000000000000002.timeindex").stat().st_size == 10_485_756
 
+    def test_segments_that_are_flushed_and_not_active_hold_one_descriptor_each(self, logs: Logs) -> None:
+        files = RememberingFiles()
+        logs.world = StorageWorld(NOW, files=files)
+        log = logs.open(segment_size=200, index_interval=0)
+        produce(log, *(batch(1) for _ in range(20)))
+        logs.world.scheduler.run_due()
+        held = [file.path for file in files.opened if not file.closed]
+        assert len([path for path in held if path.endswith(".log")]) == log.number_of_segments
+        assert len([path for path in held if path.endswith("index")]) <= 2
+
     def test_an_empty_active_segment_with_full_indexes_is_made_anew(self, logs: Logs) -> None:
         log = logs.open(max_index_size=7)
         produce(log, batch(1))
@@ -604,6 +614,17 @@ class TestLife:
                 read()
             assert caught.value.error is Errors.CORRUPT_MESSAGE
         assert logs.world.failures.offline_log_dirs == []
+
+
+class RememberingFiles(OsFileSystem):
+    """Remembers every file that was opened."""
+
+    def __init__(self) -> None:
+        self.opened: list[OsFile] = []
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> OsFile:
+        self.opened.append(super().open(path, create=create, exclusive=exclusive, write=write))
+        return self.opened[-1]
 
 
 class FullDisk(OsFileSystem):
