@@ -16,6 +16,7 @@ Requests that change metadata go to the controller (`apis.forwarded`); the quota
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -27,24 +28,8 @@ from kmirror.network.request_context import CLOSE, CloseType, RequestContext
 from kmirror.replica.fetch_session import FetchManager, FetchSessionCache
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime
-from kmirror.server.apis import (
-    api_versions,
-    delete_records,
-    describe_cluster,
-    describe_configs,
-    describe_log_dirs,
-    describe_producers,
-    describe_topic_partitions,
-    fetch,
-    find_coordinator,
-    forwarded,
-    init_producer_id,
-    list_config_resources,
-    list_offsets,
-    metadata,
-    offset_for_leader_epoch,
-    produce,
-)
+from kmirror.server.apis.api_versions import unsupported_version
+from kmirror.server.apis.forwarded import FORWARDED
 from kmirror.server.authorizer import AclOperation, Authorizer, ResourceType
 from kmirror.server.auto_topic_creation import AutoTopicCreationManager
 from kmirror.server.controller_channel import ControllerChannel
@@ -66,24 +51,26 @@ class Handler(Protocol):
     def __call__(self, apis: KafkaApis, request: Request, /) -> Awaitable[Any]: ...
 
 
-_HANDLERS: dict[ApiKeys, Handler] = {
-    **produce.HANDLERS,
-    **fetch.HANDLERS,
-    **list_offsets.HANDLERS,
-    **metadata.HANDLERS,
-    **find_coordinator.HANDLERS,
-    **api_versions.HANDLERS,
-    **delete_records.HANDLERS,
-    **init_producer_id.HANDLERS,
-    **offset_for_leader_epoch.HANDLERS,
-    **describe_configs.HANDLERS,
-    **describe_log_dirs.HANDLERS,
-    **describe_cluster.HANDLERS,
-    **describe_producers.HANDLERS,
-    **list_config_resources.HANDLERS,
-    **describe_topic_partitions.HANDLERS,
-    **forwarded.HANDLERS,
+HANDLER_MODULES: dict[ApiKeys, str] = {
+    ApiKeys.PRODUCE: "produce",
+    ApiKeys.FETCH: "fetch",
+    ApiKeys.LIST_OFFSETS: "list_offsets",
+    ApiKeys.METADATA: "metadata",
+    ApiKeys.FIND_COORDINATOR: "find_coordinator",
+    ApiKeys.API_VERSIONS: "api_versions",
+    ApiKeys.DELETE_RECORDS: "delete_records",
+    ApiKeys.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKeys.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKeys.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKeys.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKeys.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKeys.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKeys.LIST_CONFIG_RESOURCES: "list_config_resources",
+    ApiKeys.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    **dict.fromkeys(FORWARDED, "forwarded"),
 }
+"""The APIs of every broker and the file in `server/apis` that handles each; imported with the first request for it, so that
+a broker does not start more slowly because of what nobody asks."""
 
 
 class KafkaApis:
@@ -120,7 +107,7 @@ class KafkaApis:
         cache = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, runtime.clock, runtime.random)
         self.fetch_manager = FetchManager(cache, metrics)
         self._handlers: dict[ApiKeys, Handler] = {}
-        self.register(_HANDLERS)
+        self.served.add(HANDLER_MODULES)
 
     def register(self, handlers: Mapping[ApiKeys, Handler]) -> None:
         """Serve (and advertise) these APIs, too."""
@@ -131,10 +118,10 @@ class KafkaApis:
         """The handler of a `SocketServer`: the parts of the response, None for no response, or CLOSE."""
         header = context.header
         api_key = ApiKeys(header.api_key)
-        handler = self._handlers.get(api_key)
+        handler = self._handler(api_key)
         if handler is None or not self.served.is_served(api_key, header.api_version):
             if api_key is ApiKeys.API_VERSIONS:
-                return encode_response(api_key, 0, header.correlation_id, api_versions.unsupported_version())
+                return encode_response(api_key, 0, header.correlation_id, unsupported_version())
             return _close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
         try:
             message = read_request(header, context.buffer, context.position)
@@ -170,7 +157,17 @@ class KafkaApis:
 
     async def handle_message(self, request: Request) -> Any:
         """A decoded request, answered without a socket (requests between roles of one process, tests)."""
-        return await self.respond(self._handlers[request.api_key], request)
+        handler = self._handler(request.api_key)
+        assert handler is not None, f"{request.api_key!r} has no handler"
+        return await self.respond(handler, request)
+
+    def _handler(self, api_key: ApiKeys) -> Handler | None:
+        handler = self._handlers.get(api_key)
+        if handler is None and api_key in HANDLER_MODULES:
+            module = importlib.import_module(f"kmirror.server.apis.{HANDLER_MODULES[api_key]}")
+            handlers: dict[ApiKeys, Handler] = module.HANDLERS
+            handler = self._handlers[api_key] = handlers[api_key]
+        return handler
 
     def authorize(self, request: Request, operation: AclOperation, resource_type: ResourceType, resource_name: str) -> bool:
         if self.authorizer is None:

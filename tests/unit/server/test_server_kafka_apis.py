@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kmirror.network.request_context import CLOSE, RequestContext
 from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.server import error_responses
+from kmirror.server.kafka_apis import HANDLER_MODULES
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, read_request_header, read_response
 from kmirror.wire.messages import (
@@ -516,3 +518,8 @@ def test_every_served_api_has_a_place_for_an_error() -> None:
     for api_key, spec in API_TABLE.items():
         if "broker" in spec.listeners and not hasattr(spec.response(), "error_code") and spec.forwardable:
             assert api_key in error_responses._BUILDERS or api_key in (ApiKeys.ALTER_CLIENT_QUOTAS,), spec.name
+
+
+def test_every_handler_file_has_the_handlers_that_the_table_says() -> None:
+    for api_key, module in HANDLER_MODULES.items():
+        assert api_key in importlib.import_module(f"kmirror.server.apis.{module}").HANDLERS, api_key
