@@ -15,8 +15,6 @@ from kmirror.common.uuid import Uuid
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchIsolation
 
 CONSUMER_REPLICA_ID = -1
-DEBUGGING_REPLICA_ID = -2
-FUTURE_LOCAL_REPLICA_ID = -3
 
 NO_MIRROR_LEADER_EPOCH = -1
 
@@ -34,9 +32,6 @@ class ReplicaConfig:
     replica_fetch_wait_max_ms: int = 500
     replica_fetch_backoff_ms: int = 1_000
     num_replica_fetchers: int = 1
-    fetch_max_bytes: int = 57_671_680
-    max_incremental_fetch_session_cache_slots: int = 1_000
-    delete_topic_enable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,6 @@ class FetchParams:
     max_bytes: int
     isolation: FetchIsolation
     replica_epoch: int = -1
-    rack_id: str = ""
 
     @property
     def is_from_follower(self) -> bool:

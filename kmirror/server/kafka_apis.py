@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -89,7 +89,6 @@ class KafkaApis:
         authorizer: Authorizer | None = None,
         group_coordinator: Any = None,
         mirror: Any = None,
-        dynamic_configs: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.runtime = runtime
         self.config = config

@@ -91,7 +91,6 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
             min_bytes=min(message.min_bytes, max_bytes),
             max_bytes=max_bytes,
             isolation=_isolation(replica_id, message.isolation_level),
-            rack_id=message.rack_id,
         )
         results = await apis.replica_manager.fetch_messages(params, interesting)
     return _answer(apis, request, context.select(results + erroneous))
