@@ -39,9 +39,18 @@ def create_topic(bootstrap_servers: str, name: str, partitions: int = 1, **confi
     call(bootstrap_servers, lambda admin: admin.create_topics([topic])).all()
 
 
-def produce(bootstrap_servers: str, topic: str, values: list[str], *, partition: int = 0, batch: int = 10, **settings: str) -> list[KafkaError]:
+def produce(
+    bootstrap_servers: str, topic: str, values: list[str], *, partition: int = 0, batch: int = 10, **settings: str
+) -> list[KafkaError]:
     """Send `values` (keys repeat) in batches of `batch`; the errors of those that were refused."""
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": "50", "message.timeout.ms": "20000", **{k.replace("_", "."): v for k, v in settings.items()}})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "linger.ms": "50",
+            "message.timeout.ms": "20000",
+            **{k.replace("_", "."): v for k, v in settings.items()},
+        }
+    )
     errors: list[KafkaError] = []
 
     def on_delivery(error: KafkaError | None, message: object) -> None:

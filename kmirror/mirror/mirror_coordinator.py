@@ -122,7 +122,7 @@ class MirrorCoordinator:
             try:
                 found = await self._shards.read(where, partial(_read_shard, mirror_name, keys))
             except ApiException as error:
-                result.update({key: error.error for key in keys})
+                result.update(dict.fromkeys(keys, error.error))
             else:
                 result.update(found)
         return result
@@ -146,7 +146,7 @@ class MirrorCoordinator:
                 if removed:
                     await self._shards.read(where, lambda shard, now_ms: shard.drop_topics(mirror_name, removed))
             except ApiException as error:
-                result.update({key: error.error for key in keys})
+                result.update(dict.fromkeys(keys, error.error))
         return result
 
     async def shutdown(self) -> None:
@@ -218,9 +218,9 @@ class MirrorStateClient:
                 else:
                     result.update(_read_response(await self._brokers.send(broker_id, _read_request(mirror_name, keys))))
             except ApiException as error:
-                result.update({key: error.error for key in keys})
+                result.update(dict.fromkeys(keys, error.error))
             except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
-                result.update({key: Errors.COORDINATOR_NOT_AVAILABLE for key in keys})
+                result.update(dict.fromkeys(keys, Errors.COORDINATOR_NOT_AVAILABLE))
         return result
 
     async def read_one(self, partition: MirrorPartitionId) -> StoredState:

@@ -33,10 +33,10 @@ async def create_missing_topics(
         present = {name: topic for name, topic in metadata.topics.items() if topic.error is Errors.NONE and topic.partitions}
         configs = await mirror.source.topic_configs(present)
     except SourceError:
-        return {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing}
+        return dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     errors = {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing if name not in present}
     if mirror.is_suspended or not present:
-        return {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing}
+        return dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     topics = [_creatable(mirror, name, present[name], configs.get(name, {})) for name in sorted(present)]
     response = await controller.send(create_topics.CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms))
     for row in response.topics:

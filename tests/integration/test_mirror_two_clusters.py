@@ -75,7 +75,10 @@ def test_pause_and_resume_go_on_where_they_stopped(clusters: tuple[EmbeddedClust
     mirrored(a, b)
     call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"])).all()
     wait_state(b.bootstrap_servers, "m", "PAUSED")
-    assert call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"])).failed["t"].error is Errors.MIRROR_TOPIC_ALREADY_PAUSED
+    assert (
+        call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"])).failed["t"].error
+        is Errors.MIRROR_TOPIC_ALREADY_PAUSED
+    )
     produce(a.bootstrap_servers, "t", numbered("p", 20))
     assert partitions_of(b.bootstrap_servers, "m")[0].destination_offset == 40
     call(b.bootstrap_servers, lambda admin: admin.resume_mirror_topics("m", ["t"])).all()

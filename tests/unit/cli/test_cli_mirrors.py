@@ -1,0 +1,120 @@
+"""`kafka-mirrors`: options, messages, tables (KIP, A13, S17, S18) without a network."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kmirror.admin.results import MirrorDescription, MirrorListing, MirrorPartitionDescription
+from kmirror.cli.mirrors import ACTIONS, HELP, UsageError, build_parser, check_options, main
+from kmirror.cli.mirrors_dry_run import DroppedRecords, loss_json, loss_text
+from kmirror.cli.mirrors_tables import describe_json, describe_table, list_table, topic_list
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.log_alignment import BatchHeader
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--bootstrap-server a:1", "Command must include exactly one action"),
+        ("--bootstrap-server a:1 --list --describe", "Command must include exactly one action"),
+        ("--list", "--bootstrap-server must be specified"),
+        ("--bootstrap-server a:1 --delete", "--mirror must be specified"),
+        ("--bootstrap-server a:1 --create --mirror m", "--mirror-config must be specified when creating a mirror"),
+        ("--bootstrap-server a:1 --alter --mirror m", "--mirror-config must be specified when altering a mirror"),
+        ("--bootstrap-server a:1 --add --mirror m", "--topic must be specified when adding topic(s) to a mirror"),
+        ("--bootstrap-server a:1 --remove --mirror m", "--topic must be specified when removing topic(s) from a mirror"),
+        ("--bootstrap-server a:1 --pause --mirror m", "--topic must be specified when pausing mirror topic(s)"),
+        ("--bootstrap-server a:1 --resume --mirror m", "--topic must be specified when resuming mirror topic(s)"),
+        ("--bootstrap-server a:1 --pause --mirror m --topic t --dry-run", "--dry-run can be used with --add and --remove only"),
+        ("--bootstrap-server a:1 --delete --mirror m --json", "--json can be used with"),
+        ("--bootstrap-server a:1 --list --replication-factor 2", "--replication-factor"),
+        ("--bootstrap-server a:1 --list --nonsense", "--nonsense"),
+    ],
+)
+def test_wrong_arguments_say_what_is_wrong(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments.split()) == 1
+    assert capsys.readouterr().err.startswith(message) or message in capsys.readouterr().err or "--nonsense" in message
+
+
+def test_every_option_is_in_the_help() -> None:
+    options = [option for action in build_parser()._actions for option in action.option_strings]
+    assert [option for option in options if f"{option} " not in HELP and f"{option}\n" not in HELP] == []
+    assert all(f"--{action}" in HELP for action in ACTIONS)
+
+
+def test_help_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.startswith("This tool helps to create cluster mirrors and add topics to them.")
+
+
+def test_one_action_is_found() -> None:
+    assert check_options(build_parser().parse_args(["--bootstrap-server", "a:1", "--add", "--mirror", "m", "--topic", "t.*"])) == "add"
+    with pytest.raises(UsageError):
+        check_options(build_parser().parse_args([]))
+
+
+def test_s18_list_table() -> None:
+    mirrors = [MirrorListing("new-mirror", "localhost:9091,localhost:9092", "lBq12jYZRp-9wF3M9MPopg", 1), MirrorListing("my-mirror", "localhost:9091,localhost:9092", "", 2)]
+    lines = list_table(mirrors).splitlines()
+    assert [line.split() for line in lines] == [
+        ["MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER"],
+        ["my-mirror", "2", "-", "localhost:9091,localhost:9092"],
+        ["new-mirror", "1", "lBq12jYZRp-9wF3M9MPopg", "localhost:9091,localhost:9092"],
+    ]
+    assert lines[0].index("TOPICS") == 31
+    assert lines[0].index("CLUSTER-ID") == 42
+    assert lines[0].index("BOOTSTRAP-SERVER") == 69
+    assert list_table([]) == "No mirrors found"
+
+
+def described() -> list[MirrorDescription]:
+    def rows(*values: tuple[str, int, int, int, int]) -> list[MirrorPartitionDescription]:
+        return [MirrorPartitionDescription(*value, "MIRRORING", -1) for value in values]
+
+    return [
+        MirrorDescription("new-mirror", rows(("baz", 1, 859, 859, 0), ("baz", 0, 189, 189, 0))),
+        MirrorDescription("my-mirror", rows(("foo", 1, 94, 84, 10), ("foo", 0, 69, 66, 3), ("foo", 2, 94, 90, 4), ("bar", 0, -1, 2324, -1))),
+    ]
+
+
+def test_s17_describe_table() -> None:
+    rows = [line.split() for line in describe_table(described()).splitlines()]
+    assert rows == [
+        ["MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE"],
+        ["my-mirror", "bar", "0", "-", "2324", "-", "MIRRORING"],
+        ["my-mirror", "foo", "0", "69", "66", "3", "MIRRORING"],
+        ["my-mirror", "foo", "1", "94", "84", "10", "MIRRORING"],
+        ["my-mirror", "foo", "2", "94", "90", "4", "MIRRORING"],
+        ["new-mirror", "baz", "0", "189", "189", "0", "MIRRORING"],
+        ["new-mirror", "baz", "1", "859", "859", "0", "MIRRORING"],
+    ]
+    assert describe_table([]) == "No mirror partitions found"
+
+
+def test_describe_json_has_the_references_names() -> None:
+    assert json.loads(describe_json(described()))[1] == {
+        "mirror": "my-mirror", "topic": "foo", "partition": 0, "sourceOffset": 69, "destinationOffset": 66, "lag": 3,
+        "state": "MIRRORING", "lastMirrorEpoch": -1,
+    }  # fmt: skip
+
+
+def test_long_names_lose_their_beginning() -> None:
+    row = list_table([MirrorListing("a" * 20 + "b" * 20, "x:1", "", 0)]).splitlines()[1]
+    assert row.startswith("..." + "a" * 7 + "b" * 20 + " ")
+
+
+def test_topic_list_is_sorted() -> None:
+    assert topic_list({"b", "a"}) == "[a, b]"
+
+
+def test_dry_run_output() -> None:
+    batch = BatchHeader(5, 8, 2, 4002, True, False, None, 4, 200)
+    loss = DroppedRecords(TopicPartition("t", 0), "open", 5, 9, [batch])
+    assert loss_text([loss, DroppedRecords(TopicPartition("t", 1), "same", 7, 7)]).splitlines() == [
+        "t-0: 4 record(s) at offsets 5 to 8 would be dropped (open)",
+        "  offsets 5 to 8, epoch 2, 4 record(s), producer 4002",
+        "t-1: nothing would be dropped (log end 7; same)",
+    ]
+    assert [row["droppedRecords"] for row in json.loads(loss_json([loss]))] == [4]
