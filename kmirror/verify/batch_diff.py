@@ -176,9 +176,7 @@ def _records(batch: RecordBatch) -> list[ComparedRecord]:
     ends = (columns.record_position + columns.record_length).tolist()
     rows = zip(columns.offset.tolist(), columns.timestamp.tolist(), columns.key_length.tolist(), columns.key_position.tolist(), ends)
     return [
-        ComparedRecord(
-            offset, (timestamp, key_length, bytes(body[start:end])), (batch.producer_id, batch.producer_epoch, sequence, fields)
-        )
+        ComparedRecord(offset, (timestamp, key_length, bytes(body[start:end])), (batch.producer_id, batch.producer_epoch, sequence, fields))
         for (offset, timestamp, key_length, start, end), sequence in zip(rows, columns.sequence.tolist())
     ]
 
@@ -296,7 +294,7 @@ def _detail(chain: Chain, kind: DifferenceKind) -> str:
     if kind is DifferenceKind.EPOCH_ONLY:
         return f"leader epoch {left.batches[0].leader_epoch} in A, {right.batches[0].leader_epoch} in B"
     if left.has_data != right.has_data:
-        notes.append(f"A has a {_nature(left)} batch, B a {_nature(right)} batch")
+        return "; ".join([*notes, f"A has a {_nature(left)} batch, B a {_nature(right)} batch"])
     if chain.content_differs_count:
         notes.append(f"records differ at {_offsets(chain.content_differs, chain.content_differs_count)}")
     for side in (left, right):

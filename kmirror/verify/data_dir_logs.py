@@ -17,8 +17,8 @@ from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.offset_checkpoint_file import (
     CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
+    HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
     LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
-    REPLICATION_OFFSET_CHECKPOINT_FILE_NAME,
 )
 from kmirror.storage.reader import PartitionFiles, is_partition_dir, read_data_dir, read_offset_checkpoint, read_partition
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
@@ -49,7 +49,7 @@ def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]
 
 
 def _with_checkpoints(files: FileSystem, data_dir: str, partitions: list[PartitionFiles]) -> list[DirectoryLog]:
-    high_watermarks = read_offset_checkpoint(files, data_dir, REPLICATION_OFFSET_CHECKPOINT_FILE_NAME)
+    high_watermarks = read_offset_checkpoint(files, data_dir, HIGH_WATERMARK_CHECKPOINT_FILE_NAME)
     log_starts = read_offset_checkpoint(files, data_dir, LOG_START_OFFSET_CHECKPOINT_FILE_NAME)
     cleaned = read_offset_checkpoint(files, data_dir, CLEANER_OFFSET_CHECKPOINT_FILE_NAME)
     return [

@@ -40,9 +40,12 @@ class DifferenceKind(StrEnum):
     @property
     def text(self) -> str:
         """For people."""
-        return {"bytes-differ": "bytes differ", "epoch-only": "epoch only", "control-only": "control only", "compacted": "compacted away"}.get(
-            self.value, self.value.replace("beyond-high-watermark", "beyond high watermark")
-        )
+        return {
+            "bytes-differ": "bytes differ",
+            "epoch-only": "epoch only",
+            "control-only": "control only",
+            "compacted": "compacted away",
+        }.get(self.value, self.value.replace("beyond-high-watermark", "beyond high watermark"))
 
 
 class Status(StrEnum):

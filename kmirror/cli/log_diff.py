@@ -1,0 +1,96 @@
+"""`kafka-log-diff A B`: are two logs, two brokers' data dirs or two clusters equal, and if not, where and in which way.
+
+Exit code 0: equal (what `--ignore` and `--allow-lag` let pass does not count). 1: different. 2: an input cannot be read, is corrupt, or
+the arguments are wrong; one line on stderr, or in the partition's verdict, says which file and byte. `verify` does the comparing;
+this file reads arguments and chooses the engine, `log_diff_inputs` opens A and B, `log_diff_text` and `log_diff_html` show the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kmirror.common.errors import ApiException, KmirrorError
+
+DESCRIPTION = """\
+Compare A with B, byte by byte from the higher log start offset on, and classify each difference. A and B are, in any mix:
+  a directory             a broker's log.dir (all its partitions, matched by name) or one partition's folder
+  bootstrap:HOST:PORT,... a live cluster, read as a consumer does (read_uncommitted, up to the high watermark)
+  hdfs://... s3://...     a remote folder (needs kmirror[spark])
+Segment boundaries may differ. Nothing is written to A or B; a broker may be running on them."""
+
+KINDS = """\
+kinds of difference:
+  missing                 only A has it (a tail that B lacks: also see --allow-lag)
+  extra                   only B has it
+  bytes-differ            both have batches at these offsets, with other contents
+  epoch-only              equal but for the leader epoch
+  control-only            only transaction markers, MIRROR_PID_RESET or other control batches are concerned
+  re-batched              the same records in other batches or another compression
+  compacted               one side lacks records that its cleaner removed (cleaner-offset-checkpoint, holes in batches, or superseded keys)
+  beyond-high-watermark   a tail at or above the high watermark of the log that holds it (replication-offset-checkpoint)
+
+exit codes: 0 equal, 1 different, 2 error"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kafka-log-diff",
+        description=DESCRIPTION,
+        epilog=KINDS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("left", metavar="A", help="the first log, data dir or cluster (the source, for a mirror)")
+    add("right", metavar="B", help="the second one (the destination)")
+    add("--engine", choices=("auto", "local", "spark"), default="auto", help="where to compare: on this machine, or on Spark, one task a "
+        "partition; auto: local unless an input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
+    add("--topics", metavar="REGEX", help="only topics whose whole name matches")
+    add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
+    add("--include-internal", action="store_true", help="also topics whose names begin with __ (left out in data dirs and clusters)")
+    add("--ignore", metavar="KINDS", default="", help="kinds that do not count, separated by commas; see below")
+    add("--allow-lag", action="store_true", help="a tail that B does not have yet does not count")
+    add("--max-differences", metavar="N", type=int, default=100, help="how many to show of a partition; all are counted (default: 100)")
+    add("--json", action="store_true", help="print the report as JSON instead of text")
+    add("--report", metavar="FILE", type=Path, help="also write the report as one self-contained HTML page")
+    return parser
+
+
+def parse_partitions(text: str | None) -> frozenset[int] | None:
+    """`0,2-5` -> {0, 2, 3, 4, 5}; KmirrorError for anything else."""
+    if text is None:
+        return None
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        if match is None:
+            raise KmirrorError(f"--partitions takes numbers and ranges such as 0,2-5, not '{text}'")
+        first = int(match[1])
+        numbers.update(range(first, int(match[2] or first) + 1))
+    return frozenset(numbers)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point; returns the exit code."""
+    options = build_parser().parse_args(arguments)
+    from kmirror.cli.log_diff_run import run_log_diff
+
+    try:
+        return run_log_diff(options)
+    except KmirrorError as error:
+        print(f"kafka-log-diff: {error}", file=sys.stderr)
+    except ApiException as error:
+        print(f"kafka-log-diff: {error.message}", file=sys.stderr)
+    except OSError as error:
+        print(f"kafka-log-diff: {error.filename or 'input'}: {error.strerror or error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""The progress bar of `kafka-log-diff`, on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+
+@contextmanager
+def progress_bar(total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """Gives the function to be told of bytes compared."""
+    columns = (TextColumn("comparing"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("comparing", total=total_bytes)
+        yield lambda size: bar.advance(task, size)

@@ -1,0 +1,168 @@
+"""Runs one comparison: pairs the partitions of A and B, compares each pair on an engine, shows the report.
+
+local    pairs one after the other; large folders on a process for each core, biggest pair first
+spark    the same function, one task a pair, on the executors (`kmirror.spark.log_diff`); folders only
+
+Both give the same verdicts, so the report differs in its `engine` alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, NamedTuple
+
+from kmirror.cli.log_diff import parse_partitions
+from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input, spark_is_installed
+from kmirror.cli.log_diff_text import report_text
+from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.verify.compared_log import ComparedLog, DirectoryLog
+from kmirror.verify.data_dir_logs import choose_partitions, one_sided_verdict
+from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs
+from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, make_report, to_json
+
+SPARK_THRESHOLD_BYTES: Final = 64 << 30
+POOL_THRESHOLD_BYTES: Final = 512 << 20
+PROGRESS_THRESHOLD_BYTES: Final = 256 << 20
+
+
+class Pair(NamedTuple):
+    """What is compared with what. One of them is None where only one input has the partition."""
+
+    name: TopicPartition
+    left: ComparedLog | None
+    right: ComparedLog | None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(log.size_bytes for log in (self.left, self.right) if log is not None)
+
+
+def settings_of(options: argparse.Namespace) -> DiffSettings:
+    kinds = [name.strip() for name in options.ignore.split(",") if name.strip()]
+    known = [kind.value for kind in DifferenceKind]
+    for name in kinds:
+        if name not in known:
+            raise KmirrorError(f"--ignore: there is no kind '{name}'; the kinds are {', '.join(known)}")
+    if options.max_differences < 0:
+        raise KmirrorError("--max-differences takes a number that is not negative")
+    return DiffSettings(frozenset(map(DifferenceKind, kinds)), options.allow_lag, options.max_differences)
+
+
+def run_log_diff(options: argparse.Namespace) -> int:
+    """The exit code; the report is printed."""
+    settings = settings_of(options)
+    if options.topics is not None:
+        try:
+            re.compile(options.topics)
+        except re.error as error:
+            raise KmirrorError(f"--topics: '{options.topics}' is not a regular expression: {error}") from error
+    left = open_input(options.left, include_internal=options.include_internal)
+    try:
+        right = open_input(options.right, include_internal=options.include_internal)
+        try:
+            report = _compare(options, settings, left, right)
+        finally:
+            right.close()
+    finally:
+        left.close()
+    if options.report is not None:
+        from kmirror.cli.log_diff_html import report_html
+
+        options.report.write_text(report_html(report), encoding="utf-8")
+    print(to_json(report).decode() if options.json else report_text(report, sys.stdout.isatty()))
+    return report.exit_code
+
+
+def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput, right: LogInput) -> LogDiffReport:
+    pairs = _pairs(options, left, right)
+    engine = _engine(options, left, right, sum(pair.size_bytes for pair in pairs))
+    verdicts = [one_sided_verdict(pair.left, only_left=True) for pair in pairs if pair.left is not None and pair.right is None]
+    verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
+    both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
+    if engine == "spark":
+        verdicts += _on_spark(both, left, right, settings)
+    else:
+        verdicts += _locally(both, settings)
+    return make_report(left.name, right.name, engine, verdicts)
+
+
+def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list[Pair]:
+    if left.is_single and right.is_single:
+        (one,), (other,) = left.names, right.names
+        return [Pair(one, left.log(one), right.log(other))]
+    include_internal = options.include_internal or left.is_single or right.is_single
+    numbers = parse_partitions(options.partitions)
+    wanted = [
+        choose_partitions(side.names, topics=options.topics, partitions=numbers, include_internal=include_internal)
+        for side in (left, right)
+    ]
+    if left.is_single or right.is_single:
+        single = set(wanted[0] if left.is_single else wanted[1])
+        wanted = [[name for name in names if name in single] for names in wanted]
+    ours, theirs = set(wanted[0]), set(wanted[1])
+    names = sorted(ours | theirs)
+    if not names:
+        raise KmirrorError(f"nothing to compare: neither {left.name} nor {right.name} has a partition that was asked for")
+    return [Pair(name, left.log(name) if name in ours else None, right.log(name) if name in theirs else None) for name in names]
+
+
+def _engine(options: argparse.Namespace, left: LogInput, right: LogInput, size_bytes: int) -> str:
+    folders = isinstance(left, FolderInput) and isinstance(right, FolderInput)
+    if options.engine == "spark":
+        if not folders:
+            raise KmirrorError("--engine spark compares folders; a live cluster is compared with --engine local")
+        if not spark_is_installed():
+            raise KmirrorError("--engine spark needs pyspark and pyarrow; install kmirror[spark]")
+        return "spark"
+    large = is_remote(left.name) or is_remote(right.name) or size_bytes > SPARK_THRESHOLD_BYTES
+    return "spark" if options.engine == "auto" and folders and large and spark_is_installed() else "local"
+
+
+def _on_spark(
+    pairs: list[tuple[ComparedLog, ComparedLog]], left: LogInput, right: LogInput, settings: DiffSettings
+) -> list[PartitionVerdict]:
+    from kmirror.spark.log_diff import diff_on_spark
+    from kmirror.spark.session import spark_session
+
+    folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
+    return diff_on_spark(spark_session("kafka-log-diff"), folders, left.name, right.name, settings)
+
+
+def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSettings) -> list[PartitionVerdict]:
+    size_bytes = sum(one.size_bytes + other.size_bytes for one, other in pairs)
+    folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
+    with _progress_bar(size_bytes) as progress:
+        if len(folders) == len(pairs) > 1 and size_bytes > POOL_THRESHOLD_BYTES and (os.cpu_count() or 1) > 1:
+            return list(_on_pool(folders, settings, progress))
+        return [diff_logs(one, other, settings, progress) for one, other in pairs]
+
+
+def _on_pool(pairs: list[tuple[DirectoryLog, DirectoryLog]], settings: DiffSettings, progress: Progress) -> Iterable[PartitionVerdict]:
+    """Biggest first, so that none is left over at the end."""
+    ordered = sorted(pairs, key=lambda pair: -(pair[0].size_bytes + pair[1].size_bytes))
+    workers = min(len(ordered), os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(diff_logs, one, other, settings): one.size_bytes + other.size_bytes for one, other in ordered}
+        for done in as_completed(waiting):
+            progress(waiting[done])
+            yield done.result()
+
+
+def _ignore_progress(size: int) -> None:
+    """No terminal, or not much to wait for."""
+
+
+def _progress_bar(total_bytes: int) -> AbstractContextManager[Callable[[int], None]]:
+    if total_bytes < PROGRESS_THRESHOLD_BYTES or not sys.stderr.isatty():
+        return nullcontext(_ignore_progress)
+    from kmirror.cli.log_diff_progress import progress_bar
+
+    return progress_bar(total_bytes)

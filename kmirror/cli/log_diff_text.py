@@ -1,0 +1,105 @@
+"""The report of `kafka-log-diff` as text: one line a partition, its differences below it, a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, LogDiffReport, LogFacts, PartitionVerdict, Status
+
+_COLOURS = {Status.EQUAL: "32", Status.DIFFERENT: "31", Status.ERROR: "35"}
+
+
+def report_text(report: LogDiffReport, is_terminal: bool = False, /) -> str:
+    lines = [f"A: {report.left}", f"B: {report.right}"]
+    for verdict in report.partitions:
+        lines += _partition_lines(verdict, is_terminal)
+    lines.append(summary_line(report))
+    return "\n".join(lines)
+
+
+def summary_line(report: LogDiffReport) -> str:
+    """`6 partitions: 5 equal, 1 different (1 bytes differ)`"""
+    numbers = [(status, sum(verdict.status is status for verdict in report.partitions)) for status in Status]
+    parts = ", ".join(f"{count} {status.value}" for status, count in numbers if count)
+    counts = f" ({counts_text(report.difference_counts)})" if report.difference_counts else ""
+    ignored: dict[str, int] = {}
+    for verdict in report.partitions:
+        for kind, count in verdict.ignored_counts.items():
+            ignored[kind] = ignored.get(kind, 0) + count
+    rest = f"; not counted: {counts_text(ignored)}" if ignored else ""
+    total = len(report.partitions)
+    return f"{total} partition{'s' if total != 1 else ''}: {parts}{counts}{rest}"
+
+
+def counts_text(counts: dict[str, int]) -> str:
+    """`1 bytes differ, 3 missing`"""
+    return ", ".join(f"{count} {DifferenceKind(kind).text}" for kind, count in counts.items())
+
+
+def _partition_lines(verdict: PartitionVerdict, is_terminal: bool, /) -> Iterator[str]:
+    status = f"\x1b[{_COLOURS[verdict.status]}m{verdict.status.value}\x1b[0m" if is_terminal else verdict.status.value
+    yield f"{verdict.name}: {status}{_headline(verdict)}"
+    for difference in verdict.differences:
+        yield from _difference_lines(difference)
+    hidden = verdict.difference_count - len(verdict.differences)
+    if hidden:
+        yield f"  ... and {hidden} more"
+
+
+def _headline(verdict: PartitionVerdict) -> str:
+    if verdict.error is not None:
+        found = f" (before that: {counts_text(verdict.difference_counts)})" if verdict.difference_counts else ""
+        return f": {verdict.error}{found}"
+    parts = []
+    if verdict.difference_counts:
+        parts.append(counts_text(verdict.difference_counts))
+    if verdict.left is not None and verdict.right is not None:
+        parts.append(
+            f"compared from offset {verdict.start_offset}, {verdict.bytes_compared} bytes equal, ends at {_ends(verdict.left, verdict.right)}"
+        )
+    if verdict.ignored_counts:
+        parts.append(f"not counted: {counts_text(verdict.ignored_counts)}")
+    trailing = [
+        f"{side} has {log.trailing_bytes} bytes of an incomplete batch at its end"
+        for side, log in (("A", verdict.left), ("B", verdict.right))
+        if log is not None and log.trailing_bytes
+    ]
+    return "".join(f"; {part}" for part in [*parts, *trailing]).replace(";", ",", 1) if parts or trailing else ""
+
+
+def _ends(left: LogFacts, right: LogFacts) -> str:
+    if left.log_end_offset == right.log_end_offset:
+        return f"offset {left.log_end_offset}"
+    return f"offset {left.log_end_offset} in A, {right.log_end_offset} in B"
+
+
+def offsets_text(difference: Difference) -> str:
+    """`offset 50`, `offsets 3 to 9`"""
+    if difference.first_offset == difference.last_offset:
+        return f"offset {difference.first_offset}"
+    return f"offsets {difference.first_offset} to {difference.last_offset}"
+
+
+def _difference_lines(difference: Difference) -> Iterator[str]:
+    yield f"  {difference.kind.text} at {offsets_text(difference)}: {difference.detail}"
+    for side, batches in (("A", difference.left), ("B", difference.right)):
+        for batch in batches:
+            yield f"    {side}: {batch_text(batch)}"
+
+
+def batch_text(batch: BatchFacts) -> str:
+    """The header's facts and the place, in one line."""
+    parts = [
+        f"offsets {batch.base_offset}..{batch.last_offset}",
+        f"epoch {batch.leader_epoch}",
+        f"{batch.record_count} {batch.control_type if batch.is_control else 'record' + ('s' if batch.record_count != 1 else '')}",
+        f"{batch.size_bytes} bytes at {batch.position} of {batch.file}",
+        f"crc {batch.crc}{'' if batch.crc_valid else ' (does not hold)'}",
+        f"{batch.timestamp_type} {batch.max_timestamp}",
+    ]
+    if batch.compression != "none":
+        parts.append(batch.compression)
+    if batch.producer_id >= 0:
+        kind = "transactional producer" if batch.is_transactional else "producer"
+        parts.append(f"{kind} {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}")
+    return ", ".join(parts)
