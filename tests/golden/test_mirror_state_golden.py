@@ -38,7 +38,7 @@ def mirror_state_logs(folder: pathlib.Path, stage: str) -> list[pathlib.Path]:
 @cache
 def _members(stage: str) -> tuple[tuple[str, bytes], ...]:
     found = []
-    with tarfile.open(golden_dir() / "20-reference" / stage, "r|xz") as tar:
+    with tarfile.open(golden_dir() / "20-reference" / stage, "r:xz") as tar:
         for member in tar:
             if member.isfile() and "__mirror_state-" in member.name and member.name.endswith((".log", ".dump.txt")):
                 stream = tar.extractfile(member)
