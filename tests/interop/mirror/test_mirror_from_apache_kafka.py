@@ -51,7 +51,8 @@ def idle_cleaner(bootstrap_servers: str, topic: str) -> None:
     settings = {"min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": "9223372036854775807", "segment.ms": "604800000"}
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
-    AdminClient({"bootstrap.servers": bootstrap_servers}).incremental_alter_configs([resource])[resource].result(20)
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(20)
     time.sleep(2)
 
 
