@@ -173,7 +173,8 @@ class LogLoader:
         time_index_is_new = not self._files.exists(time_index_file(self._directory, base_offset))
         segment = self._folder.open_segment(base_offset)
         problem = segment.sanity_problem(time_index_file_newly_created=time_index_is_new)
-        if problem is not None:
+        recovered_anyway = not self._had_clean_shutdown and base_offset >= self._recovery_point_checkpoint
+        if problem is not None and not recovered_anyway:
             _LOGGER.warning("%s: recovering segment %d and rebuilding its indexes: %s", self._topic_partition, base_offset, problem)
             self._recover_segment(segment)
         self._segments.add(segment)
