@@ -1,0 +1,80 @@
+"""`kafka-mirrors` against live clusters: the KIP's messages, and dry runs that name exactly what is dropped afterwards."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from mirror_scenarios import FAST_MIRROR, create_topic, log_bytes, numbered, produce, wait_caught_up, wait_for, wait_state
+
+from kmirror.cli.mirrors import main
+from kmirror.embedded import EmbeddedCluster
+from kmirror.record.record_batch import iter_batches
+
+
+def records_on(cluster: EmbeddedCluster, topic_partition: str) -> set[tuple[int, bytes]]:
+    """Offset and value of every data record."""
+    batches = iter_batches(log_bytes(cluster.log_dir(), topic_partition))
+    return {(r.offset, bytes(r.value or b"")) for batch in batches if not batch.is_control for r in batch.records()}
+
+
+def test_failover_and_failback_by_tool(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def tool(cluster: EmbeddedCluster, *arguments: str, code: int = 0) -> str:
+        assert main(["--bootstrap-server", cluster.bootstrap_servers, *arguments]) == code
+        captured = capsys.readouterr()
+        return (captured.out if code == 0 else captured.err).rstrip("\n")
+
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
+        for name in ("t", "u"):
+            create_topic(a.bootstrap_servers, name)
+            produce(a.bootstrap_servers, name, numbered(name, 30))
+        towards_a, towards_b = tmp_path / "a.properties", tmp_path / "b.properties"
+        towards_a.write_text(f"bootstrap.servers={a.bootstrap_servers}\n")
+        towards_b.write_text(f"bootstrap.servers={b.bootstrap_servers}\n")
+        assert tool(b, "--list") == "No mirrors found"
+        assert tool(b, "--create", "--mirror", "m", "--mirror-config", str(towards_a)) == "Created mirror m"
+        assert tool(b, "--add", "--mirror", "m", "--topic", "nosuch", code=1) == "kafka-mirrors: No topics matching pattern 'nosuch' found"
+        assert tool(b, "--add", "--mirror", "m", "--topic", ".*") == "Added 2 topic(s) to mirror m: [t, u]"
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        row = tool(b, "--describe").splitlines()[1].split()
+        assert (row[0], row[1], row[2], row[4], row[6]) == ("m", "t", "0", "30", "MIRRORING")
+        assert tool(b, "--list").splitlines()[1].split() == ["m", "2", a.cluster_id, a.bootstrap_servers]
+        assert [item["topic"] for item in json.loads(tool(b, "--describe", "--mirror", "m", "--json"))] == ["t", "u"]
+        assert tool(b, "--pause", "--mirror", "m", "--topic", "u") == "Paused mirroring for 1 topic(s) in mirror m: [u]"
+        wait_state(b.bootstrap_servers, "m", "PAUSED", topic="u")
+        assert tool(b, "--resume", "--mirror", "m", "--topic", "u") == "Resumed mirroring for 1 topic(s) in mirror m: [u]"
+        wait_state(b.bootstrap_servers, "m", "MIRRORING", topic="u")
+        assert "nothing would be dropped" in tool(b, "--remove", "--mirror", "m", "--topic", "t", "--dry-run")
+        assert tool(b, "--remove", "--mirror", "m", "--topic", ".*") == "Removed 2 topic(s) from mirror m: [t, u]"
+        wait_state(b.bootstrap_servers, "m", "STOPPED")
+
+        produce(a.bootstrap_servers, "t", numbered("lost", 12))
+        produce(b.bootstrap_servers, "t", numbered("kept", 5))
+        assert tool(a, "--create", "--mirror", "m", "--mirror-config", str(towards_b)) == "Created mirror m"
+        before = records_on(a, "t-0")
+        (loss,) = json.loads(tool(a, "--add", "--mirror", "m", "--topic", "t", "--dry-run", "--json"))
+        assert records_on(a, "t-0") == before
+        assert tool(a, "--add", "--mirror", "m", "--topic", "t") == "Added 1 topic(s) to mirror m: [t]"
+        wait_caught_up(a.bootstrap_servers, b.bootstrap_servers, "m")
+        gone = before - records_on(a, "t-0")
+        assert loss["droppedRecords"] == len(gone) == 12
+        assert {offset for offset, _ in gone} == set(range(loss["cutOffset"], loss["logEndOffset"]))
+        assert tool(b, "--delete", "--mirror", "m") == "Deleted mirror m"
+        wait_for("no mirror at B", lambda: tool(b, "--list") == "No mirrors found")
+
+
+def test_ring_of_two_is_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """C34: B mirrors A; A may not mirror the same topic from B, by whatever name."""
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
+        create_topic(a.bootstrap_servers, "t")
+        produce(a.bootstrap_servers, "t", numbered("a", 20))
+        for cluster, source, name in ((b, a, "m"), (a, b, "back")):
+            config = tmp_path / f"{name}.properties"
+            config.write_text(f"bootstrap.servers={source.bootstrap_servers}\n")
+            assert main(["--bootstrap-server", cluster.bootstrap_servers, "--create", "--mirror", name, "--mirror-config", str(config)]) == 0
+        assert main(["--bootstrap-server", b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "t"]) == 0
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        capsys.readouterr()
+        assert main(["--bootstrap-server", a.bootstrap_servers, "--add", "--mirror", "back", "--topic", "t"]) == 1
+        assert "ring of mirrors" in capsys.readouterr().err
