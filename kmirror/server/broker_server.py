@@ -29,6 +29,7 @@ from kmirror.metadata.loader import LoaderManifest, MetadataLoader
 from kmirror.metadata.registrations import Endpoint
 from kmirror.mirror.channels import InterBrokerChannel
 from kmirror.mirror.mirror_manager import MirrorManager
+from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.network.client import NetworkClient
 from kmirror.network.request_context import CloseType, RequestContext
@@ -118,6 +119,7 @@ class BrokerServer:
         controller_host: str,
         controller_port: int,
         metrics: MetricsRegistry,
+        safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
     ) -> None:
         self._runtime = runtime
         self._config = config
@@ -157,6 +159,7 @@ class BrokerServer:
                 listener_name=config.inter_broker_listener_name,
                 request_timeout_ms=config.request_timeout_ms,
             ),
+            safeguards=safeguards,
         )
         self.apis = KafkaApis(
             runtime=runtime,

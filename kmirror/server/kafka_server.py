@@ -10,6 +10,7 @@ import logging
 
 from kmirror.common.errors import ConfigError, KmirrorError
 from kmirror.common.metrics import MetricsRegistry
+from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.runtime.api import Runtime
 from kmirror.server.broker_server import BrokerServer
 from kmirror.server.controller_server import ControllerServer
@@ -20,11 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaServer:
-    """`start`, `stop` (in good order) or `kill` (as SIGKILL); then the object is used up."""
+    """`start`, `stop` (in good order) or `kill` (as SIGKILL); then the object is used up. Only the simulator gives other `safeguards`."""
 
-    def __init__(self, config: KafkaConfig, runtime: Runtime) -> None:
+    def __init__(self, config: KafkaConfig, runtime: Runtime, *, safeguards: MirrorSafeguards = ALL_SAFEGUARDS) -> None:
         self._config = config
         self._runtime = runtime
+        self._safeguards = safeguards
         self.metrics = MetricsRegistry(runtime.clock)
         self.controller: ControllerServer | None = None
         self.broker: BrokerServer | None = None
@@ -48,7 +50,13 @@ class KafkaServer:
             if self._config.is_broker:
                 host, port = self._controller_address()
                 self.broker = BrokerServer(
-                    self._runtime, self._config, cluster_id, controller_host=host, controller_port=port, metrics=self.metrics
+                    self._runtime,
+                    self._config,
+                    cluster_id,
+                    controller_host=host,
+                    controller_port=port,
+                    metrics=self.metrics,
+                    safeguards=self._safeguards,
                 )
                 await self.broker.start()
         except BaseException:

@@ -23,6 +23,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kmirror.common.ports import Buffer, Clock, Random
 from kmirror.sim.loop import NodeKilledError
@@ -100,6 +101,20 @@ class DiskFault:
     count: int
 
 
+class DiskWatcher(Protocol):
+    """Told of every change of a file after it was made; it must change nothing."""
+
+    def on_write(self, path: str, position: int, data: bytes) -> None: ...
+
+    def on_truncate(self, path: str, size: int) -> None: ...
+
+    def on_fsync(self, path: str) -> None: ...
+
+    def on_rename(self, source: str, destination: str) -> None: ...
+
+    def on_remove(self, path: str) -> None: ...
+
+
 class SimDisk:
     """One node's disk; it outlives the node. `note` puts what happens into the trace."""
 
@@ -107,6 +122,7 @@ class SimDisk:
         self, clock: Clock, random: Random, *, note: Callable[[str], None], capacity_bytes: int = DEFAULT_CAPACITY_BYTES
     ) -> None:
         self.capacity_bytes = capacity_bytes
+        self.watcher: DiskWatcher | None = None
         self._clock = clock
         self._random = random
         self._note = note
@@ -151,6 +167,16 @@ class SimDisk:
         file.sync()
         file.cached[position] ^= mask
         file.durable[position] ^= mask
+
+    def contents(self, path: str) -> bytes:
+        """The file as the kernel has it, also of a node that is dead; b"" where there is none."""
+        node = self._find(path)
+        return bytes(node.cached) if isinstance(node, _FileNode) else b""
+
+    def names(self, path: str) -> list[str]:
+        """The directory's entries, sorted, also of a node that is dead; none where there is no such directory."""
+        node = self._find(path)
+        return sorted(node.entries) if isinstance(node, _Directory) else []
 
     def used_bytes(self) -> int:
         return sum(len(file.cached) for file in self._all_files(self._root))
@@ -257,6 +283,8 @@ class SimDisk:
         self._ensure_replaceable(node, replaced, destination)
         self._change((source_directory, source_name, None), (directory, name, node))
         self._note(f"disk rename {source} {destination}")
+        if self.watcher is not None:
+            self.watcher.on_rename(source, destination)
 
     def _ensure_replaceable(self, node: _Node, replaced: _Node | None, destination: str) -> None:
         if isinstance(replaced, _Directory):
@@ -273,6 +301,8 @@ class SimDisk:
         directory, name = self._parent(path)
         self._change((directory, name, None))
         self._note(f"disk remove {path}")
+        if self.watcher is not None:
+            self.watcher.on_remove(path)
 
     def remove_tree(self, path: str) -> None:
         self.check("remove_tree", path)
@@ -427,6 +457,8 @@ class SimFile:
         if fitting:
             self._do(_Write(position, fitting))
             self._disk.note_change(f"disk write {self.path} {position} {len(fitting)}")
+            if self._disk.watcher is not None:
+                self._disk.watcher.on_write(self.path, position, fitting)
         if missing:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
         return len(data)
@@ -441,6 +473,8 @@ class SimFile:
         if size != len(self._node.cached):
             self._do(_Truncate(size))
             self._disk.note_change(f"disk truncate {self.path} {size}")
+            if self._disk.watcher is not None:
+                self._disk.watcher.on_truncate(self.path, size)
 
     def fsync(self) -> None:
         try:
@@ -450,6 +484,8 @@ class SimFile:
             raise
         self._node.sync()
         self._disk.note_change(f"disk fsync {self.path}")
+        if self._disk.watcher is not None:
+            self._disk.watcher.on_fsync(self.path)
 
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a simulated file has no descriptor", self.path)

@@ -1,0 +1,183 @@
+"""What happened, in order: the one thing the checkers look at.
+
+A `History` is a list of events. Those about logs come from the disks, not from the program: `sim.log_watch` sees every byte
+that is written to a `.log` file, so nothing the program believes about itself can hide what it did. Those about clients
+come from the clients: what they sent, what they were told.
+
+Chains. Every batch carries a hash over itself and all batches before it in its log. Two logs have equal chains at a batch
+exactly if they are equal up to it, byte for byte, gaps included. A log that begins in the middle (the records before are
+gone by retention) takes the chain that its first batch has elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+
+START = b"start"
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """One batch in one log. `is_commit` of an end marker; `reset_source` of a MIRROR_PID_RESET; `durable`: it was fsynced."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    producer_id: int
+    is_transactional: bool
+    is_control: bool
+    reset_source: str | None
+    values: tuple[bytes, ...]
+    digest: bytes
+    chain: bytes
+    path: str
+    position: int
+    size: int
+    durable: bool = False
+
+    def __str__(self) -> str:
+        kind = "reset" if self.reset_source is not None else "marker" if self.is_control else "batch"
+        return f"{kind} {self.base_offset}..{self.last_offset} e{self.leader_epoch}"
+
+
+class LogKey(NamedTuple):
+    """One partition's log on one cluster."""
+
+    cluster: str
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        return f"{self.partition}@{self.cluster}"
+
+
+@dataclass(slots=True)
+class Event:
+    """Something happened at a virtual time."""
+
+    now_us: int
+
+
+@dataclass(slots=True)
+class Appended(Event):
+    log: LogKey
+    batch: Batch
+
+
+@dataclass(slots=True)
+class Removed(Event):
+    """Batches went. `cause`: "truncate", "retention", "recovery" or "power loss"; ascending."""
+
+    log: LogKey
+    batches: list[Batch]
+    cause: str
+
+
+@dataclass(slots=True)
+class StateWritten(Event):
+    """A state was written to `__mirror_state`; None: it was lost with the power, or its mirror was deleted."""
+
+    log: LogKey
+    mirror_name: str
+    state: MirrorPartitionState | None
+
+
+@dataclass(slots=True)
+class LastMirrorEpochWritten(Event):
+    log: LogKey
+    mirror_name: str
+    epoch: int
+
+
+@dataclass(slots=True)
+class Recovered(Event):
+    """A node has started: what its log holds on disk. `invalid_position` of the first bytes that are no valid batch, else None."""
+
+    log: LogKey
+    batches: list[Batch]
+    invalid_position: int | None
+
+
+@dataclass(slots=True)
+class Acknowledged(Event):
+    """A client was told that its records are at `base_offset`... of the log."""
+
+    log: LogKey
+    client: str
+    base_offset: int
+    values: tuple[bytes, ...]
+
+
+@dataclass(slots=True)
+class Refused(Event):
+    """A client's write was refused (`error` is Kafka's name) or its fate is unknown ("unknown")."""
+
+    log: LogKey
+    client: str
+    error: str
+
+
+@dataclass(slots=True)
+class Served(Event):
+    """A reader got these batches (base offset, digest of the bytes, whether the CRC holds)."""
+
+    log: LogKey
+    client: str
+    fetch_offset: int
+    batches: list[tuple[int, bytes, bool]]
+
+
+@dataclass(slots=True)
+class Told(Event):
+    """A line of the story: faults, operations, phases."""
+
+    who: str
+    what: str
+
+
+@dataclass(slots=True)
+class Converged(Event):
+    """Everything has healed and `destination` shall equal `source` (with `source_only` batches it must not have yet: none)."""
+
+    source: LogKey
+    destination: LogKey
+
+
+@dataclass(slots=True)
+class History:
+    """Events in order; `sources` says which cluster a mirror's name means as source at a cluster."""
+
+    events: list[Event] = field(default_factory=list)
+    sources: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+
+    def story(self) -> Iterator[tuple[int, str, str]]:
+        """(virtual time in us, who, what) of the events that a reader wants to see."""
+        for event in self.events:
+            if isinstance(event, Told):
+                yield event.now_us, event.who, event.what
+            elif isinstance(event, StateWritten):
+                state = "no state" if event.state is None else event.state.name
+                yield event.now_us, event.log.cluster, f"{event.log.partition} is {state} in mirror {event.mirror_name}"
+            elif isinstance(event, LastMirrorEpochWritten):
+                yield event.now_us, event.log.cluster, f"{event.log.partition} has the last mirror epoch {event.epoch} in mirror {event.mirror_name}"
+            elif isinstance(event, Removed):
+                first, last = event.batches[0].base_offset, event.batches[-1].last_offset
+                yield event.now_us, event.log.cluster, f"{event.log.partition} loses offsets {first}..{last} by {event.cause}"
+            elif isinstance(event, Appended) and event.batch.reset_source is not None:
+                yield event.now_us, event.log.cluster, f"{event.log.partition} gets a PID reset at {event.batch.base_offset} in epoch {event.batch.leader_epoch}"
+
+
+def digest_of(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=8).digest()
+
+
+def chain_of(previous: bytes, digest: bytes) -> bytes:
+    return hashlib.blake2b(previous + digest, digest_size=8).digest()

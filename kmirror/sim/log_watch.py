@@ -1,0 +1,265 @@
+"""LogWatch: turns what a simulated disk sees into events about logs.
+
+It follows the `.log` files of one node below its data directory: each write is batches that were appended, each truncation
+and removal takes batches away, an fsync makes what the file holds durable. After a power loss it reads the disk again, for
+anything may be missing or torn. Writes to `__mirror_state` become the states that they hold. The metadata log and the
+offsets topic are not followed.
+
+It never asks the program, and the program never sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from kmirror.common.errors import ApiException
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
+from kmirror.mirror.log_alignment import source_of_reset
+from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateRecord, PartitionStateTombstone, read_record
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.record.record_batch import RecordBatch, next_batch_size
+from kmirror.sim.disk import SimDisk
+from kmirror.sim.history import (
+    START,
+    Appended,
+    Batch,
+    History,
+    LastMirrorEpochWritten,
+    LogKey,
+    Recovered,
+    Removed,
+    StateWritten,
+    chain_of,
+    digest_of,
+)
+from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, parse_topic_partition_name
+
+SUFFIX = ".log"
+MIRROR_STATE_TOPIC = "__mirror_state"
+NOT_FOLLOWED = ("__cluster_metadata", "__consumer_offsets")
+
+
+@dataclass(slots=True)
+class KnownChains:
+    """Chains by (partition, base offset, digest), shared by all clusters: where a log that begins in the middle joins."""
+
+    by_batch: dict[tuple[TopicPartition, int, bytes], bytes] = field(default_factory=dict)
+
+
+class LogWatch:
+    """The watcher of one cluster's one disk. `logs` is what the logs hold now."""
+
+    def __init__(self, cluster: str, data_dir: str, disk: SimDisk, history: History, known: KnownChains, now_us: Callable[[], int]) -> None:
+        self.logs: dict[TopicPartition, list[Batch]] = {}
+        self.states: dict[TopicPartition, tuple[str, MirrorPartitionState]] = {}
+        self.is_starting = False
+        self.changed: Callable[[], object] = _nothing
+        self._cluster = cluster
+        self._prefix = data_dir + "/"
+        self._data_dir = data_dir
+        self._disk = disk
+        self._history = history
+        self._known = known
+        self._now_us = now_us
+
+    # DiskWatcher
+
+    def on_write(self, path: str, position: int, data: bytes) -> None:
+        partition = self._partition_of(path)
+        if partition is None:
+            return
+        batches = list(_batches(data))
+        if partition.topic == MIRROR_STATE_TOPIC:
+            for _, batch in batches:
+                self._read_states(batch)
+        else:
+            for start, batch in batches:
+                self._append(partition, batch, path, position + start)
+        if batches:
+            self.changed()
+
+    def on_truncate(self, path: str, size: int) -> None:
+        partition = self._partition_of(path)
+        if partition is not None:
+            self._drop(partition, lambda batch: batch.path == path and batch.position >= size, "truncate")
+
+    def on_fsync(self, path: str) -> None:
+        partition = self._partition_of(path)
+        if partition is not None:
+            for batch in self.logs.get(partition, ()):
+                if batch.path == path:
+                    batch.durable = True
+
+    def on_rename(self, source: str, destination: str) -> None:
+        if self._partition_of(source) is not None:
+            self.on_remove(source)
+        elif source.startswith(self._prefix) and destination.endswith(DELETE_DIR_SUFFIX):
+            self._drop(parse_topic_partition_name(source), lambda batch: True, "topic deleted")
+
+    def on_remove(self, path: str) -> None:
+        partition = self._partition_of(path)
+        if partition is None:
+            return
+        log = self.logs.get(partition, [])
+        cause = "retention" if log and log[0].path == path and log[-1].path != path else "truncate"
+        self._drop(partition, lambda batch: batch.path == path, cause)
+
+    # What the cluster tells
+
+    def after_power_loss(self) -> None:
+        """The disk holds what it holds: read it."""
+        for partition in sorted(self.logs):
+            before = self.logs[partition]
+            batches, _ = self._scan(partition)
+            kept = {batch.digest for batch in batches}
+            self.logs[partition] = batches
+            lost = [batch for batch in before if batch.digest not in kept]
+            if lost:
+                self._history.add(Removed(self._now_us(), LogKey(self._cluster, partition), lost, "power loss"))
+        self._reload_states()
+
+    def after_start(self) -> None:
+        """The node serves: what recovery has left."""
+        self.is_starting = False
+        for partition in sorted(self.logs):
+            batches, invalid = self._scan(partition)
+            self._history.add(Recovered(self._now_us(), LogKey(self._cluster, partition), batches, invalid))
+            self.logs[partition] = batches
+
+    # Inside
+
+    def _partition_of(self, path: str) -> TopicPartition | None:
+        if not path.endswith(SUFFIX) or not path.startswith(self._prefix):
+            return None
+        folder = path[len(self._prefix) :].rpartition("/")[0]
+        if not folder or folder.startswith(NOT_FOLLOWED) or folder.endswith(DELETE_DIR_SUFFIX):
+            return None
+        return parse_topic_partition_name(folder)
+
+    def _append(self, partition: TopicPartition, record_batch: RecordBatch, path: str, position: int) -> None:
+        log = self.logs.setdefault(partition, [])
+        self._drop(partition, lambda batch: batch.base_offset >= record_batch.base_offset, "truncate")
+        batch = self._batch(partition, log[-1] if log else None, record_batch, path, position)
+        log.append(batch)
+        self._history.add(Appended(self._now_us(), LogKey(self._cluster, partition), batch))
+
+    def _batch(self, partition: TopicPartition, previous: Batch | None, batch: RecordBatch, path: str, position: int) -> Batch:
+        data = bytes(batch.memory)
+        digest = digest_of(data)
+        key = (partition, batch.base_offset, digest)
+        if previous is not None:
+            chain = chain_of(previous.chain, digest)
+        else:
+            joined = self._known.by_batch.get(key) if batch.base_offset > 0 else None
+            chain = chain_of(START, digest) if joined is None else joined
+        self._known.by_batch.setdefault(key, chain)
+        values = () if batch.is_control else tuple(bytes(record.value or b"") for record in batch.records())
+        reset = source_of_reset(batch) if batch.is_control and not batch.is_transactional else None
+        return Batch(
+            batch.base_offset,
+            batch.last_offset,
+            batch.partition_leader_epoch,
+            batch.producer_id,
+            batch.is_transactional,
+            batch.is_control,
+            reset,
+            values,
+            digest,
+            chain,
+            path,
+            position,
+            len(data),
+        )
+
+    def _drop(self, partition: TopicPartition, gone: Callable[[Batch], bool], cause: str) -> None:
+        log = self.logs.get(partition)
+        if not log:
+            return
+        removed = [batch for batch in log if gone(batch)]
+        if removed:
+            log[:] = [batch for batch in log if not gone(batch)]
+            shown = "recovery" if self.is_starting else cause
+            self._history.add(Removed(self._now_us(), LogKey(self._cluster, partition), removed, shown))
+
+    def _scan(self, partition: TopicPartition) -> tuple[list[Batch], int | None]:
+        """The valid batches on disk, and where the first invalid bytes lie (position in their segment)."""
+        folder = f"{self._data_dir}/{partition.topic}-{partition.partition}"
+        durable = {batch.digest for batch in self.logs.get(partition, ()) if batch.durable}
+        batches: list[Batch] = []
+        for name in self._disk.names(folder):
+            if not name.endswith(SUFFIX):
+                continue
+            path = f"{folder}/{name}"
+            data = self._disk.contents(path)
+            end = 0
+            for start, record_batch in _batches(data):
+                if not _is_valid(record_batch) or (batches and record_batch.base_offset <= batches[-1].last_offset):
+                    return batches, start
+                batch = self._batch(partition, batches[-1] if batches else None, record_batch, path, start)
+                batch.durable = batch.digest in durable
+                batches.append(batch)
+                end = start + batch.size
+            if end != len(data):
+                return batches, end
+        return batches, None
+
+    def _read_states(self, batch: RecordBatch) -> None:
+        if batch.is_control:
+            return
+        for record in batch.records():
+            value = None if record.value is None else bytes(record.value)
+            self._note_state(CoordinatorRecord(bytes(record.key or b""), value))
+
+    def _note_state(self, record: CoordinatorRecord) -> None:
+        now_us = self._now_us()
+        read = read_record(record)
+        if isinstance(read, PartitionStateRecord):
+            partition = TopicPartition(read.topic, read.partition)
+            self.states[partition] = (read.mirror_name, read.state)
+            self._history.add(StateWritten(now_us, LogKey(self._cluster, partition), read.mirror_name, read.state))
+        elif isinstance(read, LastMirrorEpochs) and read.epochs is not None:
+            for (topic, number), epoch in sorted(read.epochs.items()):
+                key = LogKey(self._cluster, TopicPartition(topic, number))
+                self._history.add(LastMirrorEpochWritten(now_us, key, read.mirror_name, epoch))
+        elif isinstance(read, PartitionStateTombstone):
+            for partition in [known for known, (name, _) in self.states.items() if name == read.mirror_name]:
+                del self.states[partition]
+                self._history.add(StateWritten(now_us, LogKey(self._cluster, partition), read.mirror_name, None))
+
+    def _reload_states(self) -> None:
+        before, self.states = self.states, {}
+        for folder in self._disk.names(self._data_dir):
+            if not folder.startswith(MIRROR_STATE_TOPIC):
+                continue
+            for name in self._disk.names(f"{self._data_dir}/{folder}"):
+                if name.endswith(SUFFIX):
+                    for _, batch in _batches(self._disk.contents(f"{self._data_dir}/{folder}/{name}")):
+                        if not _is_valid(batch):
+                            break
+                        self._read_states(batch)
+        for partition, (mirror_name, _) in before.items():
+            if partition not in self.states:
+                self._history.add(StateWritten(self._now_us(), LogKey(self._cluster, partition), mirror_name, None))
+
+
+def _batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
+    position = 0
+    while True:
+        try:
+            size = next_batch_size(data, position)
+        except ApiException:
+            return
+        if size is None or position + size > len(data):
+            return
+        yield position, RecordBatch(data[position : position + size])
+        position += size
+
+
+def _is_valid(batch: RecordBatch) -> bool:
+    return batch.is_valid()
+
+
+def _nothing() -> None:
+    return None
