@@ -30,6 +30,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/generate_messages.py --check
+	$(BIN)/python tools/generate_record_schemas.py --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
@@ -38,6 +39,7 @@ bench: $(STAMP)
 
 messages: $(STAMP)
 	$(BIN)/python tools/generate_messages.py
+	$(BIN)/python tools/generate_record_schemas.py
 
 clean:
 	rm -rf build dist $(VENV)
