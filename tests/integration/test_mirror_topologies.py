@@ -1,0 +1,129 @@
+"""Loops, chains and replaced sources: what a mirror refuses, and what it follows."""
+
+from __future__ import annotations
+
+from mirror_scenarios import (
+    FAST_MIRROR,
+    add,
+    call,
+    create_mirror,
+    create_topic,
+    log_bytes,
+    numbered,
+    partitions_of,
+    produce,
+    remove,
+    wait_caught_up,
+    wait_for,
+    wait_state,
+)
+
+from kmirror.admin.results import ConfigOperation, ConfigResourceType
+from kmirror.embedded import EmbeddedCluster
+
+
+def test_both_directions_added_truncates_neither_log() -> None:
+    """C34, F4: B mirrors A; then A is told to mirror B under another name. A waits, and its log stays."""
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
+        create_topic(a.bootstrap_servers, "t")
+        produce(a.bootstrap_servers, "t", numbered("a", 30))
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        create_mirror(a.bootstrap_servers, "back", b.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t")
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        before = log_bytes(a.log_dir(), "t-0")
+        add(a.bootstrap_servers, "back", "t")
+        wait_state(a.bootstrap_servers, "back", "PREPARING")
+        remove(a.bootstrap_servers, "back", "t")
+        wait_state(a.bootstrap_servers, "back", "STOPPED")
+        assert log_bytes(a.log_dir(), "t-0").startswith(before)
+        assert log_bytes(b.log_dir(), "t-0").startswith(before)
+
+
+def test_chain_of_three_stays_equal_over_an_epoch_change_and_a_failover_in_the_middle() -> None:
+    """F7, S14: A -> B -> C; A restarts (new epoch), B fails over, C follows B."""
+    with (
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b,
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as c,
+    ):
+        create_topic(a.bootstrap_servers, "t")
+        produce(a.bootstrap_servers, "t", numbered("a", 30))
+        create_mirror(b.bootstrap_servers, "ab", a.bootstrap_servers)
+        add(b.bootstrap_servers, "ab", "t")
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "ab")
+        create_mirror(c.bootstrap_servers, "bc", b.bootstrap_servers)
+        add(c.bootstrap_servers, "bc", "t")
+        wait_caught_up(c.bootstrap_servers, b.bootstrap_servers, "bc")
+        for round_number in range(3):
+            a.kill_node()
+            a.start_node()
+            produce(a.bootstrap_servers, "t", numbered(f"round{round_number}", 10))
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "ab")
+        wait_caught_up(c.bootstrap_servers, b.bootstrap_servers, "bc")
+        assert log_bytes(a.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0") == log_bytes(c.log_dir(), "t-0")
+        remove(b.bootstrap_servers, "ab", "t")
+        wait_state(b.bootstrap_servers, "ab", "STOPPED")
+        assert produce(b.bootstrap_servers, "t", numbered("b", 10)) == []
+        wait_caught_up(c.bootstrap_servers, b.bootstrap_servers, "bc")
+        assert log_bytes(b.log_dir(), "t-0") == log_bytes(c.log_dir(), "t-0")
+
+
+def test_replaced_source_is_refused_in_every_cycle_and_after_a_restart() -> None:
+    """C13, B36: another cluster behind the mirror's address suspends it; the known one ends that."""
+    with (
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as other,
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b,
+    ):
+        for cluster in (a, other):
+            create_topic(cluster.bootstrap_servers, "t")
+        produce(a.bootstrap_servers, "t", numbered("a", 20))
+        produce(other.bootstrap_servers, "t", numbered("other", 50))
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t")
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+
+        def point_to(source: EmbeddedCluster) -> None:
+            change = [("bootstrap.servers", ConfigOperation.SET, source.bootstrap_servers)]
+            call(b.bootstrap_servers, lambda admin: admin.incremental_alter_configs(ConfigResourceType.MIRROR, "m", change))
+
+        before = log_bytes(b.log_dir(), "t-0")
+        point_to(other)
+        produce(a.bootstrap_servers, "t", numbered("a2", 10))
+        b.kill_node()
+        b.start_node()
+        wait_state(b.bootstrap_servers, "m", "MIRRORING")
+        assert log_bytes(b.log_dir(), "t-0") == before
+        point_to(a)
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        assert log_bytes(a.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0")
+
+
+def test_source_retention_moves_the_destinations_log_start() -> None:
+    """S13: records deleted at the source while the destination was paused behind them."""
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
+        create_topic(a.bootstrap_servers, "t")
+        produce(a.bootstrap_servers, "t", numbered("a", 20))
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t")
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"])).all()
+        wait_state(b.bootstrap_servers, "m", "PAUSED")
+        produce(a.bootstrap_servers, "t", numbered("a2", 40))
+        _delete_records(a, "t", 50)
+        call(b.bootstrap_servers, lambda admin: admin.resume_mirror_topics("m", ["t"])).all()
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        produce(a.bootstrap_servers, "t", numbered("a3", 10))
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        assert wait_for("the end", lambda: partitions_of(b.bootstrap_servers, "m")[0].destination_offset == 70)
+        assert log_bytes(a.log_dir(), "t-0").endswith(log_bytes(b.log_dir(), "t-0"))
+
+
+def _delete_records(cluster: EmbeddedCluster, topic: str, offset: int) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        future.result(20)
