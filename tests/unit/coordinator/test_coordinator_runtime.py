@@ -1,0 +1,240 @@
+"""CoordinatorRuntime: load, decide, append, replay, park until committed, unload."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Buffer
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
+from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run
+
+TP = TopicPartition("__internal", 0)
+
+
+class MemoryLog:
+    """`PartitionLog` in memory; the high watermark follows the end unless held back."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.end = 0
+        self.committed = 0
+        self.hold = False
+        self.refuse: Errors | None = None
+        self.flushes = 0
+        self.listeners: list[Callable[[int], None]] = []
+
+    def log_start_offset(self, topic_partition: TopicPartition) -> int:
+        return 0
+
+    def log_end_offset(self, topic_partition: TopicPartition) -> int:
+        return self.end
+
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
+        return self.committed
+
+    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
+        return b"".join(batch for batch in self.batches if RecordBatch(batch).last_offset >= offset)
+
+    def append(self, topic_partition: TopicPartition, batch: Buffer, *, leader_epoch: int) -> int:
+        if self.refuse is not None:
+            raise ApiException(self.refuse)
+        placed = bytearray(batch)
+        placed[:8] = self.end.to_bytes(8, "big")
+        self.batches.append(bytes(placed))
+        self.end += RecordBatch(placed).record_count
+        if not self.hold:
+            self.commit()
+        return self.end
+
+    async def flush_if_single_replica(self, topic_partition: TopicPartition) -> None:
+        self.flushes += 1
+
+    def max_batch_size(self, topic_partition: TopicPartition) -> int:
+        return 1000
+
+    def add_listener(self, topic_partition: TopicPartition, listener: Callable[[int], None]) -> Callable[[], None]:
+        self.listeners.append(listener)
+        return lambda: self.listeners.remove(listener)
+
+    def commit(self) -> None:
+        self.committed = self.end
+        for listener in list(self.listeners):
+            listener(self.committed)
+
+
+class SetShard:
+    """Remembers keys; a value `bad` cannot be replayed."""
+
+    def __init__(self, context: ShardContext) -> None:
+        self.timer = context.timer
+        self.keys: list[bytes] = []
+        self.unloaded = False
+
+    def add(self, *keys: str) -> CoordinatorResult[int]:
+        return CoordinatorResult([CoordinatorRecord(key.encode(), b"v") for key in keys], len(self.keys))
+
+    def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int, producer_epoch: int) -> None:
+        if record.value == b"bad":
+            raise KmirrorError("bad record")
+        self.keys.append(record.key)
+
+    def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None: ...
+
+    def on_loaded(self, now_ms: int) -> None: ...
+
+    def on_unloaded(self) -> None:
+        self.unloaded = True
+
+
+def scenario(body: Callable[[CoordinatorRuntime[SetShard], MemoryLog, Runtime], Awaitable[None]], *, flush: bool = False) -> None:
+    async def main(runtime: Runtime) -> None:
+        log = MemoryLog()
+        shards: CoordinatorRuntime[SetShard] = CoordinatorRuntime(
+            runtime, name="test", log=log, shard_factory=SetShard, flush_single_replica=flush
+        )
+        await body(shards, log, runtime)
+        await shards.shutdown()
+
+    run(main)
+
+
+async def loaded(shards: CoordinatorRuntime[SetShard], epoch: int = 1) -> None:
+    shards.schedule_load(TP, epoch)
+    while shards.state(TP) is CoordinatorState.LOADING:
+        await asyncio.sleep(0)
+
+
+async def error_of(awaitable: Awaitable[object]) -> Errors:
+    with pytest.raises(ApiException) as caught:
+        await awaitable
+    return caught.value.error
+
+
+def test_requests_before_and_while_loading_are_told_so() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        assert await error_of(shards.read(TP, lambda shard, now: 0)) is Errors.NOT_COORDINATOR
+        shards.schedule_load(TP, 1)
+        assert await error_of(shards.read(TP, lambda shard, now: 0)) is Errors.COORDINATOR_LOAD_IN_PROGRESS
+
+    scenario(body)
+
+
+def test_what_was_written_is_there_after_a_reload() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        assert await shards.write(TP, lambda shard, now: shard.add("a", "b")) == 0
+        assert len(log.batches) == 2
+        await loaded(shards, 2)
+        assert await shards.read(TP, lambda shard, now: shard.keys) == [b"a", b"b"]
+
+    scenario(body, flush=True)
+
+
+def test_atomic_records_share_a_batch() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        records = [CoordinatorRecord(b"a", b"1"), CoordinatorRecord(b"b", None)]
+        await shards.write(TP, lambda shard, now: CoordinatorResult(records, None, atomic=True))
+        (batch,) = iter_batches(log.batches[0])
+        assert batch.record_count == 2
+
+    scenario(body)
+
+
+def test_response_waits_for_the_high_watermark_and_reads_do_too() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        log.hold = True
+        write = asyncio.ensure_future(shards.write(TP, lambda shard, now: shard.add("a")))
+        read = asyncio.ensure_future(shards.read(TP, lambda shard, now: list(shard.keys)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not write.done()
+        assert not read.done()
+        log.commit()
+        assert await write == 0
+        assert await read == [b"a"]
+
+    scenario(body)
+
+
+def test_refused_append_changes_nothing() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        log.refuse = Errors.NOT_ENOUGH_REPLICAS
+        assert await error_of(shards.write(TP, lambda shard, now: shard.add("a"))) is Errors.NOT_ENOUGH_REPLICAS
+        log.refuse = None
+        assert await shards.read(TP, lambda shard, now: shard.keys) == []
+
+    scenario(body)
+
+
+def test_batch_above_the_topics_limit_is_refused() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        assert await error_of(shards.write(TP, lambda shard, now: shard.add("k" * 2000))) is Errors.RECORD_LIST_TOO_LARGE
+
+    scenario(body)
+
+
+def test_resignation_fails_what_is_parked() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        log.hold = True
+        write = asyncio.ensure_future(shards.write(TP, lambda shard, now: shard.add("a")))
+        await asyncio.sleep(0)
+        shards.schedule_unload(TP, 2)
+        assert await error_of(write) is Errors.NOT_COORDINATOR
+        assert log.listeners == []
+
+    scenario(body)
+
+
+def test_old_leader_epochs_neither_load_nor_unload() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards, 5)
+        shards.schedule_unload(TP, 4)
+        shards.schedule_load(TP, 3)
+        assert shards.state(TP) is CoordinatorState.ACTIVE
+
+    scenario(body)
+
+
+def test_log_that_cannot_be_replayed_makes_the_coordinator_unavailable() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        bad = [CoordinatorRecord(b"a", b"bad")]
+        with pytest.raises(KmirrorError, match="bad record"):
+            await shards.write(TP, lambda shard, now: CoordinatorResult(bad, None))
+        await loaded(shards, 2)
+        assert await error_of(shards.read(TP, lambda shard, now: 0)) is Errors.COORDINATOR_NOT_AVAILABLE
+
+    scenario(body)
+
+
+def test_timers_run_as_writes_and_end_with_the_shard() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+
+        def start(shard: SetShard, now: int) -> CoordinatorResult[SetShard]:
+            shard.timer.schedule("soon", 0, lambda: CoordinatorResult([CoordinatorRecord(b"timer", b"v")], None))
+            shard.timer.schedule("late", 60_000, lambda: CoordinatorResult([CoordinatorRecord(b"never", b"v")], None))
+            return CoordinatorResult([], shard)
+
+        shard = await shards.write(TP, start)
+        while b"timer" not in shard.keys:
+            await asyncio.sleep(0)
+        assert shard.timer.is_scheduled("late")
+        shards.schedule_unload(TP)
+        assert not shard.timer.is_scheduled("late")
+        assert shard.unloaded
+
+    scenario(body)
