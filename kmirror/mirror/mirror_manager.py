@@ -26,7 +26,7 @@ from kmirror.mirror.channels import plaintext_clients
 from kmirror.mirror.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartitionId, MirrorStateClient
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
-from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager, topics_of
+from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager, mirrored_topics, topics_of
 from kmirror.mirror.mirror_partition import MirrorPartition, MirrorServices
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
@@ -172,12 +172,14 @@ class MirrorManager:
     def _wanted_partitions(self) -> dict[TopicPartition, MirrorPartitionId]:
         """Mirrored partitions that this broker leads, sorted."""
         wanted = {}
-        for mirror_name in self._image.configs.mirror_names():
-            for name in topics_of(self._image, mirror_name):
-                topic = self._image.topics.topic(name)
-                for number, registration in sorted(topic.partitions.items()) if topic is not None else ():
-                    if topic is not None and registration.leader == self._config.broker_id:
-                        wanted[TopicPartition(name, number)] = MirrorPartitionId(mirror_name, name, topic.id, number)
+        mirrors = set(self._image.configs.mirror_names())
+        for name, mirror_name in mirrored_topics(self._image):
+            topic = self._image.topics.topic(name)
+            if topic is None or mirror_name not in mirrors:
+                continue
+            for number, registration in sorted(topic.partitions.items()):
+                if registration.leader == self._config.broker_id:
+                    wanted[TopicPartition(name, number)] = MirrorPartitionId(mirror_name, name, topic.id, number)
         return wanted
 
     def _forget_deleted_topics(self, previous: MetadataImage) -> None:

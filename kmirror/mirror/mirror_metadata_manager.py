@@ -182,12 +182,17 @@ class MirrorMetadataManager:
 
 def topics_of(image: MetadataImage, mirror_name: str) -> list[str]:
     """Topics whose `mirror.name` names this mirror, with whatever suffix, sorted."""
+    return [topic for topic, owner in mirrored_topics(image) if owner == mirror_name]
+
+
+def mirrored_topics(image: MetadataImage) -> list[tuple[str, str]]:
+    """(topic, mirror) of every topic with a `mirror.name`, sorted."""
     found = []
     for resource, props in image.configs.resources.items():
         if resource.type == RESOURCE_TOPIC:
             association = association_of(props)
-            if association is not None and association.mirror_name == mirror_name:
-                found.append(resource.name)
+            if association is not None:
+                found.append((resource.name, association.mirror_name))
     return sorted(found)
 
 

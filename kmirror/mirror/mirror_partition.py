@@ -226,6 +226,8 @@ class MirrorPartition:
             except (NotYetError, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
                 retry_ms = self._failed(str(error) or type(error).__name__)
             except ApiException as error:
+                if error.error is Errors.KAFKA_STORAGE_ERROR and self._storage_error is None:
+                    self._storage_error = str(error)
                 retry_ms = self._failed(str(error))
             except KmirrorError as error:
                 retry_ms = self._failed(str(error))

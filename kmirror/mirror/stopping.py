@@ -39,19 +39,23 @@ NO_EPOCH = -1
 async def stop(driver: MirrorPartition) -> None:
     """One attempt at D4 up to step 6. ApiException or NotYetError: try again later."""
     driver.services.fetchers.remove_partition(driver.id.topic_partition)
-    if await is_stopped_already(driver):
+    summary = await _summarize(driver)
+    if _is_complete(driver, summary):
         await _wait_replicated(driver)
         return
-    summary = await _summarize(driver)
     await _bump_above_everything(driver, summary)
-    await _truncate(driver, summary)
-    await _persist_last_mirror_epoch(driver)
+    if await _truncate(driver, summary):
+        summary = await _summarize(driver)
+    await _persist_last_mirror_epoch(driver, summary)
     await _append_reset(driver)
 
 
 async def is_stopped_already(driver: MirrorPartition) -> bool:
     """D4 step 0."""
-    summary = await _summarize(driver)
+    return _is_complete(driver, await _summarize(driver))
+
+
+def _is_complete(driver: MirrorPartition, summary: LogSummary) -> bool:
     return summary.ends_in_own_reset(stored_epoch=driver.status.last_mirror_epoch, leader_epoch=driver.partition.leader_epoch)
 
 
@@ -111,25 +115,27 @@ async def _bump_above_everything(driver: MirrorPartition, summary: LogSummary) -
         driver.services.runtime.spawn(_request_bump(driver, minimum), name=f"unawaited-bump-{driver.id.topic_partition}")
 
 
-async def _truncate(driver: MirrorPartition, summary: LogSummary) -> None:
+async def _truncate(driver: MirrorPartition, summary: LogSummary) -> bool:
+    """Cut to the LSO fixpoint and wait for the replicas; whether anything was cut."""
     safeguards = driver.services.safeguards
     partition = driver.partition
+    removed = 0
     if safeguards.lso_truncation:
         log = driver.log
         if safeguards.lso_fixpoint:
-            cut(partition, lso_fixpoint(summary.scan.transactions(), log.log_end_offset))
+            removed = cut(partition, lso_fixpoint(summary.scan.transactions(), log.log_end_offset))
         elif log.first_unstable_offset is not None:
-            cut(partition, log.first_unstable_offset)
+            removed = cut(partition, log.first_unstable_offset)
 
     def problem() -> str | None:
         late = not_cut(partition, partition.leader_log.log_end_offset)
         return f"replicas {late} have not truncated to {partition.leader_log.log_end_offset} yet" if late else None
 
     await wait_until(driver, problem)
+    return removed > 0
 
 
-async def _persist_last_mirror_epoch(driver: MirrorPartition) -> None:
-    summary = await _summarize(driver)
+async def _persist_last_mirror_epoch(driver: MirrorPartition, summary: LogSummary) -> None:
     status = driver.status
     epoch = last_mirror_epoch_to_store(summary, stored_epoch=status.last_mirror_epoch, was_mirroring=status.has_mirrored)
     if epoch == status.last_mirror_epoch:
