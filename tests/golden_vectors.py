@@ -1,4 +1,4 @@
-"""Where the golden vectors are: `golden_dir()` gives a folder in the layout that `tests/golden/README.md` describes.
+"""Where the golden vectors are: `golden_dir()` gives a folder in the layout that the `README.md` inside it describes.
 
 The vectors are committed as two archives beside the golden tests and unpacked once into the cache folder that git
 ignores. `KMIRROR_GOLDEN_DIR` (set by `make golden DIR=...`) puts another folder of the same layout in their place; then
