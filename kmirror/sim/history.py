@@ -41,6 +41,11 @@ class Batch:
     size: int
     durable: bool = False
 
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """The same for the same bytes at the same offset, on whatever cluster."""
+        return self.base_offset, self.digest
+
     def __str__(self) -> str:
         kind = "reset" if self.reset_source is not None else "marker" if self.is_control else "batch"
         return f"{kind} {self.base_offset}..{self.last_offset} e{self.leader_epoch}"
@@ -80,7 +85,16 @@ class Removed(Event):
 
 @dataclass(slots=True)
 class StateWritten(Event):
-    """A state was written to `__mirror_state`; None: it was lost with the power, or its mirror was deleted."""
+    """A state was written to `__mirror_state`; None: its mirror was deleted."""
+
+    log: LogKey
+    mirror_name: str
+    state: MirrorPartitionState | None
+
+
+@dataclass(slots=True)
+class StateLost(Event):
+    """After a power loss `__mirror_state` says something else than before: `state` (None: nothing)."""
 
     log: LogKey
     mirror_name: str
@@ -92,6 +106,14 @@ class LastMirrorEpochWritten(Event):
     log: LogKey
     mirror_name: str
     epoch: int
+
+
+@dataclass(slots=True)
+class Reloaded(Event):
+    """After a power loss: the valid batches that the disk begins with. What had been cut and not synced may be there again."""
+
+    log: LogKey
+    batches: list[Batch]
 
 
 @dataclass(slots=True)
@@ -142,7 +164,7 @@ class Told(Event):
 
 @dataclass(slots=True)
 class Converged(Event):
-    """Everything has healed and `destination` shall equal `source` (with `source_only` batches it must not have yet: none)."""
+    """Everything has healed, the lag is 0: `destination` shall equal `source`."""
 
     source: LogKey
     destination: LogKey
@@ -166,6 +188,9 @@ class History:
             elif isinstance(event, StateWritten):
                 state = "no state" if event.state is None else event.state.name
                 yield event.now_us, event.log.cluster, f"{event.log.partition} is {state} in mirror {event.mirror_name}"
+            elif isinstance(event, StateLost):
+                state = "no state" if event.state is None else event.state.name
+                yield event.now_us, event.log.cluster, f"{event.log.partition} has {state} in mirror {event.mirror_name}, for the newer one is lost"
             elif isinstance(event, LastMirrorEpochWritten):
                 yield event.now_us, event.log.cluster, f"{event.log.partition} has the last mirror epoch {event.epoch} in mirror {event.mirror_name}"
             elif isinstance(event, Removed):

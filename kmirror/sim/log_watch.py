@@ -17,7 +17,7 @@ from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.mirror.log_alignment import source_of_reset
-from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateRecord, PartitionStateTombstone, read_record
+from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateRecord, PartitionStateTombstone, read_record
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.record_batch import RecordBatch, next_batch_size
 from kmirror.sim.disk import SimDisk
@@ -29,7 +29,9 @@ from kmirror.sim.history import (
     LastMirrorEpochWritten,
     LogKey,
     Recovered,
+    Reloaded,
     Removed,
+    StateLost,
     StateWritten,
     chain_of,
     digest_of,
@@ -113,11 +115,13 @@ class LogWatch:
         for partition in sorted(self.logs):
             before = self.logs[partition]
             batches, _ = self._scan(partition)
-            kept = {batch.digest for batch in batches}
+            kept = {batch.key for batch in batches}
             self.logs[partition] = batches
-            lost = [batch for batch in before if batch.digest not in kept]
+            lost = [batch for batch in before if batch.key not in kept]
+            key = LogKey(self._cluster, partition)
             if lost:
-                self._history.add(Removed(self._now_us(), LogKey(self._cluster, partition), lost, "power loss"))
+                self._history.add(Removed(self._now_us(), key, lost, "power loss"))
+            self._history.add(Reloaded(self._now_us(), key, batches))
         self._reload_states()
 
     def after_start(self) -> None:
@@ -186,7 +190,7 @@ class LogWatch:
     def _scan(self, partition: TopicPartition) -> tuple[list[Batch], int | None]:
         """The valid batches on disk, and where the first invalid bytes lie (position in their segment)."""
         folder = f"{self._data_dir}/{partition.topic}-{partition.partition}"
-        durable = {batch.digest for batch in self.logs.get(partition, ()) if batch.durable}
+        durable = {batch.key for batch in self.logs.get(partition, ()) if batch.durable}
         batches: list[Batch] = []
         for name in self._disk.names(folder):
             if not name.endswith(SUFFIX):
@@ -195,10 +199,10 @@ class LogWatch:
             data = self._disk.contents(path)
             end = 0
             for start, record_batch in _batches(data):
-                if not _is_valid(record_batch) or (batches and record_batch.base_offset <= batches[-1].last_offset):
+                if not record_batch.is_valid() or (batches and record_batch.base_offset <= batches[-1].last_offset):
                     return batches, start
                 batch = self._batch(partition, batches[-1] if batches else None, record_batch, path, start)
-                batch.durable = batch.digest in durable
+                batch.durable = batch.key in durable
                 batches.append(batch)
                 end = start + batch.size
             if end != len(data):
@@ -206,42 +210,57 @@ class LogWatch:
         return batches, None
 
     def _read_states(self, batch: RecordBatch) -> None:
-        if batch.is_control:
-            return
-        for record in batch.records():
-            value = None if record.value is None else bytes(record.value)
-            self._note_state(CoordinatorRecord(bytes(record.key or b""), value))
-
-    def _note_state(self, record: CoordinatorRecord) -> None:
         now_us = self._now_us()
-        read = read_record(record)
-        if isinstance(read, PartitionStateRecord):
-            partition = TopicPartition(read.topic, read.partition)
-            self.states[partition] = (read.mirror_name, read.state)
-            self._history.add(StateWritten(now_us, LogKey(self._cluster, partition), read.mirror_name, read.state))
-        elif isinstance(read, LastMirrorEpochs) and read.epochs is not None:
-            for (topic, number), epoch in sorted(read.epochs.items()):
-                key = LogKey(self._cluster, TopicPartition(topic, number))
-                self._history.add(LastMirrorEpochWritten(now_us, key, read.mirror_name, epoch))
-        elif isinstance(read, PartitionStateTombstone):
-            for partition in [known for known, (name, _) in self.states.items() if name == read.mirror_name]:
-                del self.states[partition]
-                self._history.add(StateWritten(now_us, LogKey(self._cluster, partition), read.mirror_name, None))
+        for read in _mirror_records(batch):
+            if isinstance(read, PartitionStateRecord):
+                partition = TopicPartition(read.topic, read.partition)
+                self.states[partition] = (read.mirror_name, read.state)
+                self._history.add(StateWritten(now_us, LogKey(self._cluster, partition), read.mirror_name, read.state))
+            elif isinstance(read, LastMirrorEpochs):
+                for (topic, number), epoch in sorted((read.epochs or {}).items()):
+                    key = LogKey(self._cluster, TopicPartition(topic, number))
+                    self._history.add(LastMirrorEpochWritten(now_us, key, read.mirror_name, epoch))
+            else:
+                for partition in [known for known, (name, _) in self.states.items() if name == read.mirror_name]:
+                    del self.states[partition]
+                    self._history.add(StateWritten(now_us, LogKey(self._cluster, partition), read.mirror_name, None))
 
     def _reload_states(self) -> None:
-        before, self.states = self.states, {}
+        """Only what differs from before becomes an event."""
+        before = self.states
+        self.states = self._stored_states()
+        for partition, (mirror_name, state) in before.items():
+            after = self.states.get(partition)
+            if after is None:
+                self._history.add(StateLost(self._now_us(), LogKey(self._cluster, partition), mirror_name, None))
+            elif after != (mirror_name, state):
+                self._history.add(StateLost(self._now_us(), LogKey(self._cluster, partition), *after))
+
+    def _stored_states(self) -> dict[TopicPartition, tuple[str, MirrorPartitionState]]:
+        states: dict[TopicPartition, tuple[str, MirrorPartitionState]] = {}
         for folder in self._disk.names(self._data_dir):
             if not folder.startswith(MIRROR_STATE_TOPIC):
                 continue
             for name in self._disk.names(f"{self._data_dir}/{folder}"):
-                if name.endswith(SUFFIX):
-                    for _, batch in _batches(self._disk.contents(f"{self._data_dir}/{folder}/{name}")):
-                        if not _is_valid(batch):
-                            break
-                        self._read_states(batch)
-        for partition, (mirror_name, _) in before.items():
-            if partition not in self.states:
-                self._history.add(StateWritten(self._now_us(), LogKey(self._cluster, partition), mirror_name, None))
+                for _, batch in _batches(self._disk.contents(f"{self._data_dir}/{folder}/{name}")) if name.endswith(SUFFIX) else ():
+                    if not batch.is_valid():
+                        break
+                    for read in _mirror_records(batch):
+                        if isinstance(read, PartitionStateRecord):
+                            states[TopicPartition(read.topic, read.partition)] = (read.mirror_name, read.state)
+                        elif isinstance(read, PartitionStateTombstone):
+                            states = {key: value for key, value in states.items() if value[0] != read.mirror_name}
+        return states
+
+
+def _mirror_records(batch: RecordBatch) -> list[MirrorStateRecord]:
+    if batch.is_control:
+        return []
+    records = []
+    for record in batch.records():
+        value = None if record.value is None else bytes(record.value)
+        records.append(read_record(CoordinatorRecord(bytes(record.key or b""), value)))
+    return records
 
 
 def _batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
@@ -255,10 +274,6 @@ def _batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
             return
         yield position, RecordBatch(data[position : position + size])
         position += size
-
-
-def _is_valid(batch: RecordBatch) -> bool:
-    return batch.is_valid()
 
 
 def _nothing() -> None:

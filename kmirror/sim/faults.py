@@ -1,0 +1,162 @@
+"""What goes wrong, by the seed: crashes, power cuts, partitions, resets, slow links, long pauses, clocks that jump.
+
+`FaultInjector.run` draws a fault, lets it happen, waits, draws the next, while `active`. What it breaks it mends: a node that it
+stopped starts again, a partition heals, a link gets fast again. `hold` takes a node out of its hands (the story wants it dead).
+Reordering of tasks that are ready is the loop's; latency and splitting of packets are the network's; both always happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kmirror.common.ports import Random
+from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.cluster import SimCluster
+from kmirror.sim.history import History, Told
+from kmirror.sim.network import Link
+from kmirror.sim.runtime import SimWorld
+
+SLOW = Link(20_000, 250_000, 2_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRates:
+    """How often each fault is drawn, relative to the others; and the pause between two, in ms."""
+
+    crash: int = 3
+    power_loss: int = 3
+    partition: int = 3
+    reset: int = 3
+    slow_link: int = 2
+    node_pause: int = 1
+    clock_jump: int = 1
+    min_pause_ms: int = 150
+    max_pause_ms: int = 900
+
+    def table(self) -> list[str]:
+        kinds = ("crash", "power_loss", "partition", "reset", "slow_link", "node_pause", "clock_jump")
+        return [kind for kind in kinds for _ in range(getattr(self, kind))]
+
+
+NO_FAULTS = FaultRates(0, 0, 0, 0, 0, 0, 0)
+
+
+class FaultInjector:
+    """`hosts` are all that talk to each other; `clusters` those that can die."""
+
+    def __init__(self, world: SimWorld, clusters: Sequence[SimCluster], hosts: Sequence[str], rates: FaultRates, history: History) -> None:
+        self.active = False
+        self._world = world
+        self._clusters = list(clusters)
+        self._hosts = list(hosts)
+        self._rates = rates
+        self._history = history
+        self._random: Random = SeededRandom(f"{world.loop.seed}/faults")
+        self._held: dict[str, None] = {}
+        self._mending: dict[asyncio.Task[None], None] = {}
+
+    def hold(self, cluster: SimCluster) -> None:
+        """The story owns this node's life from now on."""
+        self._held[cluster.name] = None
+
+    def release(self, cluster: SimCluster) -> None:
+        self._held.pop(cluster.name, None)
+
+    async def run(self) -> None:
+        table = self._rates.table()
+        while table:
+            await asyncio.sleep(self._between(self._rates.min_pause_ms, self._rates.max_pause_ms) / 1000)
+            if self.active:
+                self._inject(table[self._random.randrange(len(table))])
+
+    async def mend(self) -> None:
+        """No more faults; everything runs and everyone reaches everyone."""
+        self.active = False
+        while self._mending:
+            await asyncio.sleep(0.05)
+        self._heal()
+        for cluster in self._clusters:
+            if not cluster.alive:
+                cluster.start()
+            cluster.node.clock.offset_ms = 0
+        for cluster in self._clusters:
+            await cluster.wait_started()
+        self._tell("everything has healed")
+
+    def _between(self, low: int, high: int) -> int:
+        return low + self._random.randrange(high - low + 1)
+
+    def _later(self, delay_ms: int, action: str, cluster: SimCluster | None) -> None:
+        async def mend() -> None:
+            await asyncio.sleep(delay_ms / 1000)
+            if cluster is None:
+                self._heal()
+            elif not cluster.alive and cluster.name not in self._held:
+                cluster.start()
+
+        task = self._world.loop.create_task(mend(), name=f"mend-{action}")
+        self._mending[task] = None
+        task.add_done_callback(lambda done: self._mending.pop(done, None))
+
+    def _inject(self, kind: str) -> None:
+        if kind in ("crash", "power_loss"):
+            self._kill(power_loss=kind == "power_loss")
+        elif kind in ("partition", "reset", "slow_link"):
+            first, second = self._two_hosts()
+            getattr(self, f"_{kind}")(first, second)
+        else:
+            cluster = self._clusters[self._random.randrange(len(self._clusters))]
+            getattr(self, f"_{kind}")(cluster)
+
+    def _kill(self, *, power_loss: bool) -> None:
+        candidates = [cluster for cluster in self._clusters if cluster.is_serving and cluster.alive and cluster.name not in self._held]
+        if not candidates:
+            return
+        cluster = candidates[self._random.randrange(len(candidates))]
+        if power_loss:
+            cluster.lose_power()
+        else:
+            cluster.crash()
+        self._later(self._between(50, 700), "restart", cluster)
+
+    def _two_hosts(self) -> tuple[str, str]:
+        first = self._random.randrange(len(self._hosts))
+        second = (first + 1 + self._random.randrange(len(self._hosts) - 1)) % len(self._hosts)
+        return self._hosts[first], self._hosts[second]
+
+    def _partition(self, first: str, second: str) -> None:
+        both_ways = self._random.randrange(2) == 0
+        self._world.network.partition([first], [second], both_ways=both_ways)
+        self._tell(f"{first} and {second} are cut off from each other" if both_ways else f"nothing from {first} reaches {second}")
+        self._later(self._between(100, 1_800), "heal", None)
+
+    def _reset(self, first: str, second: str) -> None:
+        count = self._world.network.reset(first, second)
+        if count:
+            self._tell(f"{count} connections between {first} and {second} are reset")
+
+    def _slow_link(self, first: str, second: str) -> None:
+        self._world.network.set_link(first, second, SLOW)
+        self._tell(f"the link from {first} to {second} is slow")
+        self._later(self._between(300, 1_500), "heal", None)
+
+    def _node_pause(self, cluster: SimCluster) -> None:
+        duration_ms = self._between(50, 800)
+        cluster.node.pause(duration_ms * 1000)
+        self._tell(f"{cluster.name} stands still for {duration_ms} ms")
+
+    def _clock_jump(self, cluster: SimCluster) -> None:
+        cluster.node.clock.offset_ms = self._between(0, 20_000) - 10_000
+        self._tell(f"the wall clock of {cluster.name} is off by {cluster.node.clock.offset_ms} ms")
+
+    def _heal(self) -> None:
+        self._world.network.heal()
+        for first in self._hosts:
+            for second in self._hosts:
+                if first != second:
+                    self._world.network.set_link(first, second, self._world.network.default_link)
+
+    def _tell(self, what: str) -> None:
+        self._history.add(Told(self._world.loop.now_us, "faults", what))

@@ -1,0 +1,329 @@
+"""A storm: the history of two clusters, a mirror, a failover and a failback, with faults in between, from one seed.
+
+    A is written to, B mirrors it ─> B takes over (A dead, or alive and still written to by who has not heard)
+    ─> A comes back and mirrors B ─> everything heals ─> lag 0: both logs are equal ─> (every other time) A takes over again
+
+`Stage` is the set: the world, the clusters, the clients, the operator. `run_history` runs any `async def history(stage)` on
+a stage of its own and judges it; `storm` is one such history, `sim.named_histories` has the others. What the program
+reports as an error of its own (a task that died, a node that does not start) is a violation too, and so is a wait that
+does not end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import Random
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.record.append_origin import AppendOrigin
+from kmirror.record.builder import build_batch
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.record.record import Record
+from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.ablations import Ablations
+from kmirror.sim.checkers import Violation, check
+from kmirror.sim.cluster import SimCluster
+from kmirror.sim.faults import NO_FAULTS, FaultInjector, FaultRates
+from kmirror.sim.history import Batch, Converged, History, LogKey, Told
+from kmirror.sim.log_watch import KnownChains
+from kmirror.sim.loop import SimLoop, SimulationBudgetError, SimulationStuckError
+from kmirror.sim.runtime import EPOCH_MS, SimWorld
+from kmirror.sim.workload import Operator, Producer, Reader, Target
+
+MIRROR = "m"
+TOPIC = "orders"
+CLIENTS = "clients"
+WAIT_MS = 60_000
+POLL_S = 0.02
+MAX_STEPS = 2_000_000
+MAX_TIME_US = 3_600_000_000
+
+
+@dataclass(slots=True)
+class StormResult:
+    """What one seed gave. `history` is the whole story; `trace_hash` names the run."""
+
+    name: str
+    seed: int
+    violations: list[Violation]
+    trace_hash: str
+    steps: int
+    now_us: int
+    history: History
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+
+class Stage:
+    """Everything a history plays with. Clusters are `stage.cluster("a")`; they are made, formatted and started by `open`."""
+
+    def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
+        self.world = world
+        self.history = history
+        self.random: Random = SeededRandom(f"{world.loop.seed}/story")
+        self.clients = world.node(CLIENTS).boot()
+        self.operator = Operator(world.loop, self.clients, history)
+        self.clusters: dict[str, SimCluster] = {}
+        self.target = Target("a")
+        self.faults = FaultInjector(world, (), (), NO_FAULTS, history)
+        self._rates = rates
+        self._ablations = ablations
+        self._known = KnownChains()
+        self._transactions = 0
+
+    async def open(self, names: Sequence[str] = ("a", "b")) -> None:
+        for name in names:
+            cluster = SimCluster(self.world, name, self.history, self._known, safeguards=self._ablations.safeguards)
+            self.clusters[name] = cluster
+            cluster.start()
+        for cluster in self.clusters.values():
+            await cluster.wait_started()
+        hosts = [CLIENTS, *self.clusters]
+        self.faults = FaultInjector(self.world, list(self.clusters.values()), hosts, self._rates, self.history)
+        self.world.loop.create_task(self.faults.run(), name="faults")
+
+    def cluster(self, name: str) -> SimCluster:
+        return self.clusters[name]
+
+    def between(self, low: int, high: int) -> int:
+        return low + self.random.randrange(high - low + 1)
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        await asyncio.sleep(duration_ms / 1000)
+
+    def tell(self, what: str) -> None:
+        self.history.add(Told(self.world.loop.now_us, "story", what))
+
+    # clients
+
+    def producer(self, name: str, partitions: list[TopicPartition], *, idempotent: bool = False, target: Target | None = None) -> Producer:
+        return Producer(self.world.loop, self.clients, name, target or self.target, partitions, self.history, idempotent=idempotent)
+
+    def start_clients(self, partitions: list[TopicPartition]) -> None:
+        """A plain and an idempotent producer, and a reader for each log."""
+        for name, idempotent in (("plain", False), ("idempotent", True)):
+            self.clients.spawn(self.producer(name, partitions, idempotent=idempotent).run(), name=name)
+        for cluster in self.clusters:
+            for partition in partitions:
+                name = f"reader-{cluster}-{partition.partition}"
+                reader = Reader(self.world.loop, self.clients, name, LogKey(cluster, partition), self.history)
+                self.clients.spawn(reader.run(), name=name)
+
+    async def write(self, producer: Producer, partition: TopicPartition, *, cluster: str, batches: int, count: int | None = None) -> None:
+        """That many acknowledged batches; KmirrorError when the cluster does not take them."""
+        for _ in range(batches):
+            if not await producer.write_once(partition, cluster=cluster, count=count):
+                raise KmirrorError(f"{cluster} refused a batch of {producer.name} for {partition}")
+
+    def transaction(self, cluster: str, partition: TopicPartition, *, producer_id: int, count: int = 1) -> None:
+        """A transactional batch, as its producer would write it."""
+        self._transactions += 1
+        now_ms = EPOCH_MS + self.world.loop.now_us // 1000
+        values = [f"{cluster}/transaction-{producer_id}/{self._transactions}.{index}".encode() for index in range(count)]
+        records = [Record(offset, now_ms, None, value, []) for offset, value in enumerate(values)]
+        sequence = self._sequence(cluster, partition, producer_id)
+        batch = build_batch(
+            records, base_offset=0, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True
+        )
+        self.cluster(cluster).append(partition, batch)
+
+    def _sequence(self, cluster: str, partition: TopicPartition, producer_id: int) -> int:
+        """As the log has it; a reset clears it."""
+        sequence = 0
+        for batch in self.cluster(cluster).watch.logs.get(partition, ()):
+            if batch.reset_source is not None:
+                sequence = 0
+            elif batch.producer_id == producer_id and not batch.is_control:
+                sequence += len(batch.values)
+        return sequence
+
+    def end_transaction(self, cluster: str, partition: TopicPartition, *, producer_id: int, commit: bool) -> None:
+        kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
+        now_ms = EPOCH_MS + self.world.loop.now_us // 1000
+        marker = build_end_transaction_marker(kind, coordinator_epoch=0, producer_id=producer_id, producer_epoch=0, timestamp=now_ms)
+        self.cluster(cluster).append(partition, marker, origin=AppendOrigin.COORDINATOR)
+
+    # waiting
+
+    async def until(self, what: str, condition: Callable[[], bool], *, timeout_ms: int = WAIT_MS) -> None:
+        """KmirrorError when it does not come true: nothing may hang."""
+        deadline_us = self.world.loop.now_us + timeout_ms * 1000
+        while not condition():
+            failed = next((cluster.start_failed for cluster in self.clusters.values() if cluster.start_failed), None)
+            if failed is not None:
+                raise KmirrorError(failed)
+            if self.world.loop.now_us > deadline_us:
+                raise KmirrorError(f"still not true after {timeout_ms} ms: {what}")
+            await asyncio.sleep(POLL_S)
+
+    def state(self, cluster: str, partition: TopicPartition) -> MirrorPartitionState | None:
+        found = self.cluster(cluster).watch.states.get(partition)
+        return found[1] if found is not None else None
+
+    async def until_state(self, cluster: str, partitions: list[TopicPartition], *states: MirrorPartitionState) -> None:
+        wanted = " or ".join(state.name for state in states)
+        await self.until(
+            f"{', '.join(map(str, partitions))} {wanted} at {cluster}",
+            lambda: all(self.state(cluster, partition) in states for partition in partitions),
+        )
+
+    def log(self, cluster: str, partition: TopicPartition) -> list[Batch]:
+        return self.cluster(cluster).watch.logs.get(partition, [])
+
+    def equal(self, source: str, destination: str, partition: TopicPartition) -> bool:
+        theirs, ours = self.log(source, partition), self.log(destination, partition)
+        if not theirs or not ours:
+            return not theirs and not ours
+        return theirs[-1].chain == ours[-1].chain
+
+    async def until_equal(self, source: str, destination: str, partitions: list[TopicPartition]) -> None:
+        """Lag 0 while nobody writes; from then on the logs are compared."""
+        await self.until(
+            f"{destination} equals {source}", lambda: all(self.equal(source, destination, partition) for partition in partitions)
+        )
+        for partition in partitions:
+            self.history.add(Converged(self.world.loop.now_us, LogKey(source, partition), LogKey(destination, partition)))
+
+    # the operator's procedures
+
+    async def mirror(self, source: str, destination: str, partitions: list[TopicPartition], *, name: str = MIRROR) -> None:
+        """Create the mirror, add the topics, and wait until they are mirrored."""
+        await self.operator.create_mirror(destination, name, source=source)
+        for topic in dict.fromkeys(partition.topic for partition in partitions):
+            await self.operator.add(destination, name, topic)
+        await self.until_state(destination, partitions, MirrorPartitionState.MIRRORING)
+
+    async def fail_over(self, destination: str, partitions: list[TopicPartition], *, name: str = MIRROR) -> None:
+        """Remove the topics and wait until they are writable."""
+        for topic in dict.fromkeys(partition.topic for partition in partitions):
+            await self.operator.remove(destination, name, topic)
+        await self.until_state(destination, partitions, MirrorPartitionState.STOPPED)
+
+
+HistoryFunction = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What surrounds a history."""
+
+    rates: FaultRates = NO_FAULTS
+    without: tuple[str, ...] = ()
+    on_trace: Callable[[str], None] | None = field(default=None, compare=False)
+
+
+def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -> StormResult:
+    """Play it on a new stage and judge it."""
+    loop = SimLoop(f"{name}/{seed}", max_steps=MAX_STEPS, max_time_us=MAX_TIME_US, on_trace=setting.on_trace)
+    world = SimWorld(loop)
+    history = History()
+    ablations = Ablations.without(setting.without)
+    found: list[Violation] = []
+    with ablations.applied():
+        try:
+            stage = Stage(world, history, setting.rates, ablations)
+            loop.run_until_complete(loop.create_task(_play(stage, play), name="story"))
+        except (KmirrorError, SimulationBudgetError, SimulationStuckError) as error:
+            found.append(Violation("progress", loop.now_us, str(error)))
+        found += [Violation("failure", failure.now_us, repr(failure)) for failure in loop.failures]
+        trace_hash, steps, now_us = loop.trace_hash, loop.steps, loop.now_us
+        world.close()
+    found += check(history)
+    return StormResult(name, seed, sorted(found, key=lambda violation: violation.now_us), trace_hash, steps, now_us, history)
+
+
+async def _play(stage: Stage, play: HistoryFunction) -> None:
+    await play(stage)
+
+
+async def storm(stage: Stage) -> None:
+    """See the top of the file."""
+    partitions = [TopicPartition(TOPIC, number) for number in range(stage.between(1, 2))]
+    await stage.open()
+    await stage.operator.create_topic("a", TOPIC, len(partitions))
+    stage.start_clients(partitions)
+    stage.faults.active = True
+    await stage.sleep_ms(stage.between(100, 600))
+    await stage.mirror("a", "b", partitions)
+    await stage.sleep_ms(stage.between(300, 1_500))
+    if stage.chance(20):
+        await _pause_and_resume(stage)
+    await _fail_over(stage, partitions)
+    await stage.sleep_ms(stage.between(200, 1_200))
+    await stage.until("a serves", lambda: stage.cluster("a").is_serving)
+    await stage.mirror("b", "a", partitions)
+    await stage.sleep_ms(stage.between(200, 1_200))
+    await _settle(stage)
+    await stage.until_equal("b", "a", partitions)
+    if stage.chance(50):
+        await stage.fail_over("a", partitions)
+        stage.target.cluster = "a"
+        stage.target.writing = True
+        await stage.sleep_ms(300)
+        stage.target.writing = False
+        await stage.sleep_ms(2_000)
+
+
+async def _settle(stage: Stage) -> None:
+    """Nobody writes, everything works; what is under way arrives."""
+    stage.target.writing = False
+    await stage.faults.mend()
+    await stage.sleep_ms(2_000)
+
+
+async def _pause_and_resume(stage: Stage) -> None:
+    await stage.operator.pause("b", MIRROR, TOPIC)
+    await stage.sleep_ms(stage.between(50, 500))
+    await stage.operator.resume("b", MIRROR, TOPIC)
+
+
+async def _fail_over(stage: Stage, partitions: list[TopicPartition]) -> None:
+    """A is dead, or shut down, or lives on and is written to by who has not heard."""
+    source = stage.cluster("a")
+    dies = stage.chance(60)
+    if dies:
+        stage.faults.hold(source)
+        if source.alive:
+            await _end(stage, source)
+        stage.target.cluster = "b"
+    elif stage.chance(50):
+        stage.target.cluster = "b"
+    await stage.fail_over("b", partitions)
+    stage.tell("b is writable")
+    await stage.sleep_ms(stage.between(0, 400))
+    stage.target.cluster = "b"
+    if dies:
+        stage.faults.release(source)
+        source.start()
+
+
+async def _end(stage: Stage, cluster: SimCluster) -> None:
+    way = stage.random.randrange(3)
+    if way == 0 and cluster.is_serving:
+        await cluster.stop()
+    elif way == 1:
+        cluster.lose_power()
+    else:
+        cluster.crash()
+
+
+STORM = Setting(rates=FaultRates())
+CALM = Setting()
+
+
+def run_storm(seed: int, *, setting: Setting = STORM) -> StormResult:
+    """The storm of a seed."""
+    return run_history("storm", seed, storm, setting)
+
+
+def with_trace(setting: Setting, on_trace: Callable[[str], None] | None) -> Setting:
+    return replace(setting, on_trace=on_trace)
