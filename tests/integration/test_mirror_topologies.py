@@ -127,3 +127,34 @@ def _delete_records(cluster: EmbeddedCluster, topic: str, offset: int) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
         future.result(20)
+
+
+def test_failover_while_preparing_towards_a_dead_source_is_quick_and_keeps_the_log() -> None:
+    """D4: the source is not contacted; F6: own epochs are not stored as last mirror epoch."""
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
+        create_topic(b.bootstrap_servers, "t")
+        produce(b.bootstrap_servers, "t", numbered("own", 30))
+        create_mirror(b.bootstrap_servers, "m", "127.0.0.1:1")
+        add(b.bootstrap_servers, "m", "t")
+        wait_state(b.bootstrap_servers, "m", "PREPARING")
+        before = log_bytes(b.log_dir(), "t-0")
+        assert produce(b.bootstrap_servers, "t", ["refused"]) != []
+        remove(b.bootstrap_servers, "m", "t")
+        (row,) = wait_state(b.bootstrap_servers, "m", "STOPPED")
+        assert (row.destination_offset, row.last_mirror_epoch) == (31, -1)
+        assert log_bytes(b.log_dir(), "t-0").startswith(before)
+        assert produce(b.bootstrap_servers, "t", numbered("again", 5)) == []
+
+
+def test_topic_id_that_is_not_the_sources_fails_and_cuts_nothing() -> None:
+    """D5 step 1: a name collision is FAILED; remove makes the topic writable again."""
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
+        for cluster in (a, b):
+            create_topic(cluster.bootstrap_servers, "t")
+            produce(cluster.bootstrap_servers, "t", numbered("x", 20))
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t")
+        wait_state(b.bootstrap_servers, "m", "FAILED")
+        remove(b.bootstrap_servers, "m", "t")
+        (row,) = wait_state(b.bootstrap_servers, "m", "STOPPED")
+        assert row.destination_offset == 21
