@@ -121,7 +121,7 @@ class LogWatch:
             key = LogKey(self._cluster, partition)
             if lost:
                 self._history.add(Removed(self._now_us(), key, lost, "power loss"))
-            self._history.add(Reloaded(self._now_us(), key, batches))
+            self._history.add(Reloaded(self._now_us(), key, list(batches)))
         self._reload_states()
 
     def after_start(self) -> None:
@@ -129,7 +129,7 @@ class LogWatch:
         self.is_starting = False
         for partition in sorted(self.logs):
             batches, invalid = self._scan(partition)
-            self._history.add(Recovered(self._now_us(), LogKey(self._cluster, partition), batches, invalid))
+            self._history.add(Recovered(self._now_us(), LogKey(self._cluster, partition), list(batches), invalid))
             self.logs[partition] = batches
 
     # Inside
