@@ -186,15 +186,60 @@ RECORD_ONLY: Final[dict[str, Column]] = {
 }
 
 _PLACE: Final = {"topic": "string", "partition": "int", "segment": "string"}
-RECORD_COLUMNS: Final = (
-    "topic partition offset timestamp timestamp_type key value headers base_offset last_offset leader_epoch producer_id producer_epoch "
-    "sequence is_transactional is_control control_type compression crc position segment"
-).split()
-BATCH_COLUMNS: Final = (
-    "topic partition base_offset last_offset record_count size_bytes leader_epoch magic crc crc_valid base_timestamp max_timestamp "
-    "timestamp_type producer_id producer_epoch base_sequence last_sequence is_transactional is_control control_type has_delete_horizon "
-    "delete_horizon_ms compression position segment"
-).split()
+RECORD_COLUMNS: Final = tuple(
+    [
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestamp_type",
+        "key",
+        "value",
+        "headers",
+        "base_offset",
+        "last_offset",
+        "leader_epoch",
+        "producer_id",
+        "producer_epoch",
+        "sequence",
+        "is_transactional",
+        "is_control",
+        "control_type",
+        "compression",
+        "crc",
+        "position",
+        "segment",
+    ]
+)
+BATCH_COLUMNS: Final = tuple(
+    [
+        "topic",
+        "partition",
+        "base_offset",
+        "last_offset",
+        "record_count",
+        "size_bytes",
+        "leader_epoch",
+        "magic",
+        "crc",
+        "crc_valid",
+        "base_timestamp",
+        "max_timestamp",
+        "timestamp_type",
+        "producer_id",
+        "producer_epoch",
+        "base_sequence",
+        "last_sequence",
+        "is_transactional",
+        "is_control",
+        "control_type",
+        "has_delete_horizon",
+        "delete_horizon_ms",
+        "compression",
+        "position",
+        "segment",
+    ]
+)
 
 
 def sql_schema(names: Sequence[str]) -> str:

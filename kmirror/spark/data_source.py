@@ -11,7 +11,7 @@ Options
                 batch: a row a batch, without unpacking it: base_offset, last_offset, record_count, size_bytes, crc_valid ...
     columns     names separated by commas: only these are made (Spark does not tell a Python source which columns a query needs)
     splitBytes  see above (default 134217728)
-Filters on topic, partition and offset (base_offset for rows of batches) are pushed down. Control records are rows too (`is_control`),
+Filters on topic, partition and offset (base_offset for rows of batches) are pushed down (`pushdown`: how, and when not). Control records are rows too (`is_control`),
 records of aborted transactions also: this is the log, not what a consumer sees. Writing and streaming are not offered.
 
 Corrupt input fails the query with the file and byte; an incomplete batch at the end of a segment is left out, as Kafka does.
@@ -19,6 +19,7 @@ Corrupt input fails the query with the file and byte; an incomplete batch at the
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,7 @@ from kmirror.record.record_batch import CURRENT_MAGIC
 from kmirror.spark.columns import BATCH_COLUMNS, RECORD_COLUMNS, Block, batch_rows, record_rows, sql_schema
 from kmirror.spark.files import file_system_for
 from kmirror.spark.filters import MAX_OFFSET, Pushed
+from kmirror.spark.pushdown import has_marker, widen
 from kmirror.storage.reader import SegmentFiles, SegmentReader
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.data_dir_logs import open_folder
@@ -82,7 +84,11 @@ def _checked(names: Sequence[str], known: Sequence[str], rows: str) -> tuple[str
 
 
 class KafkaLogDataSource(DataSource):  # type: ignore[misc]
-    """What Spark asks; see the text on top."""
+    """What Spark asks; see the text on top. One object per `load()`, pickled from one planning worker to the next."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self.load_id = uuid.uuid4().hex
 
     @classmethod
     def name(cls) -> str:
@@ -94,7 +100,7 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> KafkaLogReader:
         options = ReadOptions.parse(self.options)
         known = RECORD_COLUMNS if options.rows == "record" else BATCH_COLUMNS
-        return KafkaLogReader(options, _checked(schema.names, known, options.rows))
+        return KafkaLogReader(options, _checked(schema.names, known, options.rows), self.load_id)
 
 
 @dataclass
@@ -112,13 +118,19 @@ class SegmentTask(InputPartition):  # type: ignore[misc]
 class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
     """Plans on the driver, reads on executors; pickled in between."""
 
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...], load_id: str) -> None:
         self.options = options
+        self.load_id = load_id
         self.columns = columns
         self.pushed = Pushed(offset_column="offset" if options.rows == "record" else "base_offset")
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        return list(self.pushed.push(filters))
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """All come back: Spark evaluates them again."""
+        taken = Pushed(offset_column=self.pushed.offset_column)
+        if has_marker(filters):
+            taken.push(filters)
+        self.pushed = widen(self.load_id, taken)
+        return filters
 
     def partitions(self) -> Sequence[SegmentTask]:
         files, location = file_system_for(self.options.path)

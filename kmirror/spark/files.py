@@ -174,10 +174,10 @@ class ArrowFiles(ReadOnlyFileSystem):
         return self._files.get_file_info(path)
 
     def exists(self, path: str) -> bool:
-        return self._info(path).type.name != "NotFound"
+        return bool(self._info(path).type.name != "NotFound")
 
     def is_dir(self, path: str) -> bool:
-        return self._info(path).type.name == "Directory"
+        return bool(self._info(path).type.name == "Directory")
 
     def list_dir(self, path: str) -> list[str]:
         from pyarrow.fs import FileSelector

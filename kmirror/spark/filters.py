@@ -1,13 +1,13 @@
 """Filters that `kafka-log` answers by itself: comparisons of topic, partition and offset with constants.
 
-A filter that is taken is applied exactly, so Spark need not look again; any other is handed back. Topics and partitions choose folders,
+Topics and partitions choose folders,
 offsets choose segments, bytes of a segment (by its offset index), batches and at last rows. For rows of batches the offset is
-`base_offset`.
+`base_offset`. Spark evaluates all of them again: see `pushdown` for why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -38,11 +38,22 @@ class Pushed:
             and self.partition_low <= partition <= self.partition_high
         )
 
-    def push(self, filters: Iterable[Filter]) -> Iterator[Filter]:
+    def hull(self, other: Pushed) -> Pushed:
+        """The narrowest that has all that `self` or `other` wants (of partitions, as far as ranges and sets can tell)."""
+        return Pushed(
+            offset_column=self.offset_column,
+            topics=None if self.topics is None or other.topics is None else self.topics | other.topics,
+            prefixes=self.prefixes if self.prefixes == other.prefixes else [],
+            partitions=None if self.partitions is None or other.partitions is None else self.partitions | other.partitions,
+            partition_low=min(self.partition_low, other.partition_low),
+            partition_high=max(self.partition_high, other.partition_high),
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+        )
+
+    def push(self, filters: Iterable[Filter]) -> list[Filter]:
         """Take what can be taken; the others come back."""
-        for one in filters:
-            if not self._take(one):
-                yield one
+        return [one for one in filters if not self._take(one)]
 
     def _take(self, one: Filter) -> bool:
         from pyspark.sql import datasource as spark

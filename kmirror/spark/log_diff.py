@@ -42,9 +42,7 @@ def _describe(log: DirectoryLog, location: str) -> LogDescription:
 def _open(description: LogDescription) -> DirectoryLog:
     location, partition, log_start_offset, high_watermark, cleaned_offset = description
     files, _ = file_system_for(location)
-    return DirectoryLog(
-        files, partition, log_start_offset=log_start_offset, high_watermark=high_watermark, cleaned_offset=cleaned_offset
-    )
+    return DirectoryLog(files, partition, log_start_offset=log_start_offset, high_watermark=high_watermark, cleaned_offset=cleaned_offset)
 
 
 def _diff_task(task: bytes) -> bytes:

