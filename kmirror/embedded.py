@@ -75,7 +75,7 @@ class EmbeddedNode:
 
 
 class EmbeddedCluster:
-    """A cluster of one combined broker and controller.
+    """A cluster of `brokers` nodes; the first is controller, too.
 
     `config` adds Kafka broker properties (they win over the defaults); `folder` keeps the data (a restart on the same
     folder finds it); `cluster_id` defaults to a random one. Raises `KmirrorError` for wrong settings.
@@ -90,8 +90,8 @@ class EmbeddedCluster:
         folder: str | Path | None = None,
         cluster_id: str | None = None,
     ) -> None:
-        if brokers != 1:
-            raise KmirrorError(f"EmbeddedCluster runs one broker so far, not {brokers}: clusters of several brokers come with replication")
+        if brokers < 1:
+            raise KmirrorError(f"a cluster has at least one broker, not {brokers}")
         self.mirroring = mirroring
         self._config = dict(config or {})
         self._keep = folder is not None
@@ -117,19 +117,19 @@ class EmbeddedCluster:
 
     def log_dir(self, node: int = 0) -> Path:
         """The data dir (`log.dirs`) of a node, by its index."""
-        return self.nodes[node].log_dir
+        return self._node(node).log_dir
 
     def stop_node(self, node: int = 0) -> None:
         """Controlled shutdown of one node."""
-        self._call(self._stop_node(self.nodes[node]))
+        self._call(self._stop_node(self._node(node)))
 
     def kill_node(self, node: int = 0) -> None:
         """Drop one node at once, as SIGKILL does: the page cache survives, nothing else."""
-        self._call(self._kill_node(self.nodes[node]))
+        self._call(self._kill_node(self._node(node)))
 
     def start_node(self, node: int = 0) -> None:
         """Start a stopped or killed node again on its folder and its ports."""
-        self._call(self._start_node(self.nodes[node]))
+        self._call(self._start_node(self._node(node)))
 
     # -- both kinds of context manager ------------------------------------------------------------------------------
 
@@ -173,6 +173,14 @@ class EmbeddedCluster:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
+    def _node(self, index: int) -> EmbeddedNode:
+        """A node by its index, from 0."""
+        if not self.nodes:
+            raise KmirrorError("the cluster is not running: use `with EmbeddedCluster() as cluster`")
+        if not 0 <= index < len(self.nodes):
+            raise KmirrorError(f"there is no node {index}; the cluster has nodes 0 to {len(self.nodes) - 1}")
+        return self.nodes[index]
+
     @property
     def _loop_thread(self) -> LoopThread:
         if self._loop is None:
@@ -191,9 +199,9 @@ class EmbeddedCluster:
         """Run `function(server)` on the cluster's loop: for tests that look at a node's inside."""
 
         async def run() -> T:
-            server = self.nodes[node].server
+            server = self._node(node).server
             if server is None:
-                raise KmirrorError(f"node {self.nodes[node].node_id} is not running")
+                raise KmirrorError(f"node {self._node(node).node_id} is not running")
             return function(server)
 
         return self._call(run())
@@ -213,11 +221,13 @@ class EmbeddedCluster:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _properties(self, node: EmbeddedNode) -> dict[str, str]:
+        controller = self.nodes[0]
+        listeners = f"PLAINTEXT://{HOST}:{node.port}"
         values = {
-            "process.roles": "broker,controller",
+            "process.roles": "broker,controller" if node is controller else "broker",
             "node.id": str(node.node_id),
-            "controller.quorum.voters": f"{node.node_id}@{HOST}:{node.controller_port}",
-            "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+            "controller.quorum.voters": f"{controller.node_id}@{HOST}:{controller.controller_port}",
+            "listeners": f"{listeners},CONTROLLER://{HOST}:{node.controller_port}" if node is controller else listeners,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
@@ -254,7 +264,8 @@ class EmbeddedCluster:
         await server.start()
         node.server = server
         node.port = server.bound_port("PLAINTEXT")
-        node.controller_port = server.bound_port("CONTROLLER")
+        if node is self.nodes[0]:
+            node.controller_port = server.bound_port("CONTROLLER")
 
     async def _stop_node(self, node: EmbeddedNode) -> None:
         server, node.server = node.server, None

@@ -34,6 +34,10 @@ from kmirror.mirror.ports import MirrorConfig
 from kmirror.network.client import NetworkClient
 from kmirror.network.request_context import CloseType, RequestContext
 from kmirror.network.socket_server import Parts, SocketServer
+from kmirror.replica.alter_partition import AlterPartitionManager
+from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
+from kmirror.replica.fetcher import LeaderEndPoint
+from kmirror.replica.replica_fetcher import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
@@ -141,7 +145,12 @@ class BrokerServer:
             default_log_config=config.default_log_config(),
             topic_config=self._topic_config,
         )
-        self.replica_manager = ReplicaManager(config.replica_config(), runtime, self.log_manager, metrics)
+        self._alter_partition_manager = AlterPartitionManager(runtime, config.node_id, self._channel.send, self._broker_epoch_of)
+        self.replica_manager = ReplicaManager(
+            config.replica_config(), runtime, self.log_manager, metrics, alter_partition_manager=self._alter_partition_manager
+        )
+        self._replica_fetchers = ReplicaFetcherManager(runtime, self.replica_manager, self._connect_leader)
+        self.replica_manager.set_fetcher_manager(self._replica_fetchers)
         self.group_coordinator = GroupCoordinator(
             runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
         )
@@ -185,6 +194,26 @@ class BrokerServer:
     def _topic_config(self, topic: str) -> Mapping[str, str]:
         return self._loader.image.configs.topic(topic)
 
+    def _broker_epoch_of(self, broker_id: int) -> int:
+        broker = self._loader.image.cluster.broker(broker_id)
+        return -1 if broker is None else broker.epoch
+
+    def _connect_leader(self, leader_id: int, fetcher_id: int) -> LeaderEndPoint | None:
+        """A leader of this cluster by its inter-broker endpoint, over a connection of the fetcher's own."""
+        broker = self._loader.image.cluster.broker(leader_id)
+        endpoint = None if broker is None else broker.listeners.get(self._config.inter_broker_listener_name)
+        if endpoint is None:
+            return None
+        client = NetworkClient(self._runtime, f"broker-{self._config.node_id}-fetcher-{fetcher_id}")
+        return BrokerLeaderEndPoint(
+            client,
+            endpoint.host,
+            endpoint.port,
+            self._config.replica_config(),
+            broker_epoch=self._broker_epoch_of(self._config.node_id),
+            request_timeout_ms=self._config.request_timeout_ms,
+        )
+
     def port(self, listener_name: str) -> int:
         """The bound port of a listener."""
         return next(socket.port for socket in self._sockets if socket.listener_name == listener_name)
@@ -215,7 +244,9 @@ class BrokerServer:
             self._scope.spawn(run_log_cleaner(self._runtime, self.log_manager.cleaner), name="log-cleaner")
         self.replica_manager.start()
         self._loader.install_publisher(DynamicBrokerConfig(self._config, self.log_manager))
-        self._loader.install_publisher(BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator, self.mirror))
+        self._loader.install_publisher(
+            BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator, self.mirror)
+        )
         self.mirror.start()
         lifecycle.set_ready_to_unfence()
         await lifecycle.unfenced
@@ -281,6 +312,8 @@ class BrokerServer:
         await self.mirror.shutdown()
         self._broker_client.close()
         await self.group_coordinator.shutdown()
+        await self._replica_fetchers.shutdown()
+        self._alter_partition_manager.shutdown()
         await self.replica_manager.shutdown()
         self._scheduler.close()
         self.log_manager.shutdown(-1 if self._lifecycle is None else self._lifecycle.broker_epoch)
@@ -298,7 +331,9 @@ class BrokerServer:
         for socket in self._sockets:
             await socket.stop()
         await self._scope.cancel()
+        self._alter_partition_manager.shutdown()
         self.replica_manager.kill()
+        await self._replica_fetchers.shutdown()
         await self.mirror.shutdown()
         self._broker_client.close()
         await self.group_coordinator.shutdown()
