@@ -18,7 +18,7 @@ def report_text(report: LogDiffReport, is_terminal: bool = False, /) -> str:
 
 
 def summary_line(report: LogDiffReport) -> str:
-    """`6 partitions: 5 equal, 1 different (1 bytes differ)`"""
+    """`6 partitions: 5 equal, 1 different (bytes differ: 1)`"""
     numbers = [(status, sum(verdict.status is status for verdict in report.partitions)) for status in Status]
     parts = ", ".join(f"{count} {status.value}" for status, count in numbers if count)
     counts = f" ({counts_text(report.difference_counts)})" if report.difference_counts else ""
@@ -32,8 +32,8 @@ def summary_line(report: LogDiffReport) -> str:
 
 
 def counts_text(counts: dict[str, int]) -> str:
-    """`1 bytes differ, 3 missing`"""
-    return ", ".join(f"{count} {DifferenceKind(kind).text}" for kind, count in counts.items())
+    """`bytes differ: 1, missing: 3`"""
+    return ", ".join(f"{DifferenceKind(kind).text}: {count}" for kind, count in counts.items())
 
 
 def _partition_lines(verdict: PartitionVerdict, is_terminal: bool, /) -> Iterator[str]:

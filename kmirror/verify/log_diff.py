@@ -150,6 +150,7 @@ class _Comparison:
 
     def _to_batch_start(self, left: LogCursor, right: LogCursor) -> None:
         into = left.bytes_into_batch()
+        self.bytes_compared -= into
         left.rewind(into)
         right.rewind(into)
 
