@@ -149,14 +149,6 @@ def non_empty_string(name: str, value: Any) -> None:
         raise invalid_value(name, value, "String must be non-empty")
 
 
-def all_of(*validators: Validator) -> Validator:
-    def check(name: str, value: Any) -> None:
-        for validator in validators:
-            validator(name, value)
-
-    return check
-
-
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     """One config. `default` is typed, NO_DEFAULT when the config is required."""

@@ -36,8 +36,7 @@ class Errors(IntEnum):
     OFFSET_OUT_OF_RANGE = (1, "The requested offset is not within the range of offsets maintained by the server.")
     CORRUPT_MESSAGE = (
         2,
-        "This message has failed its CRC checksum, exceeds the valid size, has a null key for a compacted topic, or is "
-        "otherwise corrupt.",
+        "This message has failed its CRC checksum, exceeds the valid size, has a null key for a compacted topic, or is otherwise corrupt.",
         "retriable",
     )
     UNKNOWN_TOPIC_OR_PARTITION = (3, "This server does not host this topic-partition.", "retriable")
@@ -115,19 +114,16 @@ class Errors(IntEnum):
     )
     INVALID_TRANSACTION_TIMEOUT = (
         50,
-        "The transaction timeout is larger than the maximum value allowed by the broker (as configured by "
-        "transaction.max.timeout.ms).",
+        "The transaction timeout is larger than the maximum value allowed by the broker (as configured by transaction.max.timeout.ms).",
     )
     CONCURRENT_TRANSACTIONS = (
         51,
-        "The producer attempted to update a transaction while another concurrent operation on the same transaction was "
-        "ongoing.",
+        "The producer attempted to update a transaction while another concurrent operation on the same transaction was ongoing.",
         "retriable",
     )
     TRANSACTION_COORDINATOR_FENCED = (
         52,
-        "Indicates that the transaction coordinator sending a WriteTxnMarker is no longer the current coordinator for a "
-        "given producer.",
+        "Indicates that the transaction coordinator sending a WriteTxnMarker is no longer the current coordinator for a given producer.",
     )
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = (53, "Transactional Id authorization failed.")
     SECURITY_DISABLED = (54, "Security features are disabled.")
@@ -152,8 +148,7 @@ class Errors(IntEnum):
     DELEGATION_TOKEN_OWNER_MISMATCH = (63, "Specified Principal is not valid Owner/Renewer.")
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = (
         64,
-        "Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels and on delegation token authenticated "
-        "channels.",
+        "Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels and on delegation token authenticated channels.",
     )
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = (65, "Delegation Token authorization failed.")
     DELEGATION_TOKEN_EXPIRED = (66, "Delegation Token is expired.")
@@ -228,8 +223,7 @@ class Errors(IntEnum):
     UNSUPPORTED_ASSIGNOR = (112, "The assignor or its version range is not supported by the consumer group.")
     STALE_MEMBER_EPOCH = (
         113,
-        "The member epoch is stale. The member must retry after receiving its updated member epoch via the "
-        "ConsumerGroupHeartbeat API.",
+        "The member epoch is stale. The member must retry after receiving its updated member epoch via the ConsumerGroupHeartbeat API.",
     )
     MISMATCHED_ENDPOINT_TYPE = (114, "The request was sent to an endpoint of the wrong type.")
     UNSUPPORTED_ENDPOINT_TYPE = (115, "This endpoint type is not supported yet.")

@@ -37,7 +37,9 @@ class Uuid:
         except (binascii.Error, ValueError) as error:
             raise ValueError(f"`{text}` is not base64url") from error
         if len(raw) != 16:
-            raise ValueError(f"Input string `{text}` decoded as {len(raw)} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID")
+            raise ValueError(
+                f"Input string `{text}` decoded as {len(raw)} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID"
+            )
         return cls(raw)
 
     @classmethod

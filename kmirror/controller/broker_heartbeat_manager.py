@@ -88,11 +88,6 @@ class BrokerHeartbeatManager:
         stale = [b for b in self.brokers.values() if not b.fenced and now_ms >= b.last_contact_ms + self.session_timeout_ms]
         return [b.broker_id for b in sorted(stale, key=lambda b: (b.last_contact_ms, b.broker_id))]
 
-    def next_check_ms(self, now_ms: int) -> int | None:
-        """Ms until the next session can run out; None when no broker is unfenced."""
-        times = [b.last_contact_ms + self.session_timeout_ms for b in self.brokers.values() if not b.fenced]
-        return max(0, min(times) - now_ms) if times else None
-
     def lowest_active_offset(self) -> int:
         """How far every broker that is alive and not shutting down has read the metadata log."""
         offsets = [b.metadata_offset for b in self.brokers.values() if not b.fenced and b.controlled_shutdown_offset < 0]

@@ -115,10 +115,6 @@ class TopicsImage:
         image = self.by_name.get(topic)
         return None if image is None else image.partitions.get(partition)
 
-    def partition_by_id(self, topic_id: Uuid, partition: int) -> PartitionRegistration | None:
-        image = self.by_id.get(topic_id)
-        return None if image is None else image.partitions.get(partition)
-
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationsImage:

@@ -291,19 +291,3 @@ def broker_update_mode(name: str) -> UpdateMode:
     if match is not None and match[1] in ("max.connections", "max.connection.creation.rate"):
         return UpdateMode.CLUSTER_WIDE
     return BROKER_UPDATE_MODES.get(name, UpdateMode.READ_ONLY)
-
-
-def validate_broker_config_names(props: Mapping[str, str | None], *, per_broker: bool, known: ConfigDef) -> None:
-    """ApiException INVALID_CONFIG when a known config cannot change at run time, or not for the whole cluster (Kafka's texts)."""
-    fixed = [name for name in props if name in known and broker_update_mode(name) is UpdateMode.READ_ONLY]
-    if fixed:
-        raise ApiException(Errors.INVALID_CONFIG, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    bare = [name for name in props if name.startswith(("ssl.", "sasl.")) and broker_update_mode(name) is UpdateMode.PER_BROKER]
-    if bare:
-        text = f"These security configs can be dynamically updated only per-listener using the listener prefix: [{', '.join(bare)}]"
-        raise ApiException(Errors.INVALID_CONFIG, text)
-    if not per_broker:
-        only_broker = [name for name in props if broker_update_mode(name) is UpdateMode.PER_BROKER]
-        if only_broker:
-            text = f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(only_broker)}]"
-            raise ApiException(Errors.INVALID_CONFIG, text)

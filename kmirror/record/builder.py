@@ -76,11 +76,6 @@ class RecordBatchBuilder:
         self._base_timestamp = delete_horizon_ms
         self._body = bytearray()
 
-    @property
-    def uncompressed_size(self) -> int:
-        """Bytes of the batch so far, were it not compressed."""
-        return RECORD_BATCH_OVERHEAD + len(self._body)
-
     def append(self, offset: int, timestamp: int, key: Buffer | None, value: Buffer | None, headers: list[Header]) -> None:
         """Add a record; offsets must ascend."""
         assert offset > self.last_offset, f"offset {offset} after {self.last_offset}"

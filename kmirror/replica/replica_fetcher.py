@@ -100,10 +100,6 @@ class ReplicaFetcherManager:
         self._hooks = ReplicaFetcher(replica_manager)
         self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
 
-    @property
-    def failed_partitions(self) -> list[TopicPartition]:
-        return list(self._hooks.failed)
-
     def fetcher_id(self, topic_partition: TopicPartition) -> int:
         value = 31 * java_string_hash(topic_partition.topic) + topic_partition.partition
         return (value & 0x7FFFFFFF) % self._replica_manager.config.num_replica_fetchers
@@ -144,10 +140,6 @@ class ReplicaFetcherManager:
             fetcher.remove_partitions(partitions)
         for topic_partition in partitions:
             self._hooks.failed.pop(topic_partition, None)
-
-    async def shutdown_idle_fetchers(self) -> None:
-        """Close fetchers that have nothing to fetch."""
-        await self._shutdown([key for key, fetcher in self._fetchers.items() if fetcher.partition_count == 0])
 
     async def shutdown(self) -> None:
         await self._shutdown(list(self._fetchers))

@@ -36,10 +36,6 @@ class LeaderEpochFileCache:
         return not self._epochs
 
     @property
-    def latest_entry(self) -> EpochEntry | None:
-        return self._epochs[-1] if self._epochs else None
-
-    @property
     def earliest_entry(self) -> EpochEntry | None:
         return self._epochs[0] if self._epochs else None
 
@@ -56,15 +52,6 @@ class LeaderEpochFileCache:
         limit = self.latest_epoch if epoch is None else epoch
         lower = [entry.epoch for entry in self._epochs if limit is not None and entry.epoch < limit]
         return lower[-1] if lower else None
-
-    def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that `offset` was (or would be) written in; None below the first entry."""
-        found: int | None = None
-        for entry in self._epochs:
-            if entry.start_offset > offset:
-                break
-            found = entry.epoch
-        return found
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochAndOffset:
         """(largest epoch <= requested, start of the next higher one); (-1, -1) when the request is beyond what is known."""

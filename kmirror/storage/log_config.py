@@ -60,10 +60,6 @@ class LogConfig:
         return self.segment_ms
 
     @property
-    def init_file_size(self) -> int:
-        return self.segment_size if self.preallocate else 0
-
-    @property
     def log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 

@@ -26,10 +26,6 @@ STRAY_DIR_SUFFIX: Final = "-stray"
 MAX_DIR_NAME_LENGTH: Final = 255
 
 
-def filename_prefix_from_offset(offset: int) -> str:
-    return f"{offset:020d}"
-
-
 def log_file(directory: str, offset: int, suffix: str = "") -> str:
     return f"{directory}/{offset:020d}{LOG_FILE_SUFFIX}{suffix}"
 
@@ -78,10 +74,6 @@ def log_stray_dir_name(topic_partition: TopicPartition, random: Random) -> str:
     return _suffixed_dir_name(topic_partition, STRAY_DIR_SUFFIX, random, capped=True)
 
 
-def log_future_dir_name(topic_partition: TopicPartition, random: Random) -> str:
-    return _suffixed_dir_name(topic_partition, FUTURE_DIR_SUFFIX, random, capped=False)
-
-
 def _suffixed_dir_name(topic_partition: TopicPartition, suffix: str, random: Random, *, capped: bool) -> str:
     ending = f"-{topic_partition.partition}.{random.token_bytes(16).hex()}{suffix}"
     topic = topic_partition.topic
@@ -99,5 +91,7 @@ def parse_topic_partition_name(directory: str) -> TopicPartition:
         name_without_suffix = name
     topic, dash, partition = name_without_suffix.rpartition("-")
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
-        raise KmirrorError(f"{directory} is not named <topic>-<partition> and is no log directory of Kafka; move it out of the log directory")
+        raise KmirrorError(
+            f"{directory} is not named <topic>-<partition> and is no log directory of Kafka; move it out of the log directory"
+        )
     return TopicPartition(topic, int(partition))

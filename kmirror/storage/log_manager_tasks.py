@@ -136,10 +136,6 @@ class LogManagerTasks:
     def add_log_to_be_deleted(self, log: UnifiedLog) -> None:
         self._logs_to_be_deleted.append((log, self._ports.clock.time_ms()))
 
-    @property
-    def has_logs_to_be_deleted(self) -> bool:
-        return bool(self._logs_to_be_deleted)
-
     def delete_logs(self) -> int:
         """Remove the folders of logs that were deleted at least file.delete.delay.ms ago; ms until the next one is due."""
         delay_ms = self._manager.default_log_config.file_delete_delay_ms

@@ -54,7 +54,15 @@ class LogSegment:
     """Owner of one segment's files. Offsets are absolute; positions are bytes in the `.log`."""
 
     def __init__(
-        self, directory: str, base_offset: int, config: LogConfig, *, files: FileSystem, clock: Clock, roll_jitter_ms: int = 0, suffix: str = ""
+        self,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        files: FileSystem,
+        clock: Clock,
+        roll_jitter_ms: int = 0,
+        suffix: str = "",
     ) -> None:
         self.base_offset = base_offset
         self.path = log_file_names.log_file(directory, base_offset, suffix)
@@ -115,11 +123,6 @@ class LogSegment:
         return self.max_timestamp_and_offset.timestamp
 
     @property
-    def largest_record_timestamp(self) -> int | None:
-        timestamp = self.max_timestamp_so_far
-        return timestamp if timestamp >= 0 else None
-
-    @property
     def largest_timestamp(self) -> int:
         """For retention: the largest record timestamp, or the file's time where there is none."""
         timestamp = self.max_timestamp_so_far
@@ -174,7 +177,12 @@ class LogSegment:
     # append
     def append(self, largest_offset: int, headers: Iterable[BatchHeader | RawHeader], records: Buffer) -> None:
         """Write `records`, whose batches are `headers`, with one write, and index them."""
-        assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, ("offset overflow", largest_offset, self.base_offset, self.path)
+        assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, (
+            "offset overflow",
+            largest_offset,
+            self.base_offset,
+            self.path,
+        )
         position = self._size
         self._size = position + self._file.pwrite(records, position)
         if position == 0:
@@ -310,7 +318,9 @@ class LogSegment:
                     self._max_timestamp_and_offset = TimestampOffset(header.max_timestamp, header.last_offset)
                 if valid_bytes - last_index_entry > self._index_interval_bytes:
                     if self.offset_index.entries and header.last_offset <= self.offset_index.last_offset:
-                        raise InvalidOffsetError(self.path, header.position, f"offset {header.last_offset} after {self.offset_index.last_offset}")
+                        raise InvalidOffsetError(
+                            self.path, header.position, f"offset {header.last_offset} after {self.offset_index.last_offset}"
+                        )
                     self.offset_index.append(header.last_offset, valid_bytes)
                     largest = self.max_timestamp_and_offset
                     self.time_index.maybe_append(largest.timestamp, largest.offset)
@@ -322,7 +332,11 @@ class LogSegment:
         return self._finish_recovery(valid_bytes)
 
     def _recover_state(
-        self, header: BatchHeader, batch: memoryview, producer_state_manager: ProducerStateManager, leader_epoch_cache: LeaderEpochFileCache | None
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        producer_state_manager: ProducerStateManager,
+        leader_epoch_cache: LeaderEpochFileCache | None,
     ) -> None:
         epoch = header.partition_leader_epoch
         if leader_epoch_cache is not None and epoch >= 0:

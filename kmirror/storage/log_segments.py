@@ -94,27 +94,16 @@ class LogSegments:
         """The segment with the smallest base offset > `offset`."""
         return self._at(bisect_right(self._offsets, offset))
 
-    def higher_segments(self, base_offset: int) -> list[LogSegment]:
-        return [self._segments[offset] for offset in self._offsets[bisect_right(self._offsets, base_offset) :]]
-
     def values_between(self, start: int, end: int) -> list[LogSegment]:
         """The segments that may hold offsets of [start, end), the one that contains `start` first."""
         if start == end:
             return []
         if end < start:
-            raise ValueError(f"Invalid log segment range: requested segments in {self.topic_partition} from offset {start} which is greater than limit offset {end}")
+            raise ValueError(
+                f"Invalid log segment range: requested segments in {self.topic_partition} from offset {start} which is greater than limit offset {end}"
+            )
         first = max(bisect_right(self._offsets, start) - 1, 0)
         return [self._segments[offset] for offset in self._offsets[first : bisect_left(self._offsets, end)]]
-
-    def values_from(self, start: int) -> list[LogSegment]:
-        """The segments from the one that contains `start` on."""
-        return [self._segments[offset] for offset in self._offsets[max(bisect_right(self._offsets, start) - 1, 0) :]]
-
-    def non_active_log_segments_from(self, start: int) -> list[LogSegment]:
-        """The segments from the one that contains `start` on, without the active one."""
-        if not self._offsets or start > self._offsets[-1]:
-            return []
-        return self.values_between(start, self._offsets[-1])
 
     def filter(self, predicate: Callable[[LogSegment], bool]) -> list[LogSegment]:
         return [segment for segment in self.values if predicate(segment)]

@@ -190,10 +190,6 @@ class LogState(LogBatchLookup):
         return high_watermark if unstable is None or unstable.message_offset >= high_watermark else unstable.message_offset
 
     @property
-    def last_stable_offset_lag(self) -> int:
-        return self.high_watermark - self.last_stable_offset
-
-    @property
     def last_stable_offset_metadata(self) -> LogOffsetMetadata:
         unstable = self._first_unstable_offset
         if unstable is None or unstable.message_offset >= self.high_watermark:

@@ -28,7 +28,15 @@ MAX_SEQUENCE = 0x7FFFFFFF
 class ProducerAppendInfo:
     """Accumulates the batches of `current_entry`'s producer in one append; `updated_entry` is what comes out."""
 
-    __slots__ = ("current_entry", "origin", "producer_id", "started_transactions", "topic_partition", "updated_entry", "verification_state_entry")
+    __slots__ = (
+        "current_entry",
+        "origin",
+        "producer_id",
+        "started_transactions",
+        "topic_partition",
+        "updated_entry",
+        "verification_state_entry",
+    )
 
     def __init__(
         self,
@@ -110,7 +118,9 @@ class ProducerAppendInfo:
         where = f"for producer {self.producer_id} at offset {offset} in partition {self.topic_partition}"
         verification = self.verification_state_entry
         if verification is not None and verification.supports_epoch_bump and first_sequence != 0 and self.current_entry.is_empty:
-            raise _out_of_order(f"Invalid sequence number {where}: {first_sequence} (incoming seq. number). Expected sequence 0 for a producer with no state")
+            raise _out_of_order(
+                f"Invalid sequence number {where}: {first_sequence} (incoming seq. number). Expected sequence 0 for a producer with no state"
+            )
         if verification is not None and first_sequence > verification.lowest_sequence:
             raise _out_of_order(
                 f"Out of order sequence number {where}: {first_sequence} (incoming seq. number), "

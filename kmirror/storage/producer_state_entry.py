@@ -86,10 +86,6 @@ class ProducerStateEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
-    def first_data_offset(self) -> int:
-        return self.batches[0].first_offset if self.batches else -1
-
-    @property
     def last_data_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else -1
 

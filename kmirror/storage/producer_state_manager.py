@@ -251,10 +251,6 @@ class ProducerStateManager:
         self._last_snapshot_offset = 0
         self._last_map_offset = offset
 
-    def truncate_fully_and_reload_snapshots(self) -> None:
-        self.truncate_fully_and_start_at(0)
-        self._snapshots = self._load_snapshots()
-
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Drop the snapshots outside (log start, log end] and, unless the state ends at `log_end_offset`, load the newest one left."""
         for offset in sorted(self._snapshots):
@@ -306,19 +302,6 @@ class ProducerStateManager:
     @property
     def latest_snapshot_offset(self) -> int | None:
         return max(self._snapshots, default=None)
-
-    @property
-    def oldest_snapshot_offset(self) -> int | None:
-        return min(self._snapshots, default=None)
-
-    def snapshot_file_for_offset(self, offset: int) -> SnapshotFile | None:
-        path = self._snapshots.get(offset)
-        return None if path is None else SnapshotFile(offset, path)
-
-    def delete_snapshots_before(self, offset: int) -> None:
-        for snapshot_offset in sorted(self._snapshots):
-            if snapshot_offset < offset:
-                self._remove_and_delete_snapshot(snapshot_offset)
 
     def remove_stray_snapshots(self, segment_base_offsets: Iterable[int]) -> None:
         """Delete the snapshots at no segment's base, except the newest one if it lies above the last base."""

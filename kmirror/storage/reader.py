@@ -29,7 +29,6 @@ from kmirror.record.record_batch import (
     RECORD_BATCH_OVERHEAD,
     RecordBatch,
 )
-from kmirror.storage.leader_epoch_checkpoint_file import EpochEntry, LeaderEpochCheckpointFile
 from kmirror.storage.log_file_names import (
     INDEX_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
@@ -94,12 +93,6 @@ class PartitionFiles:
             return None
         path = f"{self.path}/partition.metadata"
         return decode_partition_metadata(path, files.read_bytes(path))
-
-    def leader_epochs(self, files: FileSystem) -> list[EpochEntry]:
-        """The lines of `leader-epoch-checkpoint`, none without that file; CorruptFileError if it is damaged."""
-        if "leader-epoch-checkpoint" not in self.other_files:
-            return []
-        return LeaderEpochCheckpointFile(files, self.path).read()
 
 
 def read_partition(files: FileSystem, path: str, topic_partition: TopicPartition | None = None) -> PartitionFiles:

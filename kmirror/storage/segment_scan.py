@@ -1,12 +1,13 @@
 """Walking the batches of a `.log` file from a position on.
 
 As Kafka's file scanner: a tail too short for a batch (17 bytes or less, or less than its length says) silently is the end
-of the log; a length below 14 is corruption. A batch of message format v0 or v1 is reported as such, it is not skipped and
-never cut off.
+of the log; a length below 14 is corruption. A message of format v0 or v1 whose CRC holds is reported as such, it is not
+skipped and never cut off; where the CRC does not hold, the magic byte is just one of the bytes that a torn write left.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -46,7 +47,7 @@ def scan_headers(file: File, position: int, end: int, *, block_bytes: int = HEAD
         if start < 0 or start + RECORD_BATCH_OVERHEAD > len(block):
             block = file.pread(min(block_bytes, end - position), position)
             block_position, start = position, 0
-        header = _header(file.path, block, start, position, end)
+        header = _header(file, block, start, position, end)
         if header is None:
             return
         yield header
@@ -62,7 +63,7 @@ def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[BatchHea
         if start + RECORD_BATCH_OVERHEAD > len(block):
             block = memoryview(file.pread(min(SCAN_BLOCK_BYTES, end - position), position))
             block_position, start = position, 0
-        header = _header(file.path, block, start, position, end)
+        header = _header(file, block, start, position, end)
         if header is None:
             return
         size = header.size_in_bytes
@@ -82,17 +83,33 @@ def ensure_valid(path: str, header: BatchHeader, batch: memoryview) -> None:
         raise CorruptBatchError(path, header.position, f"Record is corrupt (stored crc = {header.crc}, computed crc = {computed})")
 
 
-def _header(path: str, block: bytes | memoryview, start: int, position: int, end: int) -> BatchHeader | None:
+def _header(file: File, block: bytes | memoryview, start: int, position: int, end: int) -> BatchHeader | None:
     if len(block) - start < HEADER_SIZE_UP_TO_MAGIC:
         return None
     length = int.from_bytes(block[start + 8 : start + 12], "big", signed=True)
     if length < MIN_BATCH_LENGTH:
-        raise CorruptBatchError(path, position, f"found record size {length} smaller than minimum record overhead ({MIN_BATCH_LENGTH})")
+        raise CorruptBatchError(
+            file.path, position, f"found record size {length} smaller than minimum record overhead ({MIN_BATCH_LENGTH})"
+        )
     if position > end - LOG_OVERHEAD - length:
         return None
     magic = block[start + 16]
     if magic < CURRENT_MAGIC:
-        raise CorruptFileError(path, position, f"message format v{magic}; kmirror reads format v2 only, rewrite the topic with Apache Kafka first")
+        raise _not_our_format(file, position, length, magic)
     if length + LOG_OVERHEAD < RECORD_BATCH_OVERHEAD or len(block) - start < RECORD_BATCH_OVERHEAD:
-        raise CorruptBatchError(path, position, f"a batch of {length + LOG_OVERHEAD} bytes is smaller than its header of {RECORD_BATCH_OVERHEAD}")
+        raise CorruptBatchError(
+            file.path, position, f"a batch of {length + LOG_OVERHEAD} bytes is smaller than its header of {RECORD_BATCH_OVERHEAD}"
+        )
     return unpack_header(block, start, position)
+
+
+def _not_our_format(file: File, position: int, length: int, magic: int) -> CorruptFileError:
+    """A message of an old format (CRC-32 of everything behind it, at byte 12), or bytes that only look like one."""
+    message = file.pread(length, position + LOG_OVERHEAD)
+    computed, stored = zlib.crc32(message[4:]), int.from_bytes(message[:4], "big")
+    if computed != stored:
+        return CorruptBatchError(
+            file.path, position, f"Record is corrupt (magic {magic}, stored crc = {stored}, computed crc = {computed})"
+        )
+    text = f"message format v{magic}; kmirror reads format v2 only, rewrite the topic with Apache Kafka first"
+    return CorruptFileError(file.path, position, text)

@@ -148,9 +148,6 @@ class UnifiedLog(LogAppends):
             )
 
     # life
-    def take_producer_snapshot(self) -> None:
-        self.producer_state_manager.take_snapshot()
-
     def rename_dir(self, name: str) -> None:
         """Rename the folder. What is still scheduled (an epoch flush) goes there, never to a new folder of the old name."""
         with self._io(f"Error while renaming dir for {self.topic_partition}"):

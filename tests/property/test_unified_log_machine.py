@@ -100,7 +100,9 @@ class UnifiedLogMachine(RuleBasedStateMachine):
     def leader_append(self, data: bytearray, origin: AppendOrigin, batch: ModelBatch) -> None:
         info = self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin)
         assert (info.first_offset, info.is_duplicate) == (self.log_end, False)
-        self.model.append(replace(batch, base_offset=info.first_offset, last_offset=info.last_offset, leader_epoch=self.leader_epoch, data=bytes(data)))
+        self.model.append(
+            replace(batch, base_offset=info.first_offset, last_offset=info.last_offset, leader_epoch=self.leader_epoch, data=bytes(data))
+        )
         self.log_end = info.last_offset + 1
 
     @rule(
@@ -138,7 +140,9 @@ class UnifiedLogMachine(RuleBasedStateMachine):
             batches.append(ModelBatch(offset, offset, self.leader_epoch, data))
             chunk += data
             offset += 1
-        beyond = bytes(build_batch([Record(offset, NOW_MS, None, None, [], -1)], base_offset=offset, partition_leader_epoch=self.leader_epoch + 1))
+        beyond = bytes(
+            build_batch([Record(offset, NOW_MS, None, None, [], -1)], base_offset=offset, partition_leader_epoch=self.leader_epoch + 1)
+        )
         info = self.log.append_as_follower(chunk + beyond, leader_epoch=self.leader_epoch)
         assert info.skipped_higher_epoch and info.last_offset == offset - 1
         self.model += batches

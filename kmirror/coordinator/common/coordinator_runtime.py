@@ -207,7 +207,9 @@ class CoordinatorRuntime(Generic[S]):
         batch = build_batch([Record(index, now_ms, record.key, record.value, []) for index, record in enumerate(records)], base_offset=0)
         limit = self._log.max_batch_size(context.topic_partition)
         if len(batch) > limit:
-            raise ApiException(Errors.RECORD_LIST_TOO_LARGE, f"a batch of {len(batch)} bytes for {context.topic_partition}, which takes {limit}")
+            raise ApiException(
+                Errors.RECORD_LIST_TOO_LARGE, f"a batch of {len(batch)} bytes for {context.topic_partition}, which takes {limit}"
+            )
         return self._log.append(context.topic_partition, batch, leader_epoch=context.leader_epoch)
 
     async def _wait_committed(self, context: _Context[S], offset: int, timeout_ms: int) -> None:

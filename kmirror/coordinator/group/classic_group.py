@@ -123,11 +123,6 @@ class ClassicGroup:
     def can_rebalance(self) -> bool:
         return ClassicGroupState.PREPARING_REBALANCE is not self.state is not ClassicGroupState.DEAD
 
-    @property
-    def is_simple(self) -> bool:
-        """A group that only stores offsets: nobody ever joined."""
-        return self.protocol_type is None and not self.members and not self.pending_join_members
-
     # -- members ----------------------------------------------------------------------------------------------------
 
     def add(self, member: ClassicGroupMember, callback: JoinCallback | None = None) -> None:

@@ -112,9 +112,6 @@ class OffsetMetadataManager:
         """Everything that the group committed, by topic and partition."""
         return self._offsets.get(group_id, {})
 
-    def has_offsets(self, group_id: str) -> bool:
-        return bool(self._offsets.get(group_id))
-
     # -- OffsetDelete and expiry ------------------------------------------------------------------------------------
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:

@@ -82,7 +82,9 @@ class Harness:
         while not self.coordinator._shards.active_partitions():
             await asyncio.sleep(0)
 
-    async def join(self, member_id: str = "", *, instance: str | None = None, version: int = 9, session_ms: int = 10_000) -> JoinGroupResponse:
+    async def join(
+        self, member_id: str = "", *, instance: str | None = None, version: int = 9, session_ms: int = 10_000
+    ) -> JoinGroupResponse:
         request = JoinGroupRequest(
             group_id="g",
             session_timeout_ms=session_ms,
@@ -222,7 +224,8 @@ def test_groups_and_offsets_come_back_from_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("generation", "member", "error"), [(7, None, Errors.ILLEGAL_GENERATION), (-1, "", Errors.UNKNOWN_MEMBER_ID), (1, "x", Errors.UNKNOWN_MEMBER_ID)]
+    ("generation", "member", "error"),
+    [(7, None, Errors.ILLEGAL_GENERATION), (-1, "", Errors.UNKNOWN_MEMBER_ID), (1, "x", Errors.UNKNOWN_MEMBER_ID)],
 )
 def test_commits_of_strangers_are_refused_while_the_group_has_members(generation: int, member: str | None, error: Errors) -> None:
     async def scenario() -> None:

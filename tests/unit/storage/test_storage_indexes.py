@@ -79,7 +79,9 @@ class TestOffsetIndex:
         assert (tmp_path / "0.index.deleted").read_bytes()[8:16] == bytes.fromhex("0000000200000002")
 
     @given(deltas=st.lists(st.integers(1, 9), max_size=60), targets=st.lists(st.integers(-5, 600), min_size=1), cut=st.integers(0, 600))
-    def test_lookup_equals_a_linear_scan(self, tmp_path_factory: pytest.TempPathFactory, deltas: list[int], targets: list[int], cut: int) -> None:
+    def test_lookup_equals_a_linear_scan(
+        self, tmp_path_factory: pytest.TempPathFactory, deltas: list[int], targets: list[int], cut: int
+    ) -> None:
         index = offset_index(tmp_path_factory.mktemp("index"))
         entries: list[OffsetPosition] = []
         offset = BASE

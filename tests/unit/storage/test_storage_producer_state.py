@@ -30,7 +30,9 @@ def manager(tmp_path: pathlib.Path, world: StorageWorld) -> ProducerStateManager
     return ProducerStateManager(TopicPartition("t", 0), str(tmp_path), files=world.files, clock=world.clock)
 
 
-def header(offset: int, *, sequence: int = 0, epoch: int = 0, count: int = 1, transactional: bool = False, timestamp: int = 5) -> BatchHeader:
+def header(
+    offset: int, *, sequence: int = 0, epoch: int = 0, count: int = 1, transactional: bool = False, timestamp: int = 5
+) -> BatchHeader:
     attributes = 0x10 if transactional else 0
     return BatchHeader(offset, 50, 0, 2, 0, attributes, count - 1, timestamp, timestamp, PID, epoch, sequence, count, 0)
 
@@ -42,7 +44,9 @@ def append(manager: ProducerStateManager, batch: BatchHeader, origin: AppendOrig
     manager.update_map_end_offset(batch.next_offset)
 
 
-def end(manager: ProducerStateManager, offset: int, *, epoch: int = 0, coordinator_epoch: int = 0, transaction_version: int = 0) -> CompletedTxn | None:
+def end(
+    manager: ProducerStateManager, offset: int, *, epoch: int = 0, coordinator_epoch: int = 0, transaction_version: int = 0
+) -> CompletedTxn | None:
     info = manager.prepare_update(PID, AppendOrigin.COORDINATOR)
     marker = header(offset, epoch=epoch, transactional=True)
     completed = info.append_end_txn_marker(

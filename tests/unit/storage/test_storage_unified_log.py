@@ -36,7 +36,9 @@ def batch(count: int = 1, *, base_offset: int = 0, size: int = 10, timestamp: in
     return build_batch(records, base_offset=base_offset, partition_leader_epoch=epoch, **fields)
 
 
-def producer_batch(sequence: int, *, producer_id: int = 5, producer_epoch: int = 0, transactional: bool = False, count: int = 1) -> bytearray:
+def producer_batch(
+    sequence: int, *, producer_id: int = 5, producer_epoch: int = 0, transactional: bool = False, count: int = 1
+) -> bytearray:
     return batch(count, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence, is_transactional=transactional)
 
 
@@ -53,7 +55,9 @@ class Logs:
         self.root = root
         self.world = StorageWorld(NOW)
 
-    def open(self, *, verification: bool = False, clean: bool = True, recovery_point: int = 0, log_start_offset: int = 0, **config: Any) -> UnifiedLog:
+    def open(
+        self, *, verification: bool = False, clean: bool = True, recovery_point: int = 0, log_start_offset: int = 0, **config: Any
+    ) -> UnifiedLog:
         return UnifiedLog.open(
             str(self.root / "topic-0"),
             LogConfig(**config),
@@ -306,7 +310,9 @@ class TestRoll:
 
     def test_a_long_follower_append_may_fill_the_indexes(self, logs: Logs) -> None:
         log = logs.open(max_index_size=24, index_interval=0)
-        log.append_as_follower(b"".join(bytes(batch(1, base_offset=offset, timestamp=NOW + offset)) for offset in range(20)), leader_epoch=TAKE_ALL)
+        log.append_as_follower(
+            b"".join(bytes(batch(1, base_offset=offset, timestamp=NOW + offset)) for offset in range(20)), leader_epoch=TAKE_ALL
+        )
         log.append_as_follower(batch(1, base_offset=20), leader_epoch=TAKE_ALL)
         assert (self.bases(log), log.log_segments[0].offset_index.entries) == ([0, 20], 3)
         assert [header.base_offset for header in map(log.batch_containing, range(21)) if header] == list(range(21))
@@ -601,7 +607,6 @@ class TestLife:
         with pytest.raises(ApiException):
             log.append_as_follower(batch(1, base_offset=1), leader_epoch=0)
 
-
     def test_damaged_bytes_are_an_error_that_names_file_and_position(self, logs: Logs) -> None:
         log = logs.open()
         produce(log, batch(1), batch(1))
@@ -609,7 +614,11 @@ class TestLife:
         data = bytearray(path.read_bytes())
         data[len(batch(1)) + 8 : len(batch(1)) + 12] = (3).to_bytes(4, "big")
         path.write_bytes(data)
-        for read in (lambda: log.read(1, 100, FetchIsolation.LOG_END, min_one_message=True), log.last_batch, lambda: list(log.batch_headers())):
+        for read in (
+            lambda: log.read(1, 100, FetchIsolation.LOG_END, min_one_message=True),
+            log.last_batch,
+            lambda: list(log.batch_headers()),
+        ):
             with pytest.raises(ApiException, match=f"{path}: at byte {len(batch(1))}: ") as caught:
                 read()
             assert caught.value.error is Errors.CORRUPT_MESSAGE
