@@ -265,6 +265,7 @@ class KafkaConfig:
             max_transaction_timeout_ms=self.get_int("transaction.max.timeout.ms"),
             producer_id_expiration_ms=self.get_int("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms=self.get_int("producer.id.expiration.check.interval.ms"),
+            transaction_verification_enabled=self.get_bool("transaction.partition.verification.enable"),
         )
 
     def socket_server_limits(self) -> SocketServerLimits:

@@ -49,6 +49,7 @@ SMALL = {
     "log.index.size.max.bytes": "4096",
     "offsets.topic.num.partitions": "1",
     "mirror.topic.num.partitions": "1",
+    "transaction.partition.verification.enable": "false",
 }
 
 
@@ -99,8 +100,10 @@ class SimCluster:
         runtime.spawn(self._run(runtime), name="kafka-server")
 
     async def wait_started(self) -> None:
-        """Until this life, or a later one, serves."""
+        """Until this life, or a later one, serves. KmirrorError when it does not start."""
         while not self._started.done():
+            if self.start_failed is not None:
+                raise KmirrorError(self.start_failed)
             await asyncio.sleep(0.01)
 
     async def _run(self, runtime: SimRuntime) -> None:
@@ -112,7 +115,7 @@ class SimCluster:
             await server.start()
         except (KmirrorError, OSError) as error:
             self.start_failed = f"{self.name} does not start: {type(error).__name__}: {error}"
-            raise
+            return
         self.server = server
         self.watch.after_start()
         self._tell("serves")

@@ -12,7 +12,7 @@ does not end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kmirror.common.errors import KmirrorError
@@ -38,7 +38,9 @@ MIRROR = "m"
 TOPIC = "orders"
 CLIENTS = "clients"
 WAIT_MS = 60_000
-POLL_S = 0.02
+POLL_MS = 20
+WRITE_TRIES = 20
+WRITE_PAUSE_MS = 100
 MAX_STEPS = 2_000_000
 MAX_TIME_US = 3_600_000_000
 
@@ -76,11 +78,14 @@ class Stage:
         self._ablations = ablations
         self._known = KnownChains()
         self._transactions = 0
+        self._waiters: list[asyncio.Future[None]] = []
 
-    async def open(self, names: Sequence[str] = ("a", "b")) -> None:
+    async def open(self, names: Sequence[str] = ("a", "b"), *, config: Mapping[str, str] | None = None) -> None:
+        """Make and start the clusters; `config` adds broker properties to each."""
         for name in names:
-            cluster = SimCluster(self.world, name, self.history, self._known, safeguards=self._ablations.safeguards)
+            cluster = SimCluster(self.world, name, self.history, self._known, safeguards=self._ablations.safeguards, config=config)
             self.clusters[name] = cluster
+            cluster.watch.changed = self._log_changed
             cluster.start()
         for cluster in self.clusters.values():
             await cluster.wait_started()
@@ -119,10 +124,14 @@ class Stage:
                 self.clients.spawn(reader.run(), name=name)
 
     async def write(self, producer: Producer, partition: TopicPartition, *, cluster: str, batches: int, count: int | None = None) -> None:
-        """That many acknowledged batches; KmirrorError when the cluster does not take them."""
+        """That many acknowledged batches; KmirrorError when the cluster takes none for too long."""
         for _ in range(batches):
-            if not await producer.write_once(partition, cluster=cluster, count=count):
-                raise KmirrorError(f"{cluster} refused a batch of {producer.name} for {partition}")
+            tries = 0
+            while not await producer.write_once(partition, cluster=cluster, count=count):
+                tries += 1
+                if tries == WRITE_TRIES:
+                    raise KmirrorError(f"{cluster} takes no batch of {producer.name} for {partition}")
+                await self.sleep_ms(WRITE_PAUSE_MS)
 
     def transaction(self, cluster: str, partition: TopicPartition, *, producer_id: int, count: int = 1) -> None:
         """A transactional batch, as its producer would write it."""
@@ -134,7 +143,7 @@ class Stage:
         batch = build_batch(
             records, base_offset=0, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True
         )
-        self.cluster(cluster).append(partition, batch)
+        self.cluster(cluster).append(partition, batch, origin=AppendOrigin.COORDINATOR)
 
     def _sequence(self, cluster: str, partition: TopicPartition, producer_id: int) -> int:
         """As the log has it; a reset clears it."""
@@ -163,7 +172,22 @@ class Stage:
                 raise KmirrorError(failed)
             if self.world.loop.now_us > deadline_us:
                 raise KmirrorError(f"still not true after {timeout_ms} ms: {what}")
-            await asyncio.sleep(POLL_S)
+            await self._something()
+
+    async def _something(self) -> None:
+        """Until a log changes, but not longer than a moment."""
+        waiter = self.world.loop.create_future()
+        self._waiters.append(waiter)
+        timer = self.world.loop.call_later(POLL_MS / 1000, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+
+    def _log_changed(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            _wake(waiter)
 
     def state(self, cluster: str, partition: TopicPartition) -> MirrorPartitionState | None:
         found = self.cluster(cluster).watch.states.get(partition)
@@ -207,6 +231,11 @@ class Stage:
         for topic in dict.fromkeys(partition.topic for partition in partitions):
             await self.operator.remove(destination, name, topic)
         await self.until_state(destination, partitions, MirrorPartitionState.STOPPED)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 HistoryFunction = Callable[[Stage], Awaitable[None]]
