@@ -8,9 +8,9 @@ counts, a few offsets to name and the headers of the first batches. Memory is a 
 A record is compared by offset, timestamp, key, value and headers; the producer's fields of its batch (id, epoch, sequence, transactional,
 control, timestamp type) apart from it, since other batches with the same records are RE_BATCHED only if these agree.
 
-What the cleaner may have removed is told by three signs: the offset lies below the offset to which the cleaner of that log got (its
+What the cleaner may have removed is told by four signs: the offset lies below the offset to which the cleaner of that log got (its
 cleaner-offset-checkpoint, or a compacted topic of a live cluster); its batch is there and has holes, which nothing but a cleaner makes;
-the batch is there and has no records or a delete horizon.
+the batch is there and has no records or a delete horizon; or its keys say so (`key_evidence`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from kmirror.record.columns import decode_columns
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.verify.compared_log import ComparedLog, LogCursor
+from kmirror.verify.key_evidence import KeyEvidence
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, LocatedBatch
 
 MAX_BATCHES_SHOWN: Final = 10
@@ -37,13 +38,15 @@ class Side(NamedTuple):
 
     log: ComparedLog
     cursor: LogCursor
+    evidence: KeyEvidence
 
 
 class ComparedRecord(NamedTuple):
-    """`content` and `producer` are compared; `explained` says whether the other log's cleaner is known to remove such records."""
+    """`content` (timestamp, key length, bytes from the key on) and `producer` are compared."""
 
     offset: int
     content: tuple[int, int, bytes]
+    is_tombstone: bool
     producer: tuple[int, int, int, int]
 
 
@@ -55,6 +58,7 @@ class ChainSide:
     name: str
     batches: list[BatchFacts] = field(default_factory=list)
     batch_count: int = 0
+    last_offset: int = -1
     only_here: list[int] = field(default_factory=list)
     only_here_count: int = 0
     unexplained_count: int = 0
@@ -77,6 +81,7 @@ class ChainSide:
         if self.batch_count < MAX_BATCHES_SHOWN:
             self.batches.append(facts)
         self.batch_count += 1
+        self.last_offset = max(self.last_offset, batch.last_offset)
         self.has_data |= not batch.is_control
         self.has_records |= batch.record_count > 0
         self.has_delete_horizon |= batch.has_delete_horizon
@@ -100,15 +105,21 @@ class ChainSide:
         if self.corrupt is None:
             self.corrupt = f"{self.name}'s batch at byte {located.position} of {located.file} is corrupt: {reason}"
 
-    def may_lack(self, offset: int) -> bool:
-        """Whether this log's cleaner is known to have been at `offset`."""
-        return offset < self.side.log.cleaned_offset or any(first <= offset <= last for first, last in self.holes)
+    def may_lack(self, record: ComparedRecord) -> bool:
+        """Whether this log's cleaner is known to have been there, or can have been by the record's key; never behind the log's end."""
+        offset = record.offset
+        if offset > self.last_offset and self.peek() is None:
+            return False
+        if offset < self.side.log.cleaned_offset or any(first <= offset <= last for first, last in self.holes):
+            return True
+        key = record.content[2][: record.content[1]] if record.content[1] >= 0 else None
+        return self.side.evidence.may_lack(self.side.log, offset, key, is_tombstone=record.is_tombstone)
 
-    def note_only_here(self, offset: int, other: ChainSide) -> None:
+    def note_only_here(self, record: ComparedRecord, other: ChainSide) -> None:
         if len(self.only_here) < MAX_OFFSETS_NAMED:
-            self.only_here.append(offset)
+            self.only_here.append(record.offset)
         self.only_here_count += 1
-        self.unexplained_count += not other.may_lack(offset)
+        self.unexplained_count += bool(self.unexplained_count) or not other.may_lack(record)
 
 
 @dataclass(slots=True)
@@ -174,10 +185,22 @@ def _records(batch: RecordBatch) -> list[ComparedRecord]:
     body = columns.body
     fields = batch.attributes >> 3 & 7
     ends = (columns.record_position + columns.record_length).tolist()
-    rows = zip(columns.offset.tolist(), columns.timestamp.tolist(), columns.key_length.tolist(), columns.key_position.tolist(), ends)
     return [
-        ComparedRecord(offset, (timestamp, key_length, bytes(body[start:end])), (batch.producer_id, batch.producer_epoch, sequence, fields))
-        for (offset, timestamp, key_length, start, end), sequence in zip(rows, columns.sequence.tolist())
+        ComparedRecord(
+            offset,
+            (timestamp, key_length, bytes(body[start:end])),
+            value_length < 0,
+            (batch.producer_id, batch.producer_epoch, sequence, fields),
+        )
+        for offset, timestamp, key_length, start, end, value_length, sequence in zip(
+            columns.offset.tolist(),
+            columns.timestamp.tolist(),
+            columns.key_length.tolist(),
+            columns.key_position.tolist(),
+            ends,
+            columns.value_length.tolist(),
+            columns.sequence.tolist(),
+        )
     ]
 
 
@@ -211,9 +234,9 @@ def _read_chain(chain: Chain, a: LocatedBatch | None, b: LocatedBatch | None) ->
         if left.queue and right.queue and left.queue[0].offset == right.queue[0].offset:
             _compare(chain, left.queue.popleft(), right.queue.popleft())
         elif left.queue and (not right.queue or left.queue[0].offset < right.queue[0].offset):
-            left.note_only_here(left.queue.popleft().offset, right)
+            left.note_only_here(left.queue.popleft(), right)
         elif right.queue:
-            right.note_only_here(right.queue.popleft().offset, left)
+            right.note_only_here(right.queue.popleft(), left)
         else:
             return
 

@@ -20,6 +20,7 @@ import numpy as np
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.verify.batch_diff import Side, read_difference
 from kmirror.verify.compared_log import ComparedLog, LogCursor
+from kmirror.verify.key_evidence import KeyEvidence
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
 
 BLOCK_BYTES: Final = 1024 * 1024
@@ -114,7 +115,8 @@ class _Comparison:
         try:
             right = self._right_log.cursor(self._start_offset)
             try:
-                self._run(Side(self._left_log, left), Side(self._right_log, right))
+                evidence = KeyEvidence(self._left_log, self._right_log)
+                self._run(Side(self._left_log, left, evidence), Side(self._right_log, right, evidence))
             finally:
                 right.close()
         finally:

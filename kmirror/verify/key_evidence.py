@@ -1,0 +1,86 @@
+"""Whether a log's cleaner can have removed a record, told from keys alone: for folders without a cleaner-offset-checkpoint.
+
+A cleaner leaves, below the offset to which it came, one record a key. So the first offset at which a log repeats a key bounds how far
+its cleaner can have come; and what it removed below has a later record of the same key in one of the two logs, or was a tombstone. A
+topic that repeats its keys and was never compacted has the bound near its start, so a batch that it lost is not taken for a compacted one.
+
+Costs a pass over both logs and memory by distinct keys; only made when a log lacks a record in its middle. More than `MAX_KEYS` keys: no
+evidence, and the difference is MISSING or EXTRA. Records of aborted transactions, which a cleaner removes too, leave no such evidence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, NamedTuple
+
+from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.record.columns import decode_columns
+from kmirror.verify.compared_log import ComparedLog
+
+MAX_KEYS: Final = 5_000_000
+MAX_KEY_BYTES: Final = 32
+_NEVER: Final = (1 << 63) - 1
+
+
+class LogKeys(NamedTuple):
+    """Of one log: the last offset of each key, and the first offset whose key was there before."""
+
+    last_offset: dict[bytes, int]
+    first_repeat: int
+
+
+class KeyEvidence:
+    """Both logs of a comparison; read when first asked."""
+
+    def __init__(self, left: ComparedLog, right: ComparedLog) -> None:
+        self._logs = (left, right)
+        self._keys: tuple[LogKeys, LogKeys] | None = None
+        self._is_read = False
+
+    def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool) -> bool:
+        """Whether the cleaner of `log` can have removed this record."""
+        keys = self._read()
+        if keys is None or key is None:
+            return False
+        ours = keys[0] if log is self._logs[0] else keys[1]
+        name = _name(key)
+        superseded = any(one.last_offset.get(name, -1) > offset for one in keys)
+        return offset < ours.first_repeat and (superseded or is_tombstone)
+
+    def _read(self) -> tuple[LogKeys, LogKeys] | None:
+        if not self._is_read:
+            self._is_read = True
+            left, right = (None if log.is_live else _keys_of(log) for log in self._logs)
+            self._keys = None if left is None or right is None else (left, right)
+        return self._keys
+
+
+def _name(key: bytes) -> bytes:
+    return key if len(key) <= MAX_KEY_BYTES else hashlib.blake2b(key, digest_size=MAX_KEY_BYTES).digest() + b"h"
+
+
+def _keys_of(log: ComparedLog) -> LogKeys | None:
+    last_offset: dict[bytes, int] = {}
+    first_repeat = _NEVER
+    cursor = log.cursor(log.log_start_offset)
+    try:
+        while (located := cursor.peek()) is not None:
+            cursor.advance()
+            if located.batch.is_control or not located.batch.record_count:
+                continue
+            columns = decode_columns([located.batch])
+            for row, offset in enumerate(columns.offset.tolist()):
+                key = columns.key(row)
+                if key is None:
+                    continue
+                name = _name(bytes(key))
+                if name in last_offset:
+                    first_repeat = min(first_repeat, offset)
+                last_offset[name] = offset
+            if len(last_offset) > MAX_KEYS:
+                return None
+    except (ApiException, KmirrorError):
+        return None  # the comparison itself comes to this place and says what is wrong with it
+    finally:
+        cursor.close()
+    return LogKeys(last_offset, first_repeat)
