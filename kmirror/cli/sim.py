@@ -1,0 +1,200 @@
+"""`kmirror sim`: replay a disaster, or a thousand, in the deterministic simulator.
+
+    kmirror sim --seed 42                       the story of one seed, its verdict and its trace hash
+    kmirror sim --seed 42 --trace FILE          ... and every step of it, to compare two runs
+    kmirror sim --seeds 0..999 --jobs 2         a campaign; exit code 1 if any seed breaks a rule
+    kmirror sim --seed 1 --history torn_tail --without tail_recovery
+    kmirror sim --list                          the histories and the safeguards
+
+The same seed of the same program is the same run, step for step, on every machine: the trace hash says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kmirror.common.errors import ConfigError
+from kmirror.sim.ablations import safeguard_names
+from kmirror.sim.campaign import SeedResult, run_campaign
+from kmirror.sim.named_histories import HISTORIES, run_named, summary_of
+from kmirror.sim.storm import StormResult
+
+SHOWN_VIOLATIONS = 20
+SHOWN_FAILURES = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--seed", type=int, metavar="N", help="run one seed and tell its story")
+    what.add_argument("--seeds", metavar="A..B", help="run the seeds A to B, both included")
+    what.add_argument("--list", action="store_true", help="name the histories and the safeguards")
+    parser.add_argument("--history", default="storm", metavar="NAME", help="which history to play (default: storm)")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="SAFEGUARD", help="switch a safeguard off, to see that a rule breaks; repeatable"
+    )
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes for --seeds (default: one for each core)")
+    parser.add_argument("--trace", metavar="FILE", help="write every step of --seed to FILE")
+    parser.add_argument("--json", action="store_true", help="machine-readable output (JSON lines for --seeds)")
+
+
+def run(command: str, options: argparse.Namespace) -> int:
+    """0: every rule held; 1: one was broken."""
+    if options.list:
+        return _list(as_json=options.json)
+    without = tuple(name for given in options.without for name in given.split(",") if name)
+    if options.seed is not None:
+        return _run_one(options.history, options.seed, without, trace=options.trace, as_json=options.json)
+    if options.trace:
+        raise ConfigError("--trace goes with --seed")
+    return _run_many(options.history, _seeds(options.seeds), without, jobs=options.jobs or os.cpu_count() or 1, as_json=options.json)
+
+
+def _seeds(text: str) -> range:
+    first, separator, last = text.partition("..")
+    if not separator or not first.isdigit() or not last.isdigit() or int(last) < int(first):
+        raise ConfigError(f"--seeds {text!r} is not of the form A..B with A <= B")
+    return range(int(first), int(last) + 1)
+
+
+def replay_command(history: str, seed: int, without: tuple[str, ...]) -> str:
+    """What to type to see this run again."""
+    named = [] if history == "storm" else ["--history", history]
+    off = [part for name in without for part in ("--without", name)]
+    return " ".join(["kmirror", "sim", "--seed", str(seed), *named, *off])
+
+
+def _list(*, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"histories": {name: summary_of(name) for name in HISTORIES}, "safeguards": safeguard_names()}))
+        return 0
+    width = max(map(len, HISTORIES))
+    print("histories:")
+    for name in HISTORIES:
+        print(f"  {name:<{width}}  {summary_of(name)}")
+    print("\nsafeguards (--without):")
+    for name in safeguard_names():
+        print(f"  {name}")
+    return 0
+
+
+def _run_one(history: str, seed: int, without: tuple[str, ...], *, trace: str | None, as_json: bool) -> int:
+    logging.disable(logging.CRITICAL)
+    with _trace_to(trace) as on_trace:
+        result = run_named(history, seed, without=without, on_trace=on_trace)
+    if as_json:
+        print(json.dumps(_as_json(result, without)))
+    else:
+        _tell(result, without)
+    return 0 if result.ok else 1
+
+
+@contextlib.contextmanager
+def _trace_to(path: str | None) -> Iterator[Callable[[str], object] | None]:
+    if path is None:
+        yield None
+        return
+    try:
+        file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise ConfigError(f"--trace {path}: {error.strerror}") from error
+    with file:
+        yield file.write
+
+
+def _as_json(result: StormResult, without: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "history": result.name,
+        "seed": result.seed,
+        "without": list(without),
+        "ok": result.ok,
+        "violations": [{"rule": found.rule, "time_ms": found.now_us / 1000, "text": found.text} for found in result.violations],
+        "story": [{"time_ms": now_us / 1000, "who": who, "what": what} for now_us, who, what in result.history.story()],
+        "steps": result.steps,
+        "virtual_ms": result.now_us / 1000,
+        "trace_hash": result.trace_hash,
+        "replay": replay_command(result.name, result.seed, without),
+    }
+
+
+def _tell(result: StormResult, without: tuple[str, ...]) -> None:
+    print(f"{result.name}, seed {result.seed}" + (f", without {', '.join(without)}" if without else ""))
+    for now_us, who, what in result.history.story():
+        print(f"{now_us / 1_000_000:10.3f} s  {who:<9} {what}")
+    print()
+    for violation in result.violations[:SHOWN_VIOLATIONS]:
+        print(f"BROKEN {violation}")
+    if len(result.violations) > SHOWN_VIOLATIONS:
+        print(f"... and {len(result.violations) - SHOWN_VIOLATIONS} more")
+    verdict = "every rule held" if result.ok else f"{len(result.violations)} violations"
+    print(f"{verdict}; {result.steps} steps, {result.now_us / 1_000_000:.3f} s of virtual time, trace {result.trace_hash}")
+    if not result.ok:
+        print(f"replay: {replay_command(result.name, result.seed, without)}")
+
+
+def _run_many(history: str, seeds: range, without: tuple[str, ...], *, jobs: int, as_json: bool) -> int:
+    if history not in HISTORIES:
+        raise ConfigError(f"there is no history {history!r}; there are {', '.join(HISTORIES)}")
+    with _progress(len(seeds), shown=sys.stderr.isatty() and not as_json) as advance:
+
+        def on_result(result: SeedResult) -> None:
+            if as_json:
+                print(json.dumps(_seed_as_json(result, without)), flush=True)
+            advance(result)
+
+        results = run_campaign(seeds, history=history, without=without, jobs=jobs, on_result=on_result)
+    failed = [result for result in results if not result.ok]
+    if not as_json:
+        _summarize(results, failed, without)
+    return 1 if failed else 0
+
+
+def _seed_as_json(result: SeedResult, without: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "history": result.history,
+        "seed": result.seed,
+        "ok": result.ok,
+        "violations": list(result.violations),
+        "steps": result.steps,
+        "virtual_ms": result.now_us / 1000,
+        "trace_hash": result.trace_hash,
+        "replay": replay_command(result.history, result.seed, without),
+    }
+
+
+@contextlib.contextmanager
+def _progress(total: int, *, shown: bool) -> Iterator[Callable[[SeedResult], None]]:
+    if not shown:
+        yield lambda result: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("seeds", total=total)
+        broken = 0
+
+        def advance(result: SeedResult) -> None:
+            nonlocal broken
+            broken += not result.ok
+            progress.update(task, advance=1, description=f"seeds, {broken} broken" if broken else "seeds")
+
+        yield advance
+
+
+def _summarize(results: list[SeedResult], failed: list[SeedResult], without: tuple[str, ...]) -> None:
+    for result in failed[:SHOWN_FAILURES]:
+        print(f"seed {result.seed}: {result.violations[0]}")
+        print(f"  replay: {replay_command(result.history, result.seed, without)}")
+    if len(failed) > SHOWN_FAILURES:
+        print(f"... and {len(failed) - SHOWN_FAILURES} more seeds")
+    steps = sum(result.steps for result in results)
+    virtual_s = sum(result.now_us for result in results) / 1_000_000
+    print(f"{len(results)} seeds, {len(failed)} broken; {steps} steps, {virtual_s:.0f} s of virtual time")
