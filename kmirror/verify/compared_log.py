@@ -154,12 +154,11 @@ class DirectoryLog:
 
         A hint only: the header that lies there must have the offset that the index says, or the walk begins at byte 0.
         """
-        slot_count = segment.sizes.get(INDEX_FILE_SUFFIX, 0) // _INDEX_SLOT.size
-        if not slot_count:
+        if not segment.sizes.get(INDEX_FILE_SUFFIX, 0):
             return 0
-        low, high = 0, slot_count
         index = self.files.open(segment.path(INDEX_FILE_SUFFIX), write=False)
         try:
+            low, high = 0, index.size() // _INDEX_SLOT.size
             while low < high:
                 middle = (low + high) // 2
                 if _is_before(_INDEX_SLOT.unpack(index.pread(_INDEX_SLOT.size, middle * _INDEX_SLOT.size)), segment, offset, position):
@@ -264,10 +263,21 @@ class DirectoryCursor:
 
     def rewind(self, size: int) -> None:
         if size > self._position:
-            path = self._segments[self._index].path() if self._index < len(self._segments) else self._log.name
-            raise CorruptFileError(path, 0, "no batch of the other log begins where this file does, though the bytes before are equal")
+            raise self._misplaced()
         self._drop_walk()
         self._position -= size
+
+    def _misplaced(self) -> CorruptFileError:
+        """Why this segment begins where the other log, equal so far, has the middle of a batch."""
+        index = min(self._index, len(self._segments) - 1)
+        if index > 0:
+            before = self._segments[index - 1]
+            start = self._log.indexed_position(before)
+            with SegmentReader(self._log.files, before.path(), start=start, end=before.log_size) as reader:
+                reader.headers()
+                if reader.trailing_bytes:
+                    return _incomplete(before, reader.valid_bytes, self._segments[index])
+        return CorruptFileError(self._segments[index].path(), 0, "no batch begins here in the other log, though all bytes before are equal")
 
     def peek(self) -> LocatedBatch | None:
         while self._head is None and self.remaining():
@@ -282,8 +292,7 @@ class DirectoryCursor:
                 self.trailing_bytes = segment.log_size - self._position
                 return None
             elif self._position < segment.log_size:
-                after = self._segments[self._index + 1].path()
-                raise CorruptFileError(segment.path(), self._position, f"an incomplete batch, and {after} follows")
+                raise _incomplete(segment, self._position, self._segments[self._index + 1])
         return self._head
 
     def advance(self) -> None:
@@ -397,6 +406,10 @@ class FetchedCursor:
         assert self._head is not None, "advance without a batch"
         self._position += self._head.batch.size_in_bytes
         self._head = None
+
+
+def _incomplete(segment: SegmentFiles, position: int, following: SegmentFiles) -> CorruptFileError:
+    return CorruptFileError(segment.path(), position, f"an incomplete batch, and {following.path()} follows")
 
 
 def _is_before(slot: tuple[int, int], segment: SegmentFiles, offset: int | None, position: int | None) -> bool:

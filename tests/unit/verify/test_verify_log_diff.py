@@ -1,0 +1,292 @@
+"""Two logs to a verdict: each kind of difference once made, and the ways in which equal logs may lie on disk differently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from log_folders import TIME, batch, batches, open_log, records, write_log, write_segments
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.builder import build_batch
+from kmirror.record.compression import CompressionType
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
+from kmirror.record.record_batch import iter_batches
+from kmirror.verify import compared_log, log_diff
+from kmirror.verify.compared_log import DirectoryLog, FetchedLog
+from kmirror.verify.log_diff import DiffSettings, diff_logs
+from kmirror.verify.verdict import DifferenceKind, PartitionVerdict, Status, make_report, to_json, verdict_from_json
+
+
+def diff(tmp_path: Path, left: list[bytes], right: list[bytes], settings: DiffSettings = DiffSettings()) -> PartitionVerdict:
+    return diff_logs(open_log(write_log(tmp_path / "a" / "t-0", *left)), open_log(write_log(tmp_path / "b" / "t-0", *right)), settings)
+
+
+def kinds(verdict: PartitionVerdict) -> list[tuple[str, int, int]]:
+    assert verdict.error is None, verdict.error
+    return [(difference.kind.value, difference.first_offset, difference.last_offset) for difference in verdict.differences]
+
+
+def reset(offset: int) -> bytes:
+    return bytes(build_mirror_pid_reset("c" * 22, timestamp=TIME, base_offset=offset, partition_leader_epoch=1))
+
+
+def test_equal_logs(tmp_path: Path) -> None:
+    verdict = diff(tmp_path, batches(20), batches(20))
+    assert verdict.status is Status.EQUAL
+    assert verdict.bytes_compared == sum(map(len, batches(20)))
+    assert verdict.left is not None and (verdict.left.log_start_offset, verdict.left.log_end_offset) == (0, 100)
+
+
+def test_segment_boundaries_may_differ(tmp_path: Path) -> None:
+    parts = batches(20)
+    left = write_segments(tmp_path / "a" / "t-0", (0, parts[:3]), (15, parts[3:11]), (55, parts[11:]))
+    right = write_segments(tmp_path / "b" / "t-0", (0, parts[:8]), (40, parts[8:]))
+    verdict = diff_logs(open_log(left), open_log(right))
+    assert verdict.status is Status.EQUAL and verdict.bytes_compared == sum(map(len, parts))
+    assert (verdict.left and verdict.left.segment_count, verdict.right and verdict.right.segment_count) == (3, 2)
+
+
+@pytest.mark.parametrize("block", [7, 64, 1000])
+def test_any_block_size_finds_the_same_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(log_diff, "BLOCK_BYTES", block)
+    monkeypatch.setattr(log_diff, "FIRST_BLOCK_BYTES", block)
+    monkeypatch.setattr(compared_log, "WALK_BLOCK_BYTES", 61)
+    left = batches(20)
+    right = [*left[:12], batch(60, text="other"), *left[13:]]
+    a = write_segments(tmp_path / "a" / "t-0", (0, left[:5]), (25, left[5:]))
+    b = write_segments(tmp_path / "b" / "t-0", (0, right[:12]), (60, right[12:]))
+    assert kinds(diff_logs(open_log(a), open_log(b))) == [("bytes-differ", 60, 64)]
+
+
+def test_starts_at_the_higher_log_start_even_within_a_batch(tmp_path: Path) -> None:
+    parts = batches(10)
+    left = write_segments(tmp_path / "a" / "t-0", (0, [batch(0, text="deleted since"), *parts[1:]]))
+    right = write_segments(tmp_path / "b" / "t-0", (5, parts[1:]))
+    verdict = diff_logs(open_log(left), open_log(right, log_start_offset=7))
+    assert (verdict.status, verdict.start_offset) == (Status.EQUAL, 7)
+    assert verdict.bytes_compared == sum(map(len, parts[1:]))
+
+
+def test_missing_and_extra_in_the_middle_and_at_the_end(tmp_path: Path) -> None:
+    parts = batches(10)
+    verdict = diff(tmp_path, [*parts[:4], *parts[5:8]], [*parts[:2], *parts[3:]])
+    assert kinds(verdict) == [("missing", 10, 14), ("extra", 20, 24), ("extra", 40, 44), ("extra", 45, 49)]
+    assert verdict.difference_counts == {"missing": 1, "extra": 3}
+    first = verdict.differences[0]
+    assert (first.left[0].position, first.left[0].size_bytes, first.right) == (sum(map(len, parts[:2])), len(parts[2]), [])
+
+
+def test_a_lagging_destination_is_allowed_only_when_asked(tmp_path: Path) -> None:
+    parts = batches(10)
+    assert diff(tmp_path, parts, parts[:8]).status is Status.DIFFERENT
+    allowed = diff(tmp_path, parts, parts[:8], DiffSettings(allow_lag=True))
+    assert (allowed.status, allowed.ignored_counts) == (Status.EQUAL, {"missing": 2})
+    hole = [*parts[:3], *parts[4:8]]
+    assert diff(tmp_path, parts, hole, DiffSettings(allow_lag=True)).difference_counts == {"missing": 1}
+
+
+def test_one_flipped_bit_names_the_batch_and_says_whose_crc_fails(tmp_path: Path) -> None:
+    parts = batches(10)
+    broken = bytearray(parts[4])
+    broken[-3] ^= 1
+    verdict = diff(tmp_path, parts, [*parts[:4], bytes(broken), *parts[5:]])
+    assert kinds(verdict) == [("bytes-differ", 20, 24)]
+    (difference,) = verdict.differences
+    assert (difference.left[0].crc_valid, difference.right[0].crc_valid) == (True, False)
+    assert f"B's batch at byte {sum(map(len, parts[:4]))}" in difference.detail and "t-0/00000000000000000000.log" in difference.detail
+
+
+def test_epoch_only(tmp_path: Path) -> None:
+    parts = batches(4)
+    verdict = diff(tmp_path, parts, [*parts[:2], batch(10, epoch=3), parts[3]])
+    assert kinds(verdict) == [("epoch-only", 10, 14)]
+    assert verdict.differences[0].detail == "leader epoch 0 in A, 3 in B"
+
+
+def test_control_only(tmp_path: Path) -> None:
+    parts = batches(4)
+    markers = [
+        bytes(build_end_transaction_marker(kind, coordinator_epoch=0, producer_id=7, producer_epoch=0, timestamp=TIME, base_offset=10))
+        for kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT)
+    ]
+    assert kinds(diff(tmp_path, [*parts[:2], markers[0]], [*parts[:2], markers[1]])) == [("control-only", 10, 10)]
+    extra = diff(tmp_path, parts, [*parts, reset(20)])
+    assert kinds(extra) == [("control-only", 20, 20)]
+    assert extra.differences[0].right[0].control_type == "MIRROR_PID_RESET"
+
+
+def test_data_against_control_is_bytes_differ(tmp_path: Path) -> None:
+    parts = batches(4)
+    verdict = diff(tmp_path, [*parts[:2], batch(10, 1)], [*parts[:2], reset(10)])
+    assert kinds(verdict) == [("bytes-differ", 10, 10)]
+    assert verdict.differences[0].detail == "A has a data batch, B a control (MIRROR_PID_RESET) batch"
+
+
+@pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD, CompressionType.SNAPPY])
+def test_the_same_records_in_another_compression_are_re_batched(tmp_path: Path, codec: CompressionType) -> None:
+    parts = batches(4)
+    verdict = diff(tmp_path, parts, [parts[0], batch(5, codec=codec), *parts[2:]])
+    assert kinds(verdict) == [("re-batched", 5, 9)]
+    assert f"compression none in A, {codec.name.lower()} in B" in verdict.differences[0].detail
+
+
+def test_a_whole_log_with_shifted_batches_is_one_re_batched_chain(tmp_path: Path) -> None:
+    left, right = batches(40, size=5), [batch(0, 3), *batches(39, first=3, size=5), batch(198, 2)]
+    verdict = diff(tmp_path, left, right)
+    assert kinds(verdict) == [("re-batched", 0, 199)]
+    assert "40 batches in A, 41 batches in B" in verdict.differences[0].detail
+    assert len(verdict.differences[0].left) == 10
+
+
+def test_one_other_record_in_a_shifted_chain_is_found(tmp_path: Path) -> None:
+    verdict = diff(tmp_path, batches(8, size=5), [batch(0, 13), batch(13, 7, text="other"), batch(20, 20)])
+    assert kinds(verdict) == [("bytes-differ", 0, 19), ("re-batched", 20, 39)]
+    assert "offsets 13, 14, 15, 16, 17 and 2 more" in verdict.differences[0].detail
+
+
+def test_other_producer_fields_are_not_just_re_batched(tmp_path: Path) -> None:
+    parts = batches(3)
+    verdict = diff(tmp_path, parts, [parts[0], batch(5, producer_id=9), parts[2]])
+    assert kinds(verdict) == [("bytes-differ", 5, 9)]
+    assert "producer_id -1 in A, 9 in B" in verdict.differences[0].detail
+
+
+def test_a_batch_with_holes_was_compacted(tmp_path: Path) -> None:
+    kept = bytes(
+        build_batch([row for row in records(5, 5) if row.offset in (6, 9)], base_offset=5, last_offset=9, partition_leader_epoch=0)
+    )
+    parts = batches(3)
+    assert kinds(diff(tmp_path, parts, [parts[0], kept, parts[2]])) == [("compacted", 5, 9)]
+    assert kinds(diff(tmp_path, [parts[0], kept, parts[2]], parts)) == [("compacted", 5, 9)]
+
+
+def test_batches_below_the_cleaners_offset_were_compacted(tmp_path: Path) -> None:
+    parts = batches(6)
+    left, right = write_log(tmp_path / "a" / "t-0", *parts), write_log(tmp_path / "b" / "t-0", parts[0], *parts[2:4], parts[5])
+    assert kinds(diff_logs(open_log(left), open_log(right, cleaned_offset=15))) == [("compacted", 5, 9), ("missing", 20, 24)]
+    assert kinds(diff_logs(open_log(left, cleaned_offset=15), open_log(right))) == [("missing", 5, 9), ("missing", 20, 24)]
+
+
+def keyed(first: int, count: int, keys: int) -> bytes:
+    return bytes(build_batch(records(first, count, keys=keys), base_offset=first, partition_leader_epoch=0))
+
+
+def test_superseded_keys_tell_a_compacted_batch_from_a_lost_one(tmp_path: Path) -> None:
+    left = [keyed(first, 5, 10) for first in range(0, 40, 5)]
+    compacted = diff(tmp_path, left, left[4:])
+    assert compacted.start_offset == 0 and set(compacted.difference_counts) == {"compacted"}, "offsets 20.. have each key again"
+    lost = diff(tmp_path, left, [*left[:5], *left[6:]])
+    assert kinds(lost) == [("missing", 25, 29)], "a log that repeats keys before the gap was never cleaned there"
+
+
+def test_an_uncommitted_tail_is_beyond_the_high_watermark(tmp_path: Path) -> None:
+    parts = batches(6)
+    left, right = write_log(tmp_path / "a" / "t-0", *parts), write_log(tmp_path / "b" / "t-0", *parts[:4], batch(20, text="other"))
+    verdict = diff_logs(open_log(left, high_watermark=20), open_log(right))
+    assert kinds(verdict) == [("beyond-high-watermark", 20, 24), ("beyond-high-watermark", 25, 29)]
+    verdict = diff_logs(open_log(left, high_watermark=25), open_log(right))
+    assert kinds(verdict) == [("bytes-differ", 20, 24), ("beyond-high-watermark", 25, 29)]
+    ignored = DiffSettings(frozenset({DifferenceKind.BEYOND_HIGH_WATERMARK}))
+    assert diff_logs(open_log(left, high_watermark=20), open_log(right), ignored).status is Status.EQUAL
+
+
+def test_a_batch_cut_at_the_end_is_missing_and_reported_as_trailing(tmp_path: Path) -> None:
+    parts = batches(6)
+    verdict = diff(tmp_path, parts, [*parts[:5], parts[5][:70]])
+    assert kinds(verdict) == [("missing", 25, 29)]
+    assert verdict.right is not None and (verdict.right.trailing_bytes, verdict.right.log_end_offset) == (70, 25)
+
+
+def test_impossible_length_is_an_error_that_names_file_and_byte(tmp_path: Path) -> None:
+    parts = batches(6)
+    broken = bytearray(parts[3])
+    broken[8:12] = (5).to_bytes(4, "big")
+    verdict = diff(tmp_path, parts, [*parts[:3], bytes(broken), *parts[4:]])
+    assert verdict.status is Status.ERROR
+    assert verdict.error is not None and f"b/t-0/{0:020d}.log: at byte {sum(map(len, parts[:3]))}: " in verdict.error
+
+
+def test_an_incomplete_batch_in_front_of_a_segment_is_an_error(tmp_path: Path) -> None:
+    parts = batches(6)
+    right = write_segments(tmp_path / "b" / "t-0", (0, [*parts[:2], parts[2][:66]]), (15, parts[3:]))
+    verdict = diff_logs(open_log(write_log(tmp_path / "a" / "t-0", *parts)), open_log(right))
+    assert verdict.status is Status.ERROR and verdict.error is not None and f"at byte {sum(map(len, parts[:2]))}" in verdict.error
+
+
+def test_zeros_behind_the_last_batch_are_an_error(tmp_path: Path) -> None:
+    verdict = diff(tmp_path, batches(3), [*batches(3), bytes(100)])
+    assert verdict.status is Status.ERROR and verdict.error is not None and "at byte" in verdict.error
+
+
+def test_old_message_formats_are_an_error(tmp_path: Path) -> None:
+    old = bytearray(batch(5))
+    old[16] = 1
+    verdict = diff(tmp_path, batches(2), [batch(0), bytes(old)])
+    assert verdict.status is Status.ERROR and verdict.error is not None and "format v1" in verdict.error
+
+
+def test_an_empty_log_against_a_full_one(tmp_path: Path) -> None:
+    assert diff(tmp_path, [], []).status is Status.EQUAL
+    assert kinds(diff(tmp_path, batches(2), [])) == [("missing", 0, 4), ("missing", 5, 9)]
+
+
+def test_differences_beyond_the_limit_are_counted(tmp_path: Path) -> None:
+    verdict = diff(tmp_path, batches(30), [batch(first, epoch=1) for first in range(0, 150, 5)], DiffSettings(max_differences=4))
+    assert (len(verdict.differences), verdict.difference_counts) == (4, {"epoch-only": 30})
+
+
+def test_the_offset_index_is_only_a_hint(tmp_path: Path) -> None:
+    parts = batches(20)
+    folder = write_log(tmp_path / "a" / "t-0", *parts)
+    position = sum(map(len, parts[:10]))
+    (folder / f"{0:020d}.index").write_bytes((50).to_bytes(4, "big") + position.to_bytes(4, "big") + bytes(800))
+    log = open_log(folder)
+    assert log.indexed_position(log.partition.segments[0], offset=80) == position
+    assert log.indexed_position(log.partition.segments[0], offset=49) == 0
+    assert log.log_end_offset() == 100
+    (folder / f"{0:020d}.index").write_bytes((50).to_bytes(4, "big") + (position + 9).to_bytes(4, "big"))
+    assert open_log(folder).indexed_position(log.partition.segments[0], offset=80) == 0
+    assert open_log(folder).log_end_offset() == 100
+
+
+def fetched(parts: list[bytes], *, chunk: int, start: int = 0, end: int | None = None) -> FetchedLog:
+    """A live log that serves `chunk` batches at a time."""
+
+    def fetch(offset: int) -> bytes:
+        found = [part for part in parts if next(iter_batches(part)).last_offset >= offset]
+        return b"".join(found[:chunk])
+
+    last = next(iter_batches(parts[-1])).next_offset
+    return FetchedLog("live/t-0", TopicPartition("t", 0), fetch, log_start_offset=start, high_watermark=last if end is None else end)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_a_live_log_against_a_folder_and_another(tmp_path: Path, chunk: int) -> None:
+    parts = batches(20)
+    other = [*parts[:9], batch(45, text="other"), *parts[10:]]
+    folder: DirectoryLog = open_log(write_log(tmp_path / "a" / "t-0", *parts))
+    assert diff_logs(folder, fetched(parts, chunk=chunk)).status is Status.EQUAL
+    assert kinds(diff_logs(folder, fetched(other, chunk=chunk))) == [("bytes-differ", 45, 49)]
+    assert kinds(diff_logs(fetched(parts, chunk=7), fetched(other, chunk=chunk))) == [("bytes-differ", 45, 49)]
+
+
+def test_a_live_log_ends_at_its_high_watermark(tmp_path: Path) -> None:
+    parts = batches(20)
+    verdict = diff_logs(open_log(write_log(tmp_path / "a" / "t-0", *parts[:18])), fetched(parts, chunk=4, end=90))
+    assert verdict.status is Status.EQUAL
+    tail = diff_logs(open_log(write_log(tmp_path / "b" / "t-0", *parts)), fetched(parts, chunk=4, end=90))
+    assert tail.difference_counts == {"beyond-high-watermark": 2}
+
+
+def test_a_live_log_that_serves_nothing_below_its_end_is_an_error(tmp_path: Path) -> None:
+    live = FetchedLog("live/t-0", TopicPartition("t", 0), lambda offset: b"", log_start_offset=0, high_watermark=10)
+    verdict = diff_logs(open_log(write_log(tmp_path / "a" / "t-0", *batches(2))), live)
+    assert verdict.status is Status.ERROR and verdict.error is not None and "offset 0" in verdict.error
+
+
+def test_verdicts_survive_json_and_add_up(tmp_path: Path) -> None:
+    verdict = diff(tmp_path, batches(3), [batch(0), batch(5, epoch=1), batch(10)])
+    assert verdict_from_json(to_json(verdict)) == verdict
+    report = make_report("a", "b", "local", [verdict, diff(tmp_path / "x", batches(1), batches(1))])
+    assert (report.exit_code, report.difference_counts) == (1, {"epoch-only": 1})
