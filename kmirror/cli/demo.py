@@ -104,7 +104,7 @@ class Demo:
         size = self._north.log_bytes(list(TOPICS))
         self._say(f"librdkafka wrote {acked:,} records into north ({size / 1e6:.1f} MB of log, lz4 and zstd)")
         self._mirror(self._south, self._north)
-        with MirrorWatch(self._south, self._report, self._began) as watch:
+        with MirrorWatch(self._south, self._report, self._began, source=self._north) as watch:
             began = time.monotonic()
             self._mirrors(self._south, "--add", "--mirror", MIRROR, "--topic", ".*")
             self._wait("south to catch up", lambda: watch.is_caught_up(len(TOPICS)))
@@ -114,7 +114,7 @@ class Demo:
         self._say(f"south has mirrored {self._report.first_copy_bytes / 1e6:.1f} MB byte for byte in {seconds:.2f} s, lag 0")
 
     def _disaster(self) -> None:
-        with MirrorWatch(self._south, self._report, self._began), Workload(self._north.bootstrap_servers) as workload:
+        with MirrorWatch(self._south, self._report, self._began, source=self._north), Workload(self._north.bootstrap_servers) as workload:
             workload.start_background()
             time.sleep(2)
             with self._south.stalled():
@@ -151,7 +151,7 @@ class Demo:
         self._report.failback_preview = preview
         losses = self._dry_run_losses()
         before = self._north.log_bytes(list(TOPICS))
-        with MirrorWatch(self._north, self._report, self._began) as watch:
+        with MirrorWatch(self._north, self._report, self._began, source=self._south) as watch:
             began = time.monotonic()
             self._mirrors(self._north, "--add", "--mirror", MIRROR, "--topic", ".*")
             self._wait("north to catch up", lambda: watch.is_caught_up(len(TOPICS)))

@@ -34,6 +34,14 @@ class Sample:
     lag: int
 
 
+@dataclass(frozen=True, slots=True)
+class LagSample:
+    """Records of all partitions that the source had and the destination was not yet seen to have."""
+
+    at_s: float
+    records: int
+
+
 @dataclass
 class DemoReport:
     """All figures. Sizes are bytes, times seconds, counts records."""
@@ -41,6 +49,7 @@ class DemoReport:
     topics: list[str]
     story: list[tuple[float, str]] = field(default_factory=list)
     timeline: list[Sample] = field(default_factory=list)
+    lag: list[LagSample] = field(default_factory=list)
     first_copy_bytes: int = 0
     first_copy_s: float = 0.0
     killed_at_s: float = 0.0
@@ -151,13 +160,17 @@ def _kill_line(report: DemoReport, scale: float, height: int) -> str:
 
 
 def _lag(report: DemoReport) -> str:
-    """The largest known lag of any partition."""
-    points = sorted((sample.at_s, sample.lag) for sample in report.timeline if sample.lag >= 0)
+    """Records that the source was ahead, all partitions together."""
+    points = sorted((sample.at_s, sample.records) for sample in report.lag)
     if not points:
-        return "<p>No lag was seen.</p>"
-    top, scale = max(max(lag for _, lag in points), 1), 760 / _end_s(report)
+        return "<p>The source was not asked.</p>"
+    top, scale = max(max(records for _, records in points), 1), 760 / _end_s(report)
     bars = "".join(
-        f'<circle cx="{150 + at * scale:.1f}" cy="{120 - 110 * lag / top:.1f}" r="2.5" fill="#4a6fa5"><title>{lag} records at {at:.2f} s</title></circle>'
-        for at, lag in points
+        f'<rect x="{150 + at * scale - 1:.1f}" y="{118 - 108 * records / top:.1f}" width="2" height="{2 + 108 * records / top:.1f}" fill="#4a6fa5">'
+        f"<title>{records:,} records at {at:.2f} s</title></rect>"
+        for at, records in points
     )
-    return f'<svg viewBox="0 0 920 130" width="100%"><text x="0" y="14">{top} records</text><text x="0" y="122">0</text>{bars}{_kill_line(report, scale, 124)}</svg>'
+    return (
+        f'<svg viewBox="0 0 920 130" width="100%"><text x="0" y="14">{top:,} records</text><text x="0" y="122">0</text>'
+        f"{bars}{_kill_line(report, scale, 124)}</svg>"
+    )

@@ -1,4 +1,8 @@
-"""Watches a mirror while something happens to it: states and lag of every partition, several times a second."""
+"""Watches a mirror while something happens to it: states of every partition, and how far it is behind, several times a second.
+
+The lag that DescribeMirrors reports is what the destination knows from its last fetch. The lag drawn in the report is the
+truth: the source's own log end against what the destination was last seen to have.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,10 @@ from typing import Self
 from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli.demo_cluster import DemoCluster
-from kmirror.cli.demo_report import DemoReport, Sample
+from kmirror.cli.demo_report import DemoReport, LagSample, Sample
 from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
 INTERVAL_S = 0.05
@@ -21,8 +27,9 @@ INTERVAL_S = 0.05
 class MirrorWatch:
     """A thread that asks the cluster (DescribeMirrors) and appends what changed to the report's timeline."""
 
-    def __init__(self, cluster: DemoCluster, report: DemoReport, began: float) -> None:
+    def __init__(self, cluster: DemoCluster, report: DemoReport, began: float, *, source: DemoCluster | None = None) -> None:
         self._cluster = cluster
+        self._source = source
         self._report = report
         self._began = began
         self._stopping = threading.Event()
@@ -48,8 +55,20 @@ class MirrorWatch:
         return bool(rows) and all(row.state == state for row in rows)
 
     def _run(self) -> None:
-        async def watch(admin: AdminClient) -> None:
-            while not self._stopping.is_set():
+        run(self._watch)
+
+    async def _watch(self, runtime: Runtime) -> None:
+        """Both loops until the block is left; they end by themselves, so nothing has to be cancelled but the slower one."""
+        loops = [asyncio.ensure_future(self._watch_states(runtime))]
+        if self._source is not None:
+            loops.append(asyncio.ensure_future(self._watch_source(runtime, self._source)))
+        await asyncio.to_thread(self._stopping.wait)
+        for loop in loops:
+            loop.cancel()
+
+    async def _watch_states(self, runtime: Runtime) -> None:
+        async with self._admin(runtime, self._cluster) as admin:
+            while True:
                 try:
                     described = await admin.describe_mirrors()
                     self._take([row for mirror in described.values() for row in mirror.partitions])
@@ -57,11 +76,22 @@ class MirrorWatch:
                     self._rows = []
                 await asyncio.sleep(INTERVAL_S)
 
-        async def main(runtime: object) -> None:
-            async with AdminClient(runtime, parse_bootstrap_servers(self._cluster.bootstrap_servers), client_id="kmirror-demo") as admin:  # type: ignore[arg-type]
-                await watch(admin)
+    async def _watch_source(self, runtime: Runtime, source: DemoCluster) -> None:
+        async with self._admin(runtime, source) as admin:
+            while True:
+                rows = self._rows
+                try:
+                    ends = await admin.list_offsets([TopicPartition(row.topic, row.partition) for row in rows]) if rows else {}
+                except (ApiException, KmirrorError):
+                    ends = {}
+                behind = [ends[row.topic, row.partition] - row.destination_offset for row in rows if (row.topic, row.partition) in ends]
+                if behind:
+                    self._report.lag.append(LagSample(time.monotonic() - self._began, sum(max(lag, 0) for lag in behind)))
+                await asyncio.sleep(INTERVAL_S)
 
-        run(main)
+    @staticmethod
+    def _admin(runtime: Runtime, cluster: DemoCluster) -> AdminClient:
+        return AdminClient(runtime, parse_bootstrap_servers(cluster.bootstrap_servers), client_id="kmirror-demo", timeout_ms=1000)
 
     def _take(self, rows: list[MirrorPartitionDescription]) -> None:
         self._rows = rows
