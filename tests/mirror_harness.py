@@ -1,4 +1,4 @@
-"""What tests of whole mirrors share: an operator (kafka-mirrors in this process), waiting, and raw logs of both sides."""
+"""What tests of whole mirrors do from outside: admin calls, kafka-mirrors, producing, waiting for states, reading the logs on disk."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ import io
 import json
 import pathlib
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, Producer
 
+from kmirror.admin.admin_client import AdminClient, NoBrokerError, parse_bootstrap_servers
+from kmirror.admin.results import MirrorPartitionDescription, NewTopic
 from kmirror.cli import mirrors
+from kmirror.common.errors import ApiException
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run
 
+T = TypeVar("T")
 FAST_MIRROR = {
     "mirror.metadata.refresh.interval.ms": "500",
     "mirror.truncation.backoff.ms": "300",
@@ -24,63 +30,122 @@ FAST_MIRROR = {
 """Broker properties with which a test need not wait."""
 
 
-def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 40) -> Any:
-    """The first true result of `condition`; AssertionError naming `what` (and the last result) otherwise."""
+def call(bootstrap_servers: str, operation: Callable[[AdminClient], Awaitable[T]], *, timeout_ms: int = 15_000) -> T:
+    """Run one operation with an AdminClient of its own."""
+
+    async def main(runtime: Runtime) -> T:
+        async with AdminClient(runtime, parse_bootstrap_servers(bootstrap_servers), timeout_ms=timeout_ms) as admin:
+            return await operation(admin)
+
+    return run(main)
+
+
+def create_topic(bootstrap_servers: str, name: str, partitions: int = 1, *, replication_factor: int = 1, **configs: str) -> None:
+    topic = NewTopic(name, partitions, replication_factor, {key.replace("_", "."): value for key, value in configs.items()})
+    call(bootstrap_servers, lambda admin: admin.create_topics([topic])).all()
+
+
+def produce(
+    bootstrap_servers: str, topic: str, values: list[str], *, partition: int = 0, batch: int = 10, **settings: str
+) -> list[KafkaError]:
+    """Send `values` (keys repeat) in batches of `batch`; the errors of those that were refused."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "linger.ms": "50",
+            "message.timeout.ms": "20000",
+            **{k.replace("_", "."): v for k, v in settings.items()},
+        }
+    )
+    errors: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            errors.append(error)
+
+    for index, value in enumerate(values):
+        producer.produce(topic, value=value, key=f"k{index % 7}", partition=partition, on_delivery=on_delivery)
+        if (index + 1) % batch == 0:
+            producer.flush()
+    producer.flush()
+    return errors
+
+
+def numbered(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}-{index}" for index in range(count)]
+
+
+def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = 40) -> T:
+    """The first truthy value of `condition`; broker errors while waiting count as not yet."""
     deadline = time.monotonic() + timeout_s
-    while True:
-        result = condition()
-        if result:
-            return result
-        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}; last: {result!r}"
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            value = condition()
+            if value:
+                return value
+        except (ApiException, NoBrokerError, KeyError) as error:
+            last = error
         time.sleep(0.1)
+    raise AssertionError(f"waited {timeout_s} s for {what}; last error: {last}")
 
 
-def kafka_mirrors(bootstrap_servers: str, *arguments: str) -> str:
-    """Run `kafka-mirrors` against a cluster; its output."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = mirrors.main(["--bootstrap-server", bootstrap_servers, *arguments])
-    assert code == 0, out.getvalue() + err.getvalue()
-    return out.getvalue()
+def partitions_of(bootstrap_servers: str, mirror: str) -> list[MirrorPartitionDescription]:
+    return call(bootstrap_servers, lambda admin: admin.describe_mirrors([mirror]), timeout_ms=5_000)[mirror].partitions
 
 
-def create_mirror(folder: pathlib.Path, destination: str, source: str, name: str) -> None:
-    config = folder / f"{name}-{destination.rpartition(':')[2]}.properties"
-    config.write_text(f"bootstrap.servers={source}\n")
-    kafka_mirrors(destination, "--create", "--mirror", name, "--mirror-config", str(config))
+def wait_state(bootstrap_servers: str, mirror: str, state: str, *, topic: str | None = None) -> list[MirrorPartitionDescription]:
+    """Until every partition (of `topic`) is in `state`."""
+
+    def reached() -> list[MirrorPartitionDescription] | None:
+        rows = [row for row in partitions_of(bootstrap_servers, mirror) if topic in (None, row.topic)]
+        return rows if rows and all(row.state == state for row in rows) else None
+
+    return wait_for(f"{state} in mirror {mirror}", reached)
 
 
-def describe(bootstrap_servers: str, name: str) -> list[dict[str, Any]]:
-    """Rows of `--describe --json`."""
-    rows: list[dict[str, Any]] = json.loads(kafka_mirrors(bootstrap_servers, "--describe", "--mirror", name, "--json"))
-    return rows
-
-
-def wait_states(bootstrap_servers: str, name: str, state: str, *, partitions: int, lag: int | None = None, timeout_s: float = 40) -> None:
-    """Until `partitions` rows are all in `state` (and have that lag)."""
+def wait_caught_up(destination: str, source: str, mirror: str) -> None:
+    """Until every partition is MIRRORING and ends where the source's decided records end."""
 
     def reached() -> bool:
-        rows = describe(bootstrap_servers, name)
-        seen.clear()
-        seen.extend(rows)
-        return len(rows) == partitions and all(row["state"] == state and (lag is None or row["lag"] == lag) for row in rows)
+        rows = partitions_of(destination, mirror)
+        if not rows or any(row.state != "MIRRORING" for row in rows):
+            return False
+        wanted = [TopicPartition(row.topic, row.partition) for row in rows]
+        ends = call(source, lambda admin: admin.list_offsets(wanted, isolation_level=1))
+        return all(row.destination_offset == ends[TopicPartition(row.topic, row.partition)] for row in rows)
 
-    seen: list[dict[str, Any]] = []
-    try:
-        wait_for(reached, f"{partitions} partitions of {name} in {state}", timeout_s)
-    except AssertionError as error:
-        raise AssertionError(f"{error}: {seen}") from None
+    wait_for(f"mirror {mirror} to catch up", reached)
 
 
-def log_bytes(data_dir: pathlib.Path, folder: str) -> bytes:
-    """The concatenated `.log` files of one partition folder."""
-    return b"".join(path.read_bytes() for path in sorted((data_dir / folder).glob("*.log")))
+def add(destination: str, mirror: str, *topics: str) -> None:
+    call(destination, lambda admin: admin.add_topics_to_mirror(mirror, topics)).all()
+
+
+def remove(destination: str, mirror: str, *topics: str) -> None:
+    call(destination, lambda admin: admin.remove_topics_from_mirror(mirror, topics)).all()
+
+
+def create_mirror(destination: str, mirror: str, source: str) -> None:
+    call(destination, lambda admin: admin.create_mirror(mirror, {"bootstrap.servers": source}))
+
+
+def log_bytes(data_dir: pathlib.Path, topic_partition: str) -> bytes:
+    """The concatenated .log files of a partition, up to the last whole batch."""
+    data = b"".join(path.read_bytes() for path in sorted((data_dir / topic_partition).glob("*.log")))
+    position = 0
+    while position + 17 <= len(data):
+        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
+        if size < 61 or data[position + 16] != 2 or position + size > len(data):
+            break
+        position += size
+    return data[:position]
 
 
 def assert_equal_logs(left: pathlib.Path, right: pathlib.Path, folders: Iterable[str], *, timeout_s: float = 30) -> None:
     """Both sides' logs become equal (they may still be in flight when asked) and are not empty."""
     for folder in folders:
-        wait_for(lambda folder=folder: log_bytes(left, folder) == log_bytes(right, folder), f"equal logs of {folder}", timeout_s)
+        wait_for(f"equal logs of {folder}", lambda folder=folder: log_bytes(left, folder) == log_bytes(right, folder), timeout_s)
         assert log_bytes(left, folder), f"{folder} is empty on both sides"
 
 
@@ -88,13 +153,7 @@ def quiet(settings: dict[str, Any]) -> dict[str, Any]:
     return {"log_level": 0} | settings
 
 
-def create_topic(bootstrap_servers: str, name: str, partitions: int = 1, **config: str) -> None:
-    admin = AdminClient(quiet({"bootstrap.servers": bootstrap_servers}))
-    settings = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(20)
-
-
-def produce(
+def produce_numbered(
     bootstrap_servers: str, topic: str, first: int, count: int, *, codec: str = "none", partitions: int = 1, **settings: Any
 ) -> None:
     """`count` records with key and value of their number, all acknowledged."""
@@ -124,3 +183,40 @@ def produce_transactions(bootstrap_servers: str, topic: str) -> None:
                 producer.produce(topic, key=f"t{index}-{round_number}-{number}".encode(), value=b"x" * 50)
             producer.flush(10)
             (producer.commit_transaction if commit else producer.abort_transaction)(30)
+
+
+def kafka_mirrors(bootstrap_servers: str, *arguments: str) -> str:
+    """Run `kafka-mirrors` against a cluster; its output."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = mirrors.main(["--bootstrap-server", bootstrap_servers, *arguments])
+    assert code == 0, out.getvalue() + err.getvalue()
+    return out.getvalue()
+
+
+def create_mirror_by_tool(folder: pathlib.Path, destination: str, source: str, name: str) -> None:
+    config = folder / f"{name}-{destination.rpartition(':')[2]}.properties"
+    config.write_text(f"bootstrap.servers={source}\n")
+    kafka_mirrors(destination, "--create", "--mirror", name, "--mirror-config", str(config))
+
+
+def describe(bootstrap_servers: str, name: str) -> list[dict[str, Any]]:
+    """Rows of `--describe --json`."""
+    rows: list[dict[str, Any]] = json.loads(kafka_mirrors(bootstrap_servers, "--describe", "--mirror", name, "--json"))
+    return rows
+
+
+def wait_states(bootstrap_servers: str, name: str, state: str, *, partitions: int, lag: int | None = None, timeout_s: float = 40) -> None:
+    """Until `partitions` rows are all in `state` (and have that lag)."""
+
+    def reached() -> bool:
+        rows = describe(bootstrap_servers, name)
+        seen.clear()
+        seen.extend(rows)
+        return len(rows) == partitions and all(row["state"] == state and (lag is None or row["lag"] == lag) for row in rows)
+
+    seen: list[dict[str, Any]] = []
+    try:
+        wait_for(f"{partitions} partitions of {name} in {state}", reached, timeout_s)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {seen}") from None

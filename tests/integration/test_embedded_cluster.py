@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from mirror_harness import FAST_MIRROR, create_mirror, create_topic, kafka_mirrors, log_bytes, produce, quiet, wait_for, wait_states
+from mirror_harness import (
+    FAST_MIRROR,
+    create_mirror_by_tool,
+    create_topic,
+    kafka_mirrors,
+    log_bytes,
+    produce_numbered,
+    quiet,
+    wait_for,
+    wait_states,
+)
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import KmirrorError
@@ -19,12 +29,12 @@ def test_a_stopped_or_killed_node_comes_back_with_its_ports_and_data() -> None:
     with EmbeddedCluster() as cluster:
         address = cluster.bootstrap_servers
         create_topic(address, "t")
-        produce(address, "t", 0, 100)
+        produce_numbered(address, "t", 0, 100)
         for end in (cluster.stop_node, cluster.kill_node):
             end()
             cluster.start_node()
             assert cluster.bootstrap_servers == address
-            produce(address, "t", 100, 50)
+            produce_numbered(address, "t", 100, 50)
         assert records(cluster, "t-0") == 200
 
 
@@ -44,14 +54,14 @@ def test_three_brokers_replicate_and_survive_the_death_of_a_leader() -> None:
     with EmbeddedCluster(brokers=3, config={"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
         create_topic_rf3(admin, "r")
-        produce(cluster.bootstrap_servers, "r", 0, 200, acks="all")
+        produce_numbered(cluster.bootstrap_servers, "r", 0, 200, acks="all")
         leader = admin.list_topics("r", timeout=10).topics["r"].partitions[0].leader
         victim = leader - 1 if leader != 1 else 1
         cluster.kill_node(victim)
-        wait_for(lambda: len(admin.list_topics("r", timeout=10).topics["r"].partitions[0].isrs) == 2, "the ISR to shrink")
-        produce(cluster.bootstrap_servers, "r", 200, 100, acks="all")
+        wait_for("the ISR to shrink", lambda: len(admin.list_topics("r", timeout=10).topics["r"].partitions[0].isrs) == 2)
+        produce_numbered(cluster.bootstrap_servers, "r", 200, 100, acks="all")
         cluster.start_node(victim)
-        wait_for(lambda: len(admin.list_topics("r", timeout=10).topics["r"].partitions[0].isrs) == 3, "the ISR to expand")
+        wait_for("the ISR to expand", lambda: len(admin.list_topics("r", timeout=10).topics["r"].partitions[0].isrs) == 3)
         logs = {log_bytes(cluster.log_dir(node), "r-0") for node in range(3)}
         assert len(logs) == 1 and records(cluster, "r-0") == 300
 
@@ -69,22 +79,22 @@ def test_a_mirror_with_three_brokers_on_each_side_fails_over(tmp_path) -> None:
     ):
         admin = AdminClient(quiet({"bootstrap.servers": north.bootstrap_servers}))
         create_topic_rf3(admin, "m3")
-        produce(north.bootstrap_servers, "m3", 0, 300, acks="all", codec="lz4")
-        create_mirror(tmp_path, south.bootstrap_servers, north.bootstrap_servers, "m")
+        produce_numbered(north.bootstrap_servers, "m3", 0, 300, acks="all", codec="lz4")
+        create_mirror_by_tool(tmp_path, south.bootstrap_servers, north.bootstrap_servers, "m")
         kafka_mirrors(south.bootstrap_servers, "--add", "--mirror", "m", "--topic", "m3", "--replication-factor", "3")
         wait_states(south.bootstrap_servers, "m", "MIRRORING", partitions=1, lag=0)
         source = log_bytes(north.log_dir(), "m3-0")
         for node in range(3):
-            wait_for(lambda node=node: log_bytes(south.log_dir(node), "m3-0") == source, f"replica {node + 1} to be equal")
+            wait_for(f"replica {node + 1} to be equal", lambda node=node: log_bytes(south.log_dir(node), "m3-0") == source)
         kafka_mirrors(south.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "m3")
         wait_states(south.bootstrap_servers, "m", "STOPPED", partitions=1)
-        produce(south.bootstrap_servers, "m3", 300, 50, acks="all")
+        produce_numbered(south.bootstrap_servers, "m3", 300, 50, acks="all")
 
 
 def test_too_few_brokers_for_the_state_topic_is_an_invalid_replication_factor(tmp_path) -> None:
     with EmbeddedCluster(mirroring=True, config={"mirror.topic.replication.factor": "3"}) as cluster:
         with pytest.raises(AssertionError) as raised:
-            create_mirror(tmp_path, cluster.bootstrap_servers, "127.0.0.1:9", "m")
+            create_mirror_by_tool(tmp_path, cluster.bootstrap_servers, "127.0.0.1:9", "m")
         assert "replication factor" in str(raised.value).lower()
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import random
 import threading
 
-from mirror_harness import assert_equal_logs, create_mirror, create_topic, kafka_mirrors, log_bytes, produce, wait_for, wait_states
+from mirror_harness import (
+    assert_equal_logs,
+    create_mirror_by_tool,
+    create_topic,
+    kafka_mirrors,
+    log_bytes,
+    produce_numbered,
+    wait_for,
+    wait_states,
+)
 
 from kmirror.cli.demo_cluster import DemoCluster
 from kmirror.record.record_batch import iter_batches
@@ -27,14 +36,16 @@ def test_sigkill_of_either_end_under_load_loses_doubles_and_diverges_nothing(tmp
         """Batches of 100 with acks=all; a batch whose fate is unknown may be there or not, an acknowledged one must."""
         while not stop.is_set():
             try:
-                produce(north.bootstrap_servers, "k", acked[0], 100, codec="lz4", partitions=PARTITIONS, **{"message.timeout.ms": 5000})
+                produce_numbered(
+                    north.bootstrap_servers, "k", acked[0], 100, codec="lz4", partitions=PARTITIONS, **{"message.timeout.ms": 5000}
+                )
                 acked[0] += 100
             except AssertionError as error:
                 failures.append(error)
 
     try:
         create_topic(north.bootstrap_servers, "k", PARTITIONS)
-        create_mirror(tmp_path, south.bootstrap_servers, north.bootstrap_servers, "m")
+        create_mirror_by_tool(tmp_path, south.bootstrap_servers, north.bootstrap_servers, "m")
         kafka_mirrors(south.bootstrap_servers, "--add", "--mirror", "m", "--topic", "k")
         thread = threading.Thread(target=load)
         thread.start()
@@ -49,7 +60,7 @@ def test_sigkill_of_either_end_under_load_loses_doubles_and_diverges_nothing(tmp
         finally:
             stop.set()
             thread.join()
-        produce(north.bootstrap_servers, "k", acked[0], 2, partitions=PARTITIONS)
+        produce_numbered(north.bootstrap_servers, "k", acked[0], 2, partitions=PARTITIONS)
         folders = [f"k-{partition}" for partition in range(PARTITIONS)]
         assert_equal_logs(north.data, south.data, folders)
         kafka_mirrors(south.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "k")
@@ -80,8 +91,8 @@ def test_sigkill_while_stopping_and_preparing_goes_on_after_the_restart(tmp_path
         cluster.start()
     try:
         create_topic(north.bootstrap_servers, "s", PARTITIONS)
-        produce(north.bootstrap_servers, "s", 0, 200, partitions=PARTITIONS)
-        create_mirror(tmp_path, south.bootstrap_servers, north.bootstrap_servers, "m")
+        produce_numbered(north.bootstrap_servers, "s", 0, 200, partitions=PARTITIONS)
+        create_mirror_by_tool(tmp_path, south.bootstrap_servers, north.bootstrap_servers, "m")
         kafka_mirrors(south.bootstrap_servers, "--add", "--mirror", "m", "--topic", "s")
         wait_states(south.bootstrap_servers, "m", "MIRRORING", partitions=PARTITIONS, lag=0)
         kafka_mirrors(south.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "s")
@@ -89,16 +100,16 @@ def test_sigkill_while_stopping_and_preparing_goes_on_after_the_restart(tmp_path
         south.kill()
         south.start()
         wait_states(south.bootstrap_servers, "m", "STOPPED", partitions=PARTITIONS)
-        produce(north.bootstrap_servers, "s", 200, 50, partitions=PARTITIONS)
-        produce(south.bootstrap_servers, "s", 250, 50, partitions=PARTITIONS)
-        create_mirror(tmp_path, north.bootstrap_servers, south.bootstrap_servers, "m")
+        produce_numbered(north.bootstrap_servers, "s", 200, 50, partitions=PARTITIONS)
+        produce_numbered(south.bootstrap_servers, "s", 250, 50, partitions=PARTITIONS)
+        create_mirror_by_tool(tmp_path, north.bootstrap_servers, south.bootstrap_servers, "m")
         kafka_mirrors(north.bootstrap_servers, "--add", "--mirror", "m", "--topic", "s")
         threading.Event().wait(chance.uniform(0, 0.1))
         north.kill()
         north.start()
         wait_states(north.bootstrap_servers, "m", "MIRRORING", partitions=PARTITIONS, lag=0)
         assert_equal_logs(north.data, south.data, [f"s-{partition}" for partition in range(PARTITIONS)])
-        wait_for(lambda: b"v249" not in log_bytes(north.data, "s-1"), "north's own records to be gone")
+        wait_for("north's own records to be gone", lambda: b"v249" not in log_bytes(north.data, "s-1"))
     finally:
         north.kill()
         south.kill()

@@ -6,7 +6,7 @@ import json
 import pathlib
 
 import pytest
-from mirror_scenarios import FAST_MIRROR, create_topic, log_bytes, numbered, produce, wait_caught_up, wait_for, wait_state
+from mirror_harness import FAST_MIRROR, create_topic, log_bytes, numbered, produce, wait_caught_up, wait_for, wait_state
 
 from kmirror.cli.mirrors import main
 from kmirror.embedded import EmbeddedCluster

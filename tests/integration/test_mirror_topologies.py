@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_scenarios import (
+from mirror_harness import (
     FAST_MIRROR,
     add,
     call,

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 from confluent_kafka import Producer
-from mirror_scenarios import (
+from mirror_harness import (
     FAST_MIRROR,
     add,
     call,

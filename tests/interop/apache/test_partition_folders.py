@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from mirror_harness import FAST_MIRROR, create_mirror, create_topic, kafka_mirrors, log_bytes, produce, wait_states
+from mirror_harness import FAST_MIRROR, create_mirror_by_tool, create_topic, kafka_mirrors, log_bytes, produce_numbered, wait_states
 from peers import apache_kafka
 
 from kmirror import EmbeddedCluster
@@ -33,13 +33,13 @@ def test_a_mirrored_and_failed_over_partition_is_served_by_apache_kafka(tmp_path
         EmbeddedCluster(mirroring=True, config=FAST_MIRROR, folder=tmp_path / "south") as south,
     ):
         create_topic(north.bootstrap_servers, "p")
-        produce(north.bootstrap_servers, "p", 0, 500, codec="zstd", **{"enable.idempotence": True})
-        create_mirror(tmp_path, south.bootstrap_servers, north.bootstrap_servers, "m")
+        produce_numbered(north.bootstrap_servers, "p", 0, 500, codec="zstd", **{"enable.idempotence": True})
+        create_mirror_by_tool(tmp_path, south.bootstrap_servers, north.bootstrap_servers, "m")
         kafka_mirrors(south.bootstrap_servers, "--add", "--mirror", "m", "--topic", "p")
         wait_states(south.bootstrap_servers, "m", "MIRRORING", partitions=1, lag=0)
         kafka_mirrors(south.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "p")
         wait_states(south.bootstrap_servers, "m", "STOPPED", partitions=1)
-        produce(south.bootstrap_servers, "p", 500, 100, codec="lz4", **{"enable.idempotence": True})
+        produce_numbered(south.bootstrap_servers, "p", 500, 100, codec="lz4", **{"enable.idempotence": True})
         ours = south.log_dir()
     written = log_bytes(ours, "p-0")
     with apache_kafka(tmp_path / "apache") as peer:
@@ -58,6 +58,6 @@ def test_a_mirrored_and_failed_over_partition_is_served_by_apache_kafka(tmp_path
             values.append(message.value())
         consumer.close()
         assert values == [f"v{number}".encode() * 5 for number in range(600)]
-        produce(peer.bootstrap_servers, "p", 600, 10)
+        produce_numbered(peer.bootstrap_servers, "p", 600, 10)
         assert log_bytes(peer.data, "p-0").startswith(written)
         assert any(batch.is_control for batch in iter_batches(written))

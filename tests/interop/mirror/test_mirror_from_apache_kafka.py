@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from mirror_harness import (
     FAST_MIRROR,
     assert_equal_logs,
-    create_mirror,
+    create_mirror_by_tool,
     create_topic,
     kafka_mirrors,
     log_bytes,
-    produce,
+    produce_numbered,
     produce_transactions,
     wait_for,
     wait_states,
@@ -41,7 +41,7 @@ def destination():
 
 
 def mirror(folder: pathlib.Path, source: KafkaPeer, destination: EmbeddedCluster, pattern: str, partitions: int) -> None:
-    create_mirror(folder, destination.bootstrap_servers, source.bootstrap_servers, "m")
+    create_mirror_by_tool(folder, destination.bootstrap_servers, source.bootstrap_servers, "m")
     kafka_mirrors(destination.bootstrap_servers, "--add", "--mirror", "m", "--topic", pattern)
     wait_states(destination.bootstrap_servers, "m", "MIRRORING", partitions=partitions)
 
@@ -60,12 +60,12 @@ def test_every_codec_and_transactions_arrive_byte_for_byte(tmp_path, source, des
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
         create_topic(source.bootstrap_servers, f"a-{codec}", 2)
-        produce(source.bootstrap_servers, f"a-{codec}", 0, 400, codec=codec, partitions=2, **{"enable.idempotence": True})
+        produce_numbered(source.bootstrap_servers, f"a-{codec}", 0, 400, codec=codec, partitions=2, **{"enable.idempotence": True})
     create_topic(source.bootstrap_servers, "a-txn")
     produce_transactions(source.bootstrap_servers, "a-txn")
     mirror(tmp_path, source, destination, "a-.*", 11)
     for codec in codecs:
-        produce(source.bootstrap_servers, f"a-{codec}", 400, 200, codec=codec, partitions=2)
+        produce_numbered(source.bootstrap_servers, f"a-{codec}", 400, 200, codec=codec, partitions=2)
     produce_transactions(source.bootstrap_servers, "a-txn")
     folders = [f"a-{codec}-{partition}" for codec in codecs for partition in (0, 1)] + ["a-txn-0"]
     assert_equal_logs(source.data, destination.log_dir(), folders)
@@ -83,14 +83,14 @@ def test_a_compacted_topic_arrives_with_its_gaps(tmp_path, source, destination) 
         min_cleanable_dirty_ratio="0.01",
         max_compaction_lag_ms="1000",
     )
-    produce(source.bootstrap_servers, "c-topic", 0, 2000)
+    produce_numbered(source.bootstrap_servers, "c-topic", 0, 2000)
 
     def compacted() -> bool:
-        produce(source.bootstrap_servers, "c-topic", 0, 1)
+        produce_numbered(source.bootstrap_servers, "c-topic", 0, 1)
         offsets = [batch.base_offset for batch in iter_batches(log_bytes(source.data, "c-topic-0"))]
         return bool(offsets) and (offsets[0] > 0 or any(second - first > 150 for first, second in zip(offsets, offsets[1:])))
 
-    wait_for(compacted, "the source's cleaner", 60)
+    wait_for("the source's cleaner", compacted, 60)
     idle_cleaner(source.bootstrap_servers, "c-topic")
     mirror(tmp_path, source, destination, "c-topic", 1)
     assert_equal_logs(source.data, destination.log_dir(), ["c-topic-0"])
@@ -109,7 +109,7 @@ def test_the_source_is_killed_and_restarted_under_load(tmp_path, source, destina
         number = 0
         while not stop.is_set():
             try:
-                produce(source.bootstrap_servers, "k-topic", number, 200, codec="lz4", partitions=2)
+                produce_numbered(source.bootstrap_servers, "k-topic", number, 200, codec="lz4", partitions=2)
             except AssertionError as error:
                 failures.append(error)
             number += 200
@@ -122,23 +122,23 @@ def test_the_source_is_killed_and_restarted_under_load(tmp_path, source, destina
             destination.kill_node()
             source.start()
             destination.start_node()
-            wait_for(lambda: len(log_bytes(destination.log_dir(), "k-topic-0")) > 1000, "some mirrored bytes")
+            wait_for("some mirrored bytes", lambda: len(log_bytes(destination.log_dir(), "k-topic-0")) > 1000)
     finally:
         stop.set()
         thread.join()
-    produce(source.bootstrap_servers, "k-topic", 0, 10, partitions=2)
+    produce_numbered(source.bootstrap_servers, "k-topic", 0, 10, partitions=2)
     assert_equal_logs(source.data, destination.log_dir(), ["k-topic-0", "k-topic-1"])
 
 
 def test_there_is_no_failback_to_a_source_without_the_mirror_apis_but_failover_works(tmp_path, source, destination) -> None:
     create_topic(source.bootstrap_servers, "f-topic")
-    produce(source.bootstrap_servers, "f-topic", 0, 50)
+    produce_numbered(source.bootstrap_servers, "f-topic", 0, 50)
     mirror(tmp_path, source, destination, "f-topic", 1)
     assert_equal_logs(source.data, destination.log_dir(), ["f-topic-0"])
     mirrored = log_bytes(source.data, "f-topic-0")
     kafka_mirrors(destination.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "f-topic")
     wait_states(destination.bootstrap_servers, "m", "STOPPED", partitions=1)
-    produce(destination.bootstrap_servers, "f-topic", 50, 10)
+    produce_numbered(destination.bootstrap_servers, "f-topic", 50, 10)
     ours = log_bytes(destination.log_dir(), "f-topic-0")
     assert ours.startswith(mirrored)
     epochs = [batch.partition_leader_epoch for batch in iter_batches(ours)]

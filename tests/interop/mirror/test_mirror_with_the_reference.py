@@ -8,12 +8,12 @@ import pytest
 from mirror_harness import (
     FAST_MIRROR,
     assert_equal_logs,
-    create_mirror,
+    create_mirror_by_tool,
     create_topic,
     describe,
     kafka_mirrors,
     log_bytes,
-    produce,
+    produce_numbered,
     wait_for,
     wait_states,
 )
@@ -57,18 +57,18 @@ def reference_states(peer: KafkaPeer, name: str) -> list[str]:
 
 def test_we_mirror_the_reference_fail_over_and_it_fails_back_from_us(tmp_path, reference, ours) -> None:
     create_topic(reference.bootstrap_servers, "r", 2)
-    produce(reference.bootstrap_servers, "r", 0, 300, codec="lz4", partitions=2)
-    create_mirror(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "fm")
+    produce_numbered(reference.bootstrap_servers, "r", 0, 300, codec="lz4", partitions=2)
+    create_mirror_by_tool(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "fm")
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "fm", "--topic", "r")
     wait_states(ours.bootstrap_servers, "fm", "MIRRORING", partitions=2, lag=0)
     assert_equal_logs(reference.data, ours.log_dir(), ["r-0", "r-1"])
     kafka_mirrors(ours.bootstrap_servers, "--remove", "--mirror", "fm", "--topic", "r")
     wait_states(ours.bootstrap_servers, "fm", "STOPPED", partitions=2)
-    produce(ours.bootstrap_servers, "r", 300, 100, codec="zstd", partitions=2)
+    produce_numbered(ours.bootstrap_servers, "r", 300, 100, codec="zstd", partitions=2)
     # Entry 6: with RF 1 the reference does not leave PREPARING after a truncation until it is restarted.
     reference_create(tmp_path, reference, ours.bootstrap_servers, "fm")
     reference_mirrors(reference, "--add", "--mirror", "fm", "--topic", "r")
-    wait_for(lambda: len(reference_states(reference, "fm")) == 2, "the reference to know its mirror")
+    wait_for("the reference to know its mirror", lambda: len(reference_states(reference, "fm")) == 2)
     try:
         assert_equal_logs(reference.data, ours.log_dir(), ["r-0", "r-1"], timeout_s=15)
     except AssertionError:
@@ -79,7 +79,7 @@ def test_we_mirror_the_reference_fail_over_and_it_fails_back_from_us(tmp_path, r
 
 def test_the_reference_mirrors_us_fails_over_and_we_fail_back_from_it(tmp_path, reference, ours) -> None:
     create_topic(ours.bootstrap_servers, "o", 2)
-    produce(ours.bootstrap_servers, "o", 0, 300, codec="lz4", partitions=2)
+    produce_numbered(ours.bootstrap_servers, "o", 0, 300, codec="lz4", partitions=2)
     reference_create(tmp_path, reference, ours.bootstrap_servers, "om")
     reference_mirrors(reference, "--add", "--mirror", "om", "--topic", "o")
     assert_equal_logs(ours.log_dir(), reference.data, ["o-0", "o-1"], timeout_s=60)
@@ -87,14 +87,14 @@ def test_the_reference_mirrors_us_fails_over_and_we_fail_back_from_it(tmp_path, 
     # restarted, which raises its leader epoch, before it takes records that the reference never saw.
     ours.stop_node()
     ours.start_node()
-    produce(ours.bootstrap_servers, "o", 300, 40, partitions=2)
+    produce_numbered(ours.bootstrap_servers, "o", 300, 40, partitions=2)
     assert_equal_logs(ours.log_dir(), reference.data, ["o-0", "o-1"], timeout_s=60)
     reference_mirrors(reference, "--remove", "--mirror", "om", "--topic", "o")
-    wait_for(lambda: set(reference_states(reference, "om")) == {"STOPPED"}, "the reference to stop")
+    wait_for("the reference to stop", lambda: set(reference_states(reference, "om")) == {"STOPPED"})
     reference.stop()
     reference.start()
-    produce(reference.bootstrap_servers, "o", 340, 60, codec="zstd", partitions=2)
-    create_mirror(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "om")
+    produce_numbered(reference.bootstrap_servers, "o", 340, 60, codec="zstd", partitions=2)
+    create_mirror_by_tool(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "om")
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "om", "--topic", "o")
     wait_states(ours.bootstrap_servers, "om", "MIRRORING", partitions=2, lag=0, timeout_s=60)
     assert_equal_logs(ours.log_dir(), reference.data, ["o-0", "o-1"], timeout_s=60)
@@ -102,8 +102,8 @@ def test_the_reference_mirrors_us_fails_over_and_we_fail_back_from_it(tmp_path, 
 
 def test_the_reference_decodes_our_mirror_state_and_control_records(tmp_path, reference, ours) -> None:
     create_topic(reference.bootstrap_servers, "d")
-    produce(reference.bootstrap_servers, "d", 0, 20)
-    create_mirror(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "dm")
+    produce_numbered(reference.bootstrap_servers, "d", 0, 20)
+    create_mirror_by_tool(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "dm")
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "dm", "--topic", "d")
     wait_states(ours.bootstrap_servers, "dm", "MIRRORING", partitions=1, lag=0)
     kafka_mirrors(ours.bootstrap_servers, "--remove", "--mirror", "dm", "--topic", "d")
@@ -119,10 +119,10 @@ def test_the_reference_decodes_our_mirror_state_and_control_records(tmp_path, re
 def test_a_pid_reset_in_the_old_epoch_is_the_references_fault_and_ours_is_in_the_new_one(tmp_path, reference, ours) -> None:
     """Entry 1: the marker's leader epoch. Ours is above every mirrored batch; the reference's is not."""
     create_topic(reference.bootstrap_servers, "e")
-    produce(reference.bootstrap_servers, "e", 0, 20)
+    produce_numbered(reference.bootstrap_servers, "e", 0, 20)
     create_topic(ours.bootstrap_servers, "u")
-    produce(ours.bootstrap_servers, "u", 0, 20)
-    create_mirror(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "em")
+    produce_numbered(ours.bootstrap_servers, "u", 0, 20)
+    create_mirror_by_tool(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "em")
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "em", "--topic", "e")
     reference_create(tmp_path, reference, ours.bootstrap_servers, "um")
     reference_mirrors(reference, "--add", "--mirror", "um", "--topic", "u")
@@ -131,7 +131,7 @@ def test_a_pid_reset_in_the_old_epoch_is_the_references_fault_and_ours_is_in_the
     kafka_mirrors(ours.bootstrap_servers, "--remove", "--mirror", "em", "--topic", "e")
     reference_mirrors(reference, "--remove", "--mirror", "um", "--topic", "u")
     wait_states(ours.bootstrap_servers, "em", "STOPPED", partitions=1)
-    wait_for(lambda: set(reference_states(reference, "um")) == {"STOPPED"}, "the reference to stop")
+    wait_for("the reference to stop", lambda: set(reference_states(reference, "um")) == {"STOPPED"})
 
     def marker_and_data_epochs(data_dir: pathlib.Path, folder: str) -> tuple[int, int]:
         batches = list(iter_batches(log_bytes(data_dir, folder)))
