@@ -1,0 +1,136 @@
+"""The peers as processes: Apache Kafka 4.3 and MirrorMaker 2 from Maven's jars, the KIP's reference build, and our own brokers.
+
+Brokers run with Kafka's own JVM settings (1 GB heap, G1, both compilers): the interop tests' thrifty ones would flatter us.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from benches.harness import wait_until
+
+from kmirror.cli.demo_cluster import DemoCluster
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+import peers  # noqa: E402
+
+BROKER_JVM = (
+    "-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true",
+)  # fmt: skip
+TOOL_JVM = ("-Xmx256M", "-XX:+UseG1GC", "-Djava.awt.headless=true")
+KAFKA, REFERENCE = "Apache Kafka 4.3", "the reference implementation"
+
+
+class Broker(Protocol):
+    """A running cluster of one node."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def data(self) -> pathlib.Path: ...
+
+
+class ForeignBroker:
+    """A `KafkaPeer` with a pid."""
+
+    def __init__(self, peer: peers.KafkaPeer) -> None:
+        self.peer = peer
+        self.bootstrap_servers = peer.bootstrap_servers
+        self.data = peer.data
+
+    @property
+    def pid(self) -> int:
+        assert self.peer.process is not None, "the peer is not running"
+        return self.peer.process.pid
+
+
+def _has_java() -> bool:
+    return bool(shutil.which("java") or os.environ.get("JAVA_HOME"))
+
+
+def missing_kafka() -> str | None:
+    """Why Apache Kafka cannot be run here."""
+    if not _has_java():
+        return "no peer: no JDK"
+    if not (peers.KAFKA_JARS / ".complete").exists():
+        return "no peer: no jars (python tools/kafka_jars.py, needs Maven)"
+    return None
+
+
+def missing_reference() -> str | None:
+    if not _has_java():
+        return "no peer: no JDK"
+    return None if (peers.REFERENCE / "libs").is_dir() else "no peer: no reference build (KMIRROR_REFERENCE)"
+
+
+def tool_command(main_class: str) -> list[str]:
+    return [peers.java(), *TOOL_JVM, "-cp", peers.kafka_classpath(), main_class]
+
+
+@contextmanager
+def kmirror(folder: pathlib.Path) -> Iterator[DemoCluster]:
+    cluster = DemoCluster("kmirror", folder)
+    cluster.format("lBq12jYZRp-9wF3M9MPopg")
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        cluster.kill()
+        shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+@contextmanager
+def apache_kafka(folder: pathlib.Path) -> Iterator[ForeignBroker]:
+    peers.BROKER_JVM = BROKER_JVM
+    with peers.apache_kafka(folder) as peer:
+        yield ForeignBroker(peer)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def reference(folder: pathlib.Path) -> Iterator[ForeignBroker]:
+    peers.BROKER_JVM = BROKER_JVM
+    with peers.reference_kafka(folder, properties={"mirror.topic.num.partitions": "3"}) as peer:
+        yield ForeignBroker(peer)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def mirror_maker_2(folder: pathlib.Path, source: str, destination: str, topics: str) -> Iterator[int]:
+    """A dedicated MirrorMaker 2 that keeps names; its pid."""
+    folder.mkdir(parents=True)
+    settings = {
+        "clusters": "a, b", "a.bootstrap.servers": source, "b.bootstrap.servers": destination,
+        "a->b.enabled": "true", "b->a.enabled": "false", "a->b.topics": topics, "tasks.max": "2",
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "replication.factor": "1", "checkpoints.topic.replication.factor": "1", "heartbeats.topic.replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1", "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1", "config.storage.replication.factor": "1",
+        "emit.heartbeats.enabled": "false", "sync.group.offsets.enabled": "false", "emit.checkpoints.enabled": "false",
+        "b.producer.compression.type": "lz4", "refresh.topics.interval.seconds": "5",
+    }  # fmt: skip
+    properties = folder / "mm2.properties"
+    properties.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
+    log4j = peers._log4j(folder, "out", "WARN")
+    command = [peers.java(), "-Xms256M", "-Xmx2G", "-XX:+UseG1GC", log4j, "-cp", peers.kafka_classpath(),
+               "org.apache.kafka.connect.mirror.MirrorMaker", str(properties)]  # fmt: skip
+    with (folder / "mm2.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: process.poll() is None, "MirrorMaker 2 to start")
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
