@@ -5,7 +5,8 @@
     offsets       a leader's own appends leave no gap and no overlap
     epochs        leader epochs never fall; the reset's epoch is above every mirrored batch's
     alignment     after PREPARING no batch has an epoch above the last mirror epoch that the source stores (-1: no batch)
-    transactions  STOPPING cuts to the LSO fixpoint, not more, and leaves no transaction open
+    transactions  STOPPING cuts to the LSO fixpoint and leaves no transaction open; more it cuts only while the fetcher still
+                  follows its source (the state is written before the fetcher is stopped)
     reset         STOPPED is written when the last batch is a reset
     acknowledged  an acknowledged record is lost only where the KIP or Kafka says so (see `check_acknowledged`)
     recovery      after a restart a log holds valid batches only, and what was synced is there
@@ -97,6 +98,11 @@ class _Logs:
         found = self.states.get(key)
         cluster = self.history.sources.get((key.cluster, found[0])) if found is not None else None
         return LogKey(cluster, key.partition) if cluster is not None else None
+
+    def source_has(self, key: LogKey, batch: Batch) -> bool:
+        """Whether the source's log is equal to this one up to and including `batch` now."""
+        source = self.source(key)
+        return source is not None and any(batch.chain == other.chain for other in self.log(source))
 
     def is_of_source(self, key: LogKey, batch: Batch) -> bool:
         """Whether the source's log ever was equal to this one up to and including `batch`."""
@@ -224,7 +230,7 @@ def check_transactions(history: History) -> list[Violation]:
                 found.append(Violation("transactions", event.now_us, text))
         elif isinstance(event, Removed) and event.cause == "truncate" and logs.state(event.log) is State.STOPPING:
             kept = {batch.key for batch in fixpoint(logs.log(event.log))}
-            excess = [batch for batch in event.batches if batch.key in kept]
+            excess = [batch for batch in event.batches if batch.key in kept and logs.source_has(event.log, batch)]
             if excess:
                 found.append(Violation("transactions", event.now_us, f"{event.log} cuts {excess[0]}, which is below the LSO fixpoint"))
     return found
@@ -286,10 +292,8 @@ def _excuse(logs: _Logs, event: Removed, batch: Batch) -> str | None:
         return event.cause
     if state is State.STOPPING:
         return "LSO"
-    source = logs.source(event.log)
-    if state in (State.PREPARING, State.MIRRORING) and source is not None:
-        held = {other.chain for other in logs.log(source)}
-        return None if batch.chain in held else "the source does not have it"
+    if state in (State.PREPARING, State.MIRRORING):
+        return None if logs.source_has(event.log, batch) else "the source does not have it"
     return None
 
 

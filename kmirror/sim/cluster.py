@@ -167,6 +167,7 @@ class SimCluster:
         leader = self.partition(partition)
 
         def run() -> None:
+            leader.check_writable()
             leader.append_records_to_leader(bytearray(records), origin=origin, required_acks=1)
             manager.complete_delayed(partition)
 

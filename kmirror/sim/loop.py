@@ -80,6 +80,12 @@ class Failure:
         return f"Failure({self.node} at {self.now_us} us: {self.message}: {self.error!r})"
 
 
+class SimFuture(asyncio.Future[Any]):
+    """A future that knows whose it is: an error that a dead node's future holds is nobody's."""
+
+    owner: Owner | None = None
+
+
 class SimLoop(asyncio.AbstractEventLoop):
     """See above. `failures` collects what real loops would log; a campaign looks at it after the run."""
 
@@ -168,7 +174,9 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Tasks and futures
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        future = SimFuture(loop=self)
+        future.owner = current_owner.get(None)
+        return future
 
     def create_task(
         self,
@@ -187,7 +195,9 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if not isinstance(error, NodeKilledError):
+        owner = getattr(context.get("future"), "owner", None)
+        is_of_the_dead = owner is not None and not owner.alive
+        if not isinstance(error, NodeKilledError) and not is_of_the_dead and not self._closed:
             self.add_failure(str(context.get("message", "")), error)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
@@ -317,6 +327,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def close(self) -> None:
         self._closed = True
+        self._on_trace = None
         self._ready.clear()
         self._timers.clear()
 

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
@@ -25,7 +25,7 @@ from kmirror.record.control_record import ControlRecordType, build_end_transacti
 from kmirror.record.record import Record
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.ablations import Ablations
-from kmirror.sim.checkers import Violation, check
+from kmirror.sim.checkers import Violation, check, open_transactions
 from kmirror.sim.cluster import SimCluster
 from kmirror.sim.faults import NO_FAULTS, FaultInjector, FaultRates
 from kmirror.sim.history import Batch, Converged, History, LogKey, Told
@@ -155,6 +155,10 @@ class Stage:
                 sequence += len(batch.values)
         return sequence
 
+    def open_transactions(self, cluster: str, partition: TopicPartition) -> list[int]:
+        """Producer ids with a transaction open in the log."""
+        return sorted(open_transactions(self.log(cluster, partition)))
+
     def end_transaction(self, cluster: str, partition: TopicPartition, *, producer_id: int, commit: bool) -> None:
         kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
         now_ms = EPOCH_MS + self.world.loop.now_us // 1000
@@ -280,6 +284,8 @@ async def storm(stage: Stage) -> None:
     await stage.open()
     await stage.operator.create_topic("a", TOPIC, len(partitions))
     stage.start_clients(partitions)
+    if stage.chance(40):
+        stage.world.loop.create_task(_transactions(stage, partitions), name="transactions")
     stage.faults.active = True
     await stage.sleep_ms(stage.between(100, 600))
     await stage.mirror("a", "b", partitions)
@@ -291,7 +297,7 @@ async def storm(stage: Stage) -> None:
     await stage.until("a serves", lambda: stage.cluster("a").is_serving)
     await stage.mirror("b", "a", partitions)
     await stage.sleep_ms(stage.between(200, 1_200))
-    await _settle(stage)
+    await _settle(stage, partitions)
     await stage.until_equal("b", "a", partitions)
     if stage.chance(50):
         await stage.fail_over("a", partitions)
@@ -302,11 +308,31 @@ async def storm(stage: Stage) -> None:
         await stage.sleep_ms(2_000)
 
 
-async def _settle(stage: Stage) -> None:
-    """Nobody writes, everything works; what is under way arrives."""
+async def _settle(stage: Stage, partitions: list[TopicPartition]) -> None:
+    """Nobody writes, everything works; what is under way arrives; what is open is aborted (a mirror gets nothing above the source's LSO)."""
     stage.target.writing = False
     await stage.faults.mend()
     await stage.sleep_ms(2_000)
+    for partition in partitions:
+        for producer_id in stage.open_transactions(stage.target.cluster, partition):
+            stage.end_transaction(stage.target.cluster, partition, producer_id=producer_id, commit=False)
+
+
+async def _transactions(stage: Stage, partitions: list[TopicPartition]) -> None:
+    """Three transactional producers whose transactions interleave, at the cluster that is written to."""
+    while True:
+        await stage.sleep_ms(stage.between(20, 150))
+        cluster, partition = stage.cluster(stage.target.cluster), partitions[stage.random.randrange(len(partitions))]
+        if not stage.target.writing or not cluster.is_serving:
+            continue
+        producer_id = 900_001 + stage.random.randrange(3)
+        try:
+            if producer_id in stage.open_transactions(cluster.name, partition) and stage.chance(50):
+                stage.end_transaction(cluster.name, partition, producer_id=producer_id, commit=stage.chance(70))
+            else:
+                stage.transaction(cluster.name, partition, producer_id=producer_id, count=stage.between(1, 2))
+        except ApiException:
+            continue
 
 
 async def _pause_and_resume(stage: Stage) -> None:
