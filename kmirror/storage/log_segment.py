@@ -353,6 +353,8 @@ class LogSegment:
         truncated = self._size - valid_bytes
         assert truncated >= 0, ("recovered more than there is", valid_bytes, self._size, self.path)
         self._truncate_file(valid_bytes)
+        if truncated:
+            self._file.fsync()  # or a second power loss brings valid old batches back behind what is appended now
         self.offset_index.trim_to_valid_size()
         largest = self.max_timestamp_and_offset
         self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
