@@ -208,6 +208,7 @@ async def local_transaction_open_at_readd(stage: Stage) -> None:
     """F14: B is STOPPED with a transaction of its own open; added while A is away, and removed: it was STOPPED with a hanging transaction."""
     await _mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
+    await stage.sleep_ms(100)
     stage.transaction("b", ORDERS, producer_id=900_001)
     await stage.operator.add("b", MIRROR, TOPIC)
     await stage.until_state("b", PARTITIONS, State.PREPARING)
