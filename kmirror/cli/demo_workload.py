@@ -18,14 +18,8 @@ BACKGROUND_BATCH = 200
 
 
 def _quiet(settings: dict[str, Any]) -> dict[str, Any]:
-    return {"log_level": 0, "logger": _NullLogger()} | settings
-
-
-class _NullLogger:
-    """librdkafka's own log lines about the cluster that we kill on purpose."""
-
-    def log(self, *arguments: object) -> None:
-        return None
+    """Without librdkafka's own log lines about the cluster that we kill on purpose."""
+    return {"log_level": 0} | settings
 
 
 def _client_module(name: str) -> Any:
@@ -130,7 +124,8 @@ class Workload:
             thread.join()
             for producer in self._producers.values():
                 producer.purge()
-                producer.flush(1)
+                while producer.flush(1):
+                    producer.purge()
 
     def wait_until_writable(self, timeout_s: float) -> None:
         """Probe every topic until each acknowledged a record; READ_ONLY_TOPIC and the like are retried."""
