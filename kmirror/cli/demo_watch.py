@@ -79,12 +79,12 @@ class MirrorWatch:
     async def _watch_source(self, runtime: Runtime, source: DemoCluster) -> None:
         async with self._admin(runtime, source) as admin:
             while True:
-                rows = self._rows
+                ours = {TopicPartition(row.topic, row.partition): row.destination_offset for row in self._rows}
                 try:
-                    ends = await admin.list_offsets([TopicPartition(row.topic, row.partition) for row in rows]) if rows else {}
+                    ends = await admin.list_offsets(list(ours)) if ours else {}
                 except (ApiException, KmirrorError):
                     ends = {}
-                behind = [ends[row.topic, row.partition] - row.destination_offset for row in rows if (row.topic, row.partition) in ends]
+                behind = [end - ours[topic_partition] for topic_partition, end in ends.items()]
                 if behind:
                     self._report.lag.append(LagSample(time.monotonic() - self._began, sum(max(lag, 0) for lag in behind)))
                 await asyncio.sleep(INTERVAL_S)
