@@ -6,6 +6,7 @@ Processes are started afresh (spawn), one seed a task; results come back in the 
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import logging
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
@@ -66,7 +67,7 @@ def _results(seeds: Sequence[int], history: str, without: tuple[str, ...], jobs:
             yield run_seed(history, seed, without)
         return
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(seeds)), mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(seeds)), mp_context=context, initializer=gc.freeze) as pool:
         futures = [pool.submit(run_seed, history, seed, without) for seed in seeds]
         for future in futures:
             yield future.result()

@@ -43,21 +43,59 @@ class _Truncate:
     size: int
 
 
+class _Contents:
+    """Bytes of a file; zeros at its end are not kept, so that a preallocated index costs nothing."""
+
+    __slots__ = ("data", "size")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.size = 0
+
+    def copy(self) -> _Contents:
+        other = _Contents()
+        other.data = bytearray(self.data)
+        other.size = self.size
+        return other
+
+    def apply(self, change: _Write | _Truncate) -> None:
+        data = self.data
+        if isinstance(change, _Truncate):
+            del data[change.size :]
+            self.size = change.size
+            return
+        if change.position > len(data):
+            data.extend(bytes(change.position - len(data)))
+        end = change.position + len(change.data)
+        data[change.position : end] = change.data
+        self.size = max(self.size, end)
+
+    def read(self, size: int, position: int) -> bytes:
+        end = min(position + size, self.size)
+        kept = bytes(memoryview(self.data)[position:end])
+        return kept + bytes(max(0, end - position - len(kept)))
+
+    def flip(self, position: int, mask: int) -> None:
+        if position >= len(self.data):
+            self.data.extend(bytes(position + 1 - len(self.data)))
+        self.data[position] ^= mask
+
+
 class _FileNode:
     """Contents of one file, whatever its names."""
 
     __slots__ = ("cached", "durable", "locked_by", "mtime_ms", "pending")
 
     def __init__(self, mtime_ms: int) -> None:
-        self.cached = bytearray()
-        self.durable = bytearray()
+        self.cached = _Contents()
+        self.durable = _Contents()
         self.pending: list[_Write | _Truncate] = []
         self.locked_by: SimFile | None = None
         self.mtime_ms = mtime_ms
 
     def sync(self) -> None:
         for change in self.pending:
-            _apply(self.durable, change)
+            self.durable.apply(change)
         self.pending.clear()
 
 
@@ -165,13 +203,13 @@ class SimDisk:
         """Flip the bits of `mask` in one byte, in the cache and for good."""
         file = self._file_at(path)
         file.sync()
-        file.cached[position] ^= mask
-        file.durable[position] ^= mask
+        file.cached.flip(position, mask)
+        file.durable.flip(position, mask)
 
     def contents(self, path: str) -> bytes:
         """The file as the kernel has it, also of a node that is dead; b"" where there is none."""
         node = self._find(path)
-        return bytes(node.cached) if isinstance(node, _FileNode) else b""
+        return node.cached.read(node.cached.size, 0) if isinstance(node, _FileNode) else b""
 
     def names(self, path: str) -> list[str]:
         """The directory's entries, sorted, also of a node that is dead; none where there is no such directory."""
@@ -179,7 +217,7 @@ class SimDisk:
         return sorted(node.entries) if isinstance(node, _Directory) else []
 
     def used_bytes(self) -> int:
-        return sum(len(file.cached) for file in self._all_files(self._root))
+        return sum(file.cached.size for file in self._all_files(self._root))
 
     def _lose_journal(self) -> None:
         kept = self._random.randrange(len(self._journal) + 1)
@@ -199,21 +237,21 @@ class SimDisk:
         for change in file.pending:
             self._maybe_apply(file.durable, change)
         file.pending.clear()
-        file.cached = bytearray(file.durable)
+        file.cached = file.durable.copy()
 
-    def _maybe_apply(self, durable: bytearray, change: _Write | _Truncate) -> None:
+    def _maybe_apply(self, durable: _Contents, change: _Write | _Truncate) -> None:
         fate = self._random.randrange(4)
         if isinstance(change, _Truncate):
             if fate % 2:
-                _apply(durable, change)
+                durable.apply(change)
         elif fate == 0:
-            _apply(durable, change)
+            durable.apply(change)
         elif fate == 1:
-            _apply(durable, _Write(change.position, change.data[: self._random.randrange(len(change.data) + 1)]))
+            durable.apply(_Write(change.position, change.data[: self._random.randrange(len(change.data) + 1)]))
         elif fate == 2:
             for start in range(0, len(change.data), SECTOR_BYTES):
                 if self._random.randrange(2):
-                    _apply(durable, _Write(change.position + start, change.data[start : start + SECTOR_BYTES]))
+                    durable.apply(_Write(change.position + start, change.data[start : start + SECTOR_BYTES]))
 
     def check(self, operation: str, path: str) -> None:
         """Raise when the node is dead or a fault is due."""
@@ -263,12 +301,15 @@ class SimDisk:
     def make_dirs(self, path: str) -> None:
         self.check("make_dirs", path)
         directory = self._root
-        for name in _names(path):
+        names = _names(path)
+        for index, name in enumerate(names):
             node = directory.entries.get(name)
             if node is None:
                 node = _Directory(self._clock.time_ms())
                 self._change((directory, name, node))
             if not isinstance(node, _Directory):
+                if index < len(names) - 1:
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             directory = node
 
@@ -320,7 +361,7 @@ class SimDisk:
 
     def size(self, path: str) -> int:
         self.check("size", path)
-        return len(self._file_at(path).cached)
+        return self._file_at(path).cached.size
 
     def mtime_ms(self, path: str) -> int:
         self.check("mtime_ms", path)
@@ -332,7 +373,8 @@ class SimDisk:
 
     def read_bytes(self, path: str) -> bytes:
         self.check("pread", path)
-        return bytes(self._file_at(path).cached)
+        cached = self._file_at(path).cached
+        return cached.read(cached.size, 0)
 
     def write_bytes(self, path: str, data: Buffer) -> None:
         file = self.open(path, create=True)
@@ -442,7 +484,7 @@ class SimFile:
 
     def pread(self, size: int, position: int) -> bytes:
         self._check("pread")
-        return bytes(memoryview(self._node.cached)[position : position + size])
+        return self._node.cached.read(size, position)
 
     def pwrite(self, data: Buffer, position: int) -> int:
         return self.pwritev([data], position)
@@ -451,7 +493,7 @@ class SimFile:
         self._check("pwrite")
         self._ensure_writable()
         data = b"".join(buffers)
-        growth = position + len(data) - len(self._node.cached)
+        growth = position + len(data) - self._node.cached.size
         missing = growth - self._disk.room_for(growth) if growth > 0 else 0
         fitting = data[: max(0, len(data) - missing)]
         if fitting:
@@ -465,12 +507,12 @@ class SimFile:
 
     def size(self) -> int:
         self._check("size")
-        return len(self._node.cached)
+        return self._node.cached.size
 
     def truncate(self, size: int) -> None:
         self._check("truncate")
         self._ensure_writable()
-        if size != len(self._node.cached):
+        if size != self._node.cached.size:
             self._do(_Truncate(size))
             self._disk.note_change(f"disk truncate {self.path} {size}")
             if self._disk.watcher is not None:
@@ -506,7 +548,7 @@ class SimFile:
         self._node.locked_by = self
 
     def _do(self, change: _Write | _Truncate) -> None:
-        _apply(self._node.cached, change)
+        self._node.cached.apply(change)
         self._node.pending.append(change)
         self._node.mtime_ms = self._disk.now_ms()
 
@@ -520,19 +562,6 @@ class SimFile:
     def _ensure_writable(self) -> None:
         if not self._writable:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
-
-
-def _apply(contents: bytearray, change: _Write | _Truncate) -> None:
-    size = len(contents)
-    if isinstance(change, _Truncate):
-        if change.size < size:
-            del contents[change.size :]
-        else:
-            contents.extend(bytes(change.size - size))
-        return
-    if change.position > size:
-        contents.extend(bytes(change.position - size))
-    contents[change.position : change.position + len(change.data)] = change.data
 
 
 def _names(path: str) -> list[str]:
