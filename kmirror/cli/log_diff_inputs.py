@@ -1,32 +1,19 @@
-"""What `kafka-log-diff` compares: folders of this machine or behind a URI, and live clusters, as one kind of input.
-
-A live cluster is asked over the wire as a consumer: Metadata for the partitions, ListOffsets for log start and high watermark, DescribeConfigs
-for whether a topic is compacted, Fetch (read_uncommitted) for whole batches as they are. `verify` is synchronous, so each question runs
-the input's own event loop until it is answered. The high watermark is asked once: what is written after that is not compared.
-"""
+"""What `kafka-log-diff` compares: folders of this machine or behind a URI, and live clusters (`log_diff_live`), as one kind of input."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-from collections.abc import Coroutine, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Final, Protocol
 
-from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient, parse_bootstrap_servers
-from kmirror.admin.results import ConfigResourceType
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.os_files import OsFileSystem
-from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED, ComparedLog, DirectoryLog, FetchedLog
+from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.data_dir_logs import open_folder
 
-LIVE_PREFIX = "bootstrap:"
-FETCH_SIZE_BYTES = 8 << 20
-CLIENT_ID = "kafka-log-diff"
-
-T = TypeVar("T")
+LIVE_PREFIX: Final = "bootstrap:"
 
 
 class LogInput(Protocol):
@@ -92,59 +79,10 @@ def _remote(uri: str) -> tuple[FileSystem, str]:
     return file_system_for(uri)
 
 
-class LiveInput:
-    """A cluster that is running."""
-
-    is_single = False
-
-    def __init__(self, text: str, *, include_internal: bool) -> None:
-        self.name = text
-        servers = parse_bootstrap_servers(text.removeprefix(LIVE_PREFIX))
-        self._runner = asyncio.Runner()
-        self._runtime = AsyncioRuntime(loop=self._runner.get_loop(), worker_count=1)
-        self._admin = AdminClient(self._runtime, servers, client_id=CLIENT_ID)
-        self._compacted: dict[str, bool] = {}
-        self.names = self._ask(self._list(include_internal=include_internal))
-
-    def close(self) -> None:
-        self._admin.close()
-        self._runtime.close()
-        self._runner.close()
-
-    def _ask(self, question: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(question)
-
-    async def _list(self, *, include_internal: bool) -> list[TopicPartition]:
-        topics = await self._admin.list_topics(include_internal=include_internal)
-        described = await self._admin.describe_topics(topics)
-        return sorted(TopicPartition(topic, row.partition) for topic, facts in described.items() for row in facts.partitions)
-
-    def log(self, name: TopicPartition) -> FetchedLog:
-        earliest, latest, is_compacted = self._ask(self._facts(name))
-        return FetchedLog(
-            f"{self.name}/{name}",
-            name,
-            lambda offset: self._ask(self._admin.fetch_records(name, offset, max_bytes=FETCH_SIZE_BYTES)),
-            log_start_offset=earliest,
-            high_watermark=latest,
-            cleaned_offset=ALL_MAY_BE_CLEANED if is_compacted else 0,
-        )
-
-    async def _facts(self, name: TopicPartition) -> tuple[int, int, bool]:
-        earliest = (await self._admin.list_offsets([name], timestamp=EARLIEST_TIMESTAMP))[name]
-        latest = (await self._admin.list_offsets([name]))[name]
-        if name.topic not in self._compacted:
-            self._compacted[name.topic] = await self._is_compacted(name.topic)
-        return earliest, latest, self._compacted[name.topic]
-
-    async def _is_compacted(self, topic: str) -> bool:
-        try:
-            configs = await self._admin.describe_configs(ConfigResourceType.TOPIC, topic)
-        except (ApiException, KmirrorError):
-            return False  # not permitted or not served: then holes and keys must tell
-        return any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in configs)
-
-
-def open_input(text: str, *, include_internal: bool) -> FolderInput | LiveInput:
+def open_input(text: str, *, include_internal: bool) -> LogInput:
     """A or B as it was given. KmirrorError if there is no such thing."""
-    return LiveInput(text, include_internal=include_internal) if is_live(text) else FolderInput(text)
+    if not is_live(text):
+        return FolderInput(text)
+    from kmirror.cli.log_diff_live import LiveInput
+
+    return LiveInput(text, include_internal=include_internal)

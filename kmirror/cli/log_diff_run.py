@@ -9,12 +9,10 @@ Both give the same verdicts, so the report differs in its `engine` alone.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, NamedTuple
 
@@ -147,6 +145,9 @@ def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSetting
 
 def _on_pool(pairs: list[tuple[DirectoryLog, DirectoryLog]], settings: DiffSettings, progress: Progress) -> Iterable[PartitionVerdict]:
     """Biggest first, so that none is left over at the end."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
     ordered = sorted(pairs, key=lambda pair: -(pair[0].size_bytes + pair[1].size_bytes))
     workers = min(len(ordered), os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -69,7 +69,7 @@ class Pushed:
         if isinstance(one, spark.In):
             if attribute != "partition":
                 return False
-            self._keep_partitions(value if isinstance(value, tuple) else ())
+            self._keep_partitions(value if isinstance(value, (tuple, list)) else ())
             return True
         if not isinstance(value, int):
             return False
@@ -92,7 +92,7 @@ class Pushed:
 
         if isinstance(one, (spark.EqualTo, spark.EqualNullSafe)) and isinstance(value, str):
             names = {value}
-        elif isinstance(one, spark.In) and isinstance(value, tuple):
+        elif isinstance(one, spark.In) and isinstance(value, (tuple, list)):
             names = set(value)
         elif isinstance(one, spark.StringStartsWith) and isinstance(value, str):
             self.prefixes.append(value)

@@ -17,8 +17,10 @@ from kmirror.verify.compared_log import DirectoryLog, FetchedLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs
 from kmirror.verify.verdict import DifferenceKind, PartitionVerdict, Status, make_report, to_json, verdict_from_json
 
+NOTHING_IGNORED = DiffSettings()
 
-def diff(tmp_path: Path, left: list[bytes], right: list[bytes], settings: DiffSettings = DiffSettings()) -> PartitionVerdict:
+
+def diff(tmp_path: Path, left: list[bytes], right: list[bytes], settings: DiffSettings = NOTHING_IGNORED) -> PartitionVerdict:
     return diff_logs(open_log(write_log(tmp_path / "a" / "t-0", *left)), open_log(write_log(tmp_path / "b" / "t-0", *right)), settings)
 
 

