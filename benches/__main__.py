@@ -11,12 +11,14 @@ import importlib
 import json
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
@@ -64,7 +66,7 @@ def run_bench(name: str, *, quick: bool) -> Iterator[Row]:
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"kmirror-bench-{name}-"))
     try:
         yield from run(Context(folder, quick))
-    except (AssertionError, OSError, ImportError) as error:
+    except (AssertionError, OSError, ImportError, KafkaException, subprocess.SubprocessError) as error:
         yield Row(name, "failed", None, "", "", False, note=str(error).strip()[-300:])
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -82,7 +82,7 @@ def tool_command(main_class: str) -> list[str]:
 @contextmanager
 def kmirror(folder: pathlib.Path) -> Iterator[DemoCluster]:
     cluster = DemoCluster("kmirror", folder)
-    cluster.format("lBq12jYZRp-9wF3M9MPopg")
+    cluster.format("4L6g3nShT-eMCtK--X86sw")
     cluster.start()
     try:
         yield cluster
@@ -102,7 +102,7 @@ def apache_kafka(folder: pathlib.Path) -> Iterator[ForeignBroker]:
 @contextmanager
 def reference(folder: pathlib.Path) -> Iterator[ForeignBroker]:
     peers.BROKER_JVM = BROKER_JVM
-    with peers.reference_kafka(folder, properties={"mirror.topic.num.partitions": "3"}) as peer:
+    with peers.reference_kafka(folder, cluster_id="5kCbmZ2sRreTQrVJfkqyUA", properties={"mirror.topic.num.partitions": "3"}) as peer:
         yield ForeignBroker(peer)
     shutil.rmtree(folder, ignore_errors=True)
 

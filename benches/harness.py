@@ -70,10 +70,15 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def _environment() -> dict[str, str]:
+    """Ours, but an installed package has its bytecode: pip compiles it, and so does a first run from a checkout."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run_command(command: Sequence[str], *, expected: Sequence[int] = (0,)) -> Usage:
     """Run to its end, output thrown away; what it used. AssertionError with its error output for another exit code."""
     began = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=_ROOT) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=_ROOT, env=_environment()) as process:
         assert process.stderr is not None
         errors = process.stderr.read()
         _, status, used = os.wait4(process.pid, 0)

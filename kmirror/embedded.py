@@ -4,8 +4,9 @@
         Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
 The nodes are the same `KafkaServer`s that `kmirror start` runs, on one event loop in a background thread, with ports
-chosen by the kernel and a folder that is removed at the end (unless one is given). `mirroring=True` formats with
-`mirror.version=1`, sets both unstable flags, and sets the internal topics' replication factors to min(3, brokers).
+chosen by the kernel and a folder that is removed at the end (unless one is given; a temporary folder is not fsynced).
+`mirroring=True` formats with `mirror.version=1`, sets both unstable flags, and sets the internal topics' replication
+factors to min(3, brokers).
 
 `stop_node` shuts a node down in good order, `kill_node` drops it as SIGKILL would (nothing is flushed, no checkpoint is
 written), `start_node` starts it again on the same folder and ports, so that clients find it again.
@@ -26,6 +27,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.uuid import Uuid
 from kmirror.controller.storage_tool import FormatOptions, format_node
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.runtime.os_files import VolatileOsFileSystem
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
 
@@ -246,7 +248,7 @@ class EmbeddedCluster:
         return values | self._config
 
     async def _start_all(self) -> None:
-        self._runtime = AsyncioRuntime()
+        self._runtime = AsyncioRuntime(files=None if self._keep else VolatileOsFileSystem())
         if self._cluster_id is None:
             self._cluster_id = str(Uuid.random(self._runtime.random))
         for node in self.nodes:

@@ -88,6 +88,11 @@ class OsFile:
     def fileno(self) -> int:
         return self._descriptor
 
+    def detach(self) -> int:
+        """The descriptor, which is the caller's to close from now on."""
+        descriptor, self._descriptor = self._descriptor, -1
+        return descriptor
+
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
@@ -172,6 +177,26 @@ class OsFileSystem:
     def free_bytes(self, path: str) -> tuple[int, int]:
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+
+class VolatileOsFile(OsFile):
+    """`fsync` does nothing."""
+
+    __slots__ = ()
+
+    def fsync(self) -> None:
+        return
+
+
+class VolatileOsFileSystem(OsFileSystem):
+    """For folders that do not outlive their process: nothing is fsynced. Files survive a SIGKILL, not a power loss."""
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> OsFile:
+        file = super().open(path, create=create, exclusive=exclusive, write=write)
+        return VolatileOsFile(path, file.detach())
+
+    def fsync_path(self, path: str) -> None:
+        return
 
 
 def _lock_exclusively(descriptor: int) -> None:

@@ -37,6 +37,7 @@ class AbstractIndex:
         self._length = 0
         self._full_at_bytes = 0
         self._loaded = False
+        self._is_synced = False
         self._file: File | None = None
 
     # state
@@ -106,6 +107,7 @@ class AbstractIndex:
         """Write the entries that are only in memory."""
         if self._written_bytes < len(self._entries):
             self._open().pwrite(memoryview(self._entries)[self._written_bytes :], self._written_bytes)
+            self._is_synced = False
             self._written_bytes = len(self._entries)
             if self._written_bytes > self._length:
                 self._set_length(self._written_bytes)
@@ -132,6 +134,7 @@ class AbstractIndex:
         if new_length == self._length:
             return False
         self._open().truncate(new_length)
+        self._is_synced = False
         self._set_length(new_length)
         if len(self._entries) > new_length:
             self._truncate_to_entries(self.max_entries)
@@ -152,10 +155,12 @@ class AbstractIndex:
         self._load()
 
     def flush(self) -> None:
-        """fsync; an index that was never used is created by that, as in Kafka."""
+        """fsync, if anything was written since the last one; an index that was never used is created by that, as in Kafka."""
         self._load()
         self.write_pending()
-        self._open().fsync()
+        if not self._is_synced:
+            self._open().fsync()
+            self._is_synced = True
         if self._length == len(self._entries):
             self._close_file()  # trimmed, so nothing more will be written: a log of many segments needs no descriptor for each
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kmirror.common.ports import Buffer
-from kmirror.record.columns import decode_columns
 from kmirror.record.record_batch import RecordBatch
 
 MIN_RECORDS_FOR_COLUMNS: Final = 24
@@ -24,6 +23,8 @@ def record_keys(batch: RecordBatch) -> list[RecordKey]:
     """One entry a record, in order; INVALID_RECORD or CORRUPT_MESSAGE where the batch is not what its header claims."""
     if batch.record_count < MIN_RECORDS_FOR_COLUMNS:
         return [RecordKey(record.offset, record.key, record.value is not None) for record in batch.records()]
+    from kmirror.record.columns import decode_columns  # numpy: a quarter of a broker's start, for what may never be cleaned
+
     columns = decode_columns([batch])
     body = columns.body
     rows = zip(
