@@ -96,7 +96,7 @@ def _run_one(history: str, seed: int, without: tuple[str, ...], *, trace: str | 
 
 
 @contextlib.contextmanager
-def _trace_to(path: str | None) -> Iterator[Callable[[str], object] | None]:
+def _trace_to(path: str | None) -> Iterator[Callable[[str], None] | None]:
     if path is None:
         yield None
         return
@@ -104,8 +104,12 @@ def _trace_to(path: str | None) -> Iterator[Callable[[str], object] | None]:
         file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed below
     except OSError as error:
         raise ConfigError(f"--trace {path}: {error.strerror}") from error
+
+    def write(line: str) -> None:
+        file.write(line)
+
     with file:
-        yield file.write
+        yield write
 
 
 def _as_json(result: StormResult, without: tuple[str, ...]) -> dict[str, Any]:

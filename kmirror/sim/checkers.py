@@ -119,7 +119,9 @@ def check_prefix(history: History) -> list[Violation]:
                 found.append(Violation("prefix", event.now_us, f"{event.log} appends {event.batch}, which its source never had there"))
             elif logs.state(event.log) not in FETCHING and not _is_clients(event):
                 state = logs.states[event.log][1].name
-                found.append(Violation("prefix", event.now_us, f"{event.log} appends {event.batch} in state {state}, which fetches nothing"))
+                found.append(
+                    Violation("prefix", event.now_us, f"{event.log} appends {event.batch} in state {state}, which fetches nothing")
+                )
     return found
 
 
@@ -192,7 +194,9 @@ def check_alignment(history: History) -> list[Violation]:
         above = [batch for batch in logs.log(event.log) if batch.leader_epoch > epoch]
         if above:
             found.append(
-                Violation("alignment", event.now_us, f"{event.log} starts mirroring with {above[0]}; the source's last mirror epoch is {epoch}")
+                Violation(
+                    "alignment", event.now_us, f"{event.log} starts mirroring with {above[0]}; the source's last mirror epoch is {epoch}"
+                )
             )
     return found
 
@@ -271,7 +275,9 @@ def check_acknowledged(history: History) -> list[Violation]:
                 key = (event.log, value)
                 acknowledged[key] = event
                 if value not in present and key not in missing and key not in excused:
-                    found.append(Violation("acknowledged", event.now_us, f"{event.log} acknowledges {value.decode()}, which is not in its log"))
+                    found.append(
+                        Violation("acknowledged", event.now_us, f"{event.log} acknowledges {value.decode()}, which is not in its log")
+                    )
         elif isinstance(event, Removed):
             for batch in event.batches:
                 reason = _excuse(logs, event, batch)

@@ -156,9 +156,7 @@ class DiskWatcher(Protocol):
 class SimDisk:
     """One node's disk; it outlives the node. `note` puts what happens into the trace."""
 
-    def __init__(
-        self, clock: Clock, random: Random, *, note: Callable[[str], None], capacity_bytes: int = DEFAULT_CAPACITY_BYTES
-    ) -> None:
+    def __init__(self, clock: Clock, random: Random, *, note: Callable[[str], None], capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
         self.capacity_bytes = capacity_bytes
         self.watcher: DiskWatcher | None = None
         self._clock = clock

@@ -74,8 +74,8 @@ class FaultInjector:
     async def mend(self) -> None:
         """No more faults; everything runs and everyone reaches everyone."""
         self.active = False
-        while self._mending:
-            await asyncio.sleep(0.05)
+        for task in list(self._mending):
+            await task
         self._heal()
         for cluster in self._clusters:
             if not cluster.alive:

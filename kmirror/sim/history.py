@@ -190,14 +190,26 @@ class History:
                 yield event.now_us, event.log.cluster, f"{event.log.partition} is {state} in mirror {event.mirror_name}"
             elif isinstance(event, StateLost):
                 state = "no state" if event.state is None else event.state.name
-                yield event.now_us, event.log.cluster, f"{event.log.partition} has {state} in mirror {event.mirror_name}, for the newer one is lost"
+                yield (
+                    event.now_us,
+                    event.log.cluster,
+                    f"{event.log.partition} has {state} in mirror {event.mirror_name}, for the newer one is lost",
+                )
             elif isinstance(event, LastMirrorEpochWritten):
-                yield event.now_us, event.log.cluster, f"{event.log.partition} has the last mirror epoch {event.epoch} in mirror {event.mirror_name}"
+                yield (
+                    event.now_us,
+                    event.log.cluster,
+                    f"{event.log.partition} has the last mirror epoch {event.epoch} in mirror {event.mirror_name}",
+                )
             elif isinstance(event, Removed):
                 first, last = event.batches[0].base_offset, event.batches[-1].last_offset
                 yield event.now_us, event.log.cluster, f"{event.log.partition} loses offsets {first}..{last} by {event.cause}"
             elif isinstance(event, Appended) and event.batch.reset_source is not None:
-                yield event.now_us, event.log.cluster, f"{event.log.partition} gets a PID reset at {event.batch.base_offset} in epoch {event.batch.leader_epoch}"
+                yield (
+                    event.now_us,
+                    event.log.cluster,
+                    f"{event.log.partition} gets a PID reset at {event.batch.base_offset} in epoch {event.batch.leader_epoch}",
+                )
 
 
 def digest_of(data: bytes) -> bytes:

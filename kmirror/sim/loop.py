@@ -210,7 +210,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         target: asyncio.Future[T] = future if isinstance(future, asyncio.Future) else self.create_task(future, name="main")
         self._run(target.done)
         if not target.done():
-            raise SimulationStuckError(f"nothing left to do at {self.now_us} us, and {describe(target)} is not done; waiting: {self._waiting()}")
+            raise SimulationStuckError(
+                f"nothing left to do at {self.now_us} us, and {describe(target)} is not done; waiting: {self._waiting()}"
+            )
         return target.result()
 
     def run_for_us(self, duration_us: int) -> None:
@@ -277,7 +279,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             raise SimulationBudgetError(f"more than {self._max_steps} steps")
         if self.steps % GC_STEPS == 0:
             gc.collect()
-        self.note(describe(_callback_of(handle)))
+        self.note(describe(handle._callback))  # type: ignore[attr-defined]
         handle._run()
 
     def pause_owner(self, owner: Owner, duration_us: int) -> None:
@@ -353,9 +355,7 @@ def _is_task_step(handle: asyncio.Handle) -> bool:
 
 def describe(callback: object) -> str:
     """A label that is the same in every process."""
-    owner = getattr(callback, "__self__", None)
-    if isinstance(callback, asyncio.Task):
-        owner = callback
+    owner = callback if isinstance(callback, asyncio.Task) else getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
         return f"task {owner.get_name()}"
     inner = getattr(callback, "func", None)  # functools.partial
@@ -376,3 +376,6 @@ def _not_modelled(name: str) -> Callable[..., NoReturn]:
 for _name in sorted(vars(asyncio.AbstractEventLoop)):
     if not _name.startswith("_") and _name not in vars(SimLoop):
         setattr(SimLoop, _name, _not_modelled(_name))
+
+new_loop: Callable[..., SimLoop] = SimLoop
+"""Makes a loop; a type checker does not see that the methods above are there."""

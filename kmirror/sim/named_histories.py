@@ -33,9 +33,7 @@ def expect(condition: bool, what: str) -> None:
         raise KmirrorError(f"expected: {what}")
 
 
-async def _begin(
-    stage: Stage, *, batches: int = 4, clusters: tuple[str, ...] = ("a", "b"), config: dict[str, str] | None = None
-) -> None:
+async def _begin(stage: Stage, *, batches: int = 4, clusters: tuple[str, ...] = ("a", "b"), config: dict[str, str] | None = None) -> None:
     """A has the topic and some batches of three records."""
     await stage.open(clusters, config=config)
     await stage.operator.create_topic("a", TOPIC)
@@ -257,7 +255,9 @@ async def reset_lost(stage: Stage) -> None:
     stage.cluster("b").crash()
     _cut_last_batch(stage, "b")
     stage.cluster("b").start()
-    await stage.until("there is a reset again", lambda: bool(stage.log("b", ORDERS)) and stage.log("b", ORDERS)[-1].reset_source is not None)
+    await stage.until(
+        "there is a reset again", lambda: bool(stage.log("b", ORDERS)) and stage.log("b", ORDERS)[-1].reset_source is not None
+    )
     await stage.sleep_ms(500)
     await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=2)
 

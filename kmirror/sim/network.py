@@ -394,7 +394,8 @@ class SimConnection:
         remote = self.remote
         if remote is not None:
             remote._on_the_way -= size
-            self._network.loop.call_soon(remote.pump, context=Context())
+            if remote._unsent or remote._closing:
+                self._network.loop.call_soon(remote.pump, context=Context())
         self._protocol.buffer_updated(size)
 
     # Ending

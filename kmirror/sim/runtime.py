@@ -85,9 +85,7 @@ class SimNode:
         self.name = name
         self.clock = SimClock(world.loop)
         self.host = world.network.add_host(name)
-        self.disk = SimDisk(
-            self.clock, SeededRandom(f"{world.loop.seed}/{name}/disk"), note=lambda text: world.loop.note(f"{name} {text}")
-        )
+        self.disk = SimDisk(self.clock, SeededRandom(f"{world.loop.seed}/{name}/disk"), note=lambda text: world.loop.note(f"{name} {text}"))
         self.lives = 0
         self.runtime: SimRuntime | None = None
 

@@ -30,7 +30,7 @@ from kmirror.sim.cluster import SimCluster
 from kmirror.sim.faults import NO_FAULTS, FaultInjector, FaultRates
 from kmirror.sim.history import Batch, Converged, History, LogKey, Told
 from kmirror.sim.log_watch import KnownChains
-from kmirror.sim.loop import SimLoop, SimulationBudgetError, SimulationStuckError
+from kmirror.sim.loop import SimulationBudgetError, SimulationStuckError, new_loop
 from kmirror.sim.runtime import EPOCH_MS, SimWorld
 from kmirror.sim.workload import Operator, Producer, Reader, Target
 
@@ -256,7 +256,7 @@ class Setting:
 
 def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -> StormResult:
     """Play it on a new stage and judge it."""
-    loop = SimLoop(f"{name}/{seed}", max_steps=MAX_STEPS, max_time_us=MAX_TIME_US, on_trace=setting.on_trace)
+    loop = new_loop(f"{name}/{seed}", max_steps=MAX_STEPS, max_time_us=MAX_TIME_US, on_trace=setting.on_trace)
     world = SimWorld(loop)
     history = History()
     ablations = Ablations.without(setting.without)
