@@ -206,6 +206,8 @@ class DirectoryCursor:
         self._segments = log.partition.segments
         self._index = index
         self._position = position
+        self._boundary = position
+        """The last place in this segment where a batch is known to begin: without an offset index the walk starts there."""
         self._file: File | None = None
         self._reader: SegmentReader | None = None
         self._batches: Iterator[tuple[int, RecordBatch]] | None = None
@@ -228,7 +230,7 @@ class DirectoryCursor:
     def _next_segment(self) -> None:
         self.close()
         self._index += 1
-        self._position = 0
+        self._position = self._boundary = 0
 
     def remaining(self) -> int:
         while self._index < len(self._segments):
@@ -256,10 +258,11 @@ class DirectoryCursor:
         if self._index >= len(self._segments) or not self._position:
             return 0
         segment = self._segments[self._index]
-        start = self._log.indexed_position(segment, position=self._position)
+        start = max(self._log.indexed_position(segment, position=self._position), self._boundary)
         with SegmentReader(self._log.files, segment.path(), start=start, end=self._position) as reader:
             reader.headers()
-            return self._position - reader.valid_bytes
+            self._boundary = reader.valid_bytes
+        return self._position - self._boundary
 
     def rewind(self, size: int) -> None:
         if size > self._position:
@@ -298,6 +301,7 @@ class DirectoryCursor:
     def advance(self) -> None:
         assert self._head is not None, "advance without a batch"
         self._position += self._head.batch.size_in_bytes
+        self._boundary = self._position
         self._head = None
 
 
