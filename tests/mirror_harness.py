@@ -10,17 +10,24 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import TopicPartition as ConsumedPartition
 
 from kmirror.admin.admin_client import AdminClient, NoBrokerError, parse_bootstrap_servers
 from kmirror.admin.results import MirrorPartitionDescription, NewTopic
 from kmirror.cli import mirrors
 from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.embedded import EmbeddedCluster
+from kmirror.network.client import NetworkClient
+from kmirror.record.builder import build_batch
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.record.record import Record
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
 T = TypeVar("T")
+TIMESTAMP_MS = 1_771_239_071_191
 FAST_MIRROR = {
     "mirror.metadata.refresh.interval.ms": "500",
     "mirror.truncation.backoff.ms": "300",
@@ -220,3 +227,100 @@ def wait_states(bootstrap_servers: str, name: str, state: str, *, partitions: in
         wait_for(f"{partitions} partitions of {name} in {state}", reached, timeout_s)
     except AssertionError as error:
         raise AssertionError(f"{error}: {seen}") from None
+
+
+def send(bootstrap_servers: str, request: Any, *, version: int | None = None, client_id: str = "test") -> Any:
+    """One raw request to the first broker."""
+    host, port = parse_bootstrap_servers(bootstrap_servers)[0]
+
+    async def main(runtime: Runtime) -> Any:
+        client = NetworkClient(runtime, client_id)
+        try:
+            return await client.send(host, port, request, timeout_ms=10_000, version=version)
+        finally:
+            client.close()
+
+    return run(main)
+
+
+def rebuild_log(cluster: EmbeddedCluster, topic_partition: str, data: bytes) -> None:
+    """Put `data` in place of a partition's log on a one-node cluster, as after an unclean stop: the node recovers it."""
+    cluster.kill_node()
+    rewrite_folder(cluster.log_dir(), topic_partition, data)
+    cluster.start_node()
+
+
+def rewrite_folder(data_dir: pathlib.Path, topic_partition: str, data: bytes) -> None:
+    """One segment with `data`, named by its first offset; everything that recovery makes anew is removed. The node must not be running."""
+    folder = data_dir / topic_partition
+    for path in folder.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    (folder / f"{int.from_bytes(data[:8], 'big'):020d}.log").write_bytes(data)
+    topic, _, partition = topic_partition.rpartition("-")
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        checkpoint = data_dir / name
+        if checkpoint.exists():
+            rows = [row for row in checkpoint.read_text().splitlines()[2:] if not row.startswith(f"{topic} {partition} ")]
+            checkpoint.write_text("\n".join(["0", str(len(rows)), *rows]) + "\n")
+    (data_dir / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+
+def data_batch(offset: int, *records: tuple[bytes | None, bytes | None], epoch: int = 0, **settings: Any) -> bytes:
+    """A batch of (key, value) records from `offset` on."""
+    rows = [Record(offset + index, TIMESTAMP_MS + offset + index, key, value) for index, (key, value) in enumerate(records)]
+    return bytes(build_batch(rows, base_offset=offset, partition_leader_epoch=epoch, **settings))
+
+
+def marker_batch(offset: int, producer_id: int, control_type: ControlRecordType, *, epoch: int = 0) -> bytes:
+    """The COMMIT or ABORT marker of a producer."""
+    return bytes(
+        build_end_transaction_marker(
+            control_type,
+            coordinator_epoch=0,
+            producer_id=producer_id,
+            producer_epoch=0,
+            timestamp=TIMESTAMP_MS + offset,
+            base_offset=offset,
+            partition_leader_epoch=epoch,
+        )
+    )
+
+
+def transactional(producer_id: int, sequence: int = 0) -> dict[str, Any]:
+    """Settings of `data_batch` for a producer's transactional batch."""
+    return {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence, "is_transactional": True}
+
+
+def kip_transactions() -> list[bytes]:
+    """The KIP's example log [EOS], offsets 0 to 5: 4001 commits A and B, 4002 aborts X, Z has no transaction."""
+    return [
+        data_batch(0, (b"A", b"1"), **transactional(4001)),
+        data_batch(1, (b"B", b"2"), **transactional(4001, 1)),
+        data_batch(2, (b"X", b"9"), **transactional(4002)),
+        marker_batch(3, 4001, ControlRecordType.COMMIT),
+        marker_batch(4, 4002, ControlRecordType.ABORT),
+        data_batch(5, (b"Z", b"10")),
+    ]
+
+
+def keys_read(bootstrap_servers: str, topic: str, *, isolation: str = "read_committed") -> list[bytes]:
+    """Keys that a consumer sees from the beginning to the end of partition 0."""
+    consumer = Consumer(
+        quiet({"bootstrap.servers": bootstrap_servers, "group.id": "g", "isolation.level": isolation, "enable.partition.eof": True})
+    )
+    consumer.assign([ConsumedPartition(topic, 0, 0)])
+    keys: list[bytes] = []
+    deadline = time.monotonic() + 20
+    try:
+        while time.monotonic() < deadline:
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            if message.error() is not None:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                return keys
+            keys.append(message.key())
+    finally:
+        consumer.close()
+    raise AssertionError(f"{topic} was not read to its end; so far {keys}")

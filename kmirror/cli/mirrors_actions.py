@@ -96,12 +96,20 @@ class MirrorCommand:
         if self._options.dry_run:
             losses = await mirrors_dry_run.failover_loss(self._admin, {TopicPartition(row.topic, row.partition) for row in matching})
             return mirrors_dry_run.loss_json(losses) if self._options.json else mirrors_dry_run.loss_text(losses)
-        topics = sorted({row.topic for row in matching if row.state not in ("STOPPED", "STOPPING")}) or sorted({row.topic for row in matching})
         for row in matching:
-            if row.state == "PREPARING" and row.topic in topics:
+            if row.state == "PREPARING":
                 _warn(f"{row.topic}-{row.partition} is PREPARING: its log may have been cut already; it ends at {row.destination_offset}")
-        _raise_failures(await self._admin.remove_topics_from_mirror(self._options.mirror, topics))
+        topics = await self._remove({row.topic for row in matching})
         return f"Removed {len(topics)} topic(s) from mirror {self._options.mirror}: {topic_list(topics)}"
+
+    async def _remove(self, topics: Iterable[str]) -> list[str]:
+        """The topics that this removed. Those that were removed before are an error only when there is nothing else: a pattern
+        that is used again after it half worked must work. (A STOPPED topic may still have to be removed: B5.)"""
+        result = await self._admin.remove_topics_from_mirror(self._options.mirror, topics)
+        failures = {topic: error for topic, error in result.failed.items() if error.error is not Errors.TOPIC_NOT_IN_MIRROR}
+        if failures or not result.succeeded:
+            _raise_failures(result)
+        return sorted(result.succeeded)
 
     async def do_add(self) -> str:
         source = await self._source()

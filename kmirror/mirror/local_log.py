@@ -50,6 +50,7 @@ def cut(partition: Partition, offset: int) -> int:
     if offset < before:
         partition.fail_pending_produces()
         log.truncate_to(offset, at_batch_boundary=True)
+        partition.on_leader_log_cut()
     log.leader_epoch_cache.truncate_from_end_async_flush(log.log_end_offset)
     removed = before - log.log_end_offset
     if removed > 0:
@@ -63,6 +64,7 @@ def cut_fully(partition: Partition, new_offset: int) -> int:
     before, start = log.log_end_offset, log.log_start_offset
     partition.fail_pending_produces()
     log.truncate_fully_and_start_at(new_offset)
+    partition.on_leader_log_cut()
     _log.info("%s: emptied (%d..%d) and started at %d", partition.topic_partition, start, before, new_offset)
     return before - start
 

@@ -201,6 +201,12 @@ class Partition:
         """Produces that wait for the ISR answer NOT_LEADER_OR_FOLLOWER (D1: on becoming read-only and before each cut)."""
         self._on_read_only(self.topic_partition)
 
+    def on_leader_log_cut(self) -> None:
+        """The leader's own log was cut: its epoch begins at the new end at the latest, or clients and followers would wait for the
+        offsets that are gone (ListOffsets OFFSET_NOT_AVAILABLE, no ISR expansion)."""
+        if self.leader_epoch_start_offset is not None:
+            self.leader_epoch_start_offset = min(self.leader_epoch_start_offset, self.leader_log.log_end_offset)
+
     def check_writable(self) -> None:
         """ApiException with the error of the read-only reason, if there is one."""
         if self._read_only_reason is not None:
