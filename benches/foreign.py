@@ -80,9 +80,9 @@ def tool_command(main_class: str) -> list[str]:
 
 
 @contextmanager
-def kmirror(folder: pathlib.Path) -> Iterator[DemoCluster]:
+def kmirror(folder: pathlib.Path, *, cluster_id: str = "4L6g3nShT-eMCtK--X86sw") -> Iterator[DemoCluster]:
     cluster = DemoCluster("kmirror", folder)
-    cluster.format("4L6g3nShT-eMCtK--X86sw")
+    cluster.format(cluster_id)
     cluster.start()
     try:
         yield cluster
@@ -92,17 +92,17 @@ def kmirror(folder: pathlib.Path) -> Iterator[DemoCluster]:
 
 
 @contextmanager
-def apache_kafka(folder: pathlib.Path) -> Iterator[ForeignBroker]:
+def apache_kafka(folder: pathlib.Path, *, cluster_id: str = "lBq12jYZRp-9wF3M9MPopg") -> Iterator[ForeignBroker]:
     peers.BROKER_JVM = BROKER_JVM
-    with peers.apache_kafka(folder) as peer:
+    with peers.apache_kafka(folder, cluster_id=cluster_id) as peer:
         yield ForeignBroker(peer)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def reference(folder: pathlib.Path) -> Iterator[ForeignBroker]:
+def reference(folder: pathlib.Path, *, cluster_id: str = "5kCbmZ2sRreTQrVJfkqyUA") -> Iterator[ForeignBroker]:
     peers.BROKER_JVM = BROKER_JVM
-    with peers.reference_kafka(folder, cluster_id="5kCbmZ2sRreTQrVJfkqyUA", properties={"mirror.topic.num.partitions": "3"}) as peer:
+    with peers.reference_kafka(folder, cluster_id=cluster_id, properties={"mirror.topic.num.partitions": "3"}) as peer:
         yield ForeignBroker(peer)
     shutil.rmtree(folder, ignore_errors=True)
 

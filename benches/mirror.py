@@ -1,6 +1,7 @@
 """Mirroring lz4 topics of 1 and of 10 partitions, on the destination's side: MB of log per CPU second of the destination.
 
-One Apache Kafka 4.3 (ours, where there are no jars) is the source of all. In turn: kmirror, the raw relay, the reference
+One source serves all: a reference build, for the reference implementation mirrors from nothing else (from Apache Kafka 4.3 it asks for
+DESCRIBE_MIRRORS for ever); Apache Kafka or we, where there is none. In turn: kmirror, the raw relay, the reference
 implementation; MirrorMaker 2 with its destination broker once. Each destination mirrors a smaller topic first, so that the Java
 ones are measured warm. What counts runs from adding the topic to the last byte in the destination's `.log` files.
 """
@@ -17,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from benches import foreign, load, relay
 from benches.harness import MB, Context, Row, cpu_seconds, median, run_command, wait_until
 
+SOURCE_ID = "uDq6vT1dQ1a2u3nP8b5c7w"
 MIRROR_COMMAND = "org.apache.kafka.tools.MirrorCommand"
 WARM_UP, ONE, TEN = "warm-up", "bench-1", "bench-10"
 PARTITIONS = {WARM_UP: 2, ONE: 1, TEN: 10}
@@ -70,8 +72,10 @@ def run(context: Context) -> Iterator[Row]:
     theirs: Rates = {ONE: [], TEN: []}
     maker: Rates = {ONE: [], TEN: []}
     with ExitStack() as stack:
-        make = foreign.apache_kafka if missing is None else foreign.kmirror
-        source = Source(stack.enter_context(make(context.folder / "source")), context)
+        make = foreign.kmirror if missing else foreign.apache_kafka
+        if foreign.missing_reference() is None:
+            make = foreign.reference
+        source = Source(stack.enter_context(make(context.folder / "source", cluster_id=SOURCE_ID)), context)
         for number in range(context.choose(1, 3)):
             by_kmirror(source, ours, context.folder / f"kmirror-{number}")
             for topic in bare:
