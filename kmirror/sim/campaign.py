@@ -41,7 +41,10 @@ def run_seed(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
         logging.disable(logging.NOTSET)
     texts = tuple(str(violation) for violation in result.violations)
     rules = tuple(sorted({violation.rule for violation in result.violations}))
-    return SeedResult(history, seed, texts, rules, result.trace_hash, result.steps, result.now_us)
+    kept = SeedResult(history, seed, texts, rules, result.trace_hash, result.steps, result.now_us)
+    del result
+    gc.collect(1)  # a dead world is full of cycles, and the collector is off while a world lives
+    return kept
 
 
 def run_campaign(

@@ -11,7 +11,7 @@
     acknowledged  an acknowledged record is lost only where the KIP or Kafka says so (see `check_acknowledged`)
     recovery      after a restart a log holds valid batches only, and what was synced is there
     served        a reader gets valid bytes that the log has held
-    converged     when everything has healed the destination equals the source
+    converged     when everything has healed the destination equals the source, from the source's first batch on
 
 Each walks the events in order, with `_Logs` keeping what the logs hold at that moment.
 """
@@ -348,15 +348,15 @@ def check_served(history: History) -> list[Violation]:
         if isinstance(event, Appended):
             held.add((event.log, event.batch.base_offset, event.batch.digest))
         elif isinstance(event, Served):
-            end = event.fetch_offset
+            previous = -1
             for base_offset, digest, is_valid in event.batches:
                 if not is_valid:
                     found.append(Violation("served", event.now_us, f"{event.log} serves a batch at {base_offset} whose CRC is wrong"))
                 elif (event.log, base_offset, digest) not in held:
                     found.append(Violation("served", event.now_us, f"{event.log} serves a batch at {base_offset} that its log never had"))
-                if base_offset < end and base_offset != event.batches[0][0]:
-                    found.append(Violation("served", event.now_us, f"{event.log} serves offset {base_offset} after {end}"))
-                end = base_offset + 1
+                if base_offset <= previous:
+                    found.append(Violation("served", event.now_us, f"{event.log} serves offset {base_offset} after {previous}"))
+                previous = base_offset
     return found
 
 
@@ -365,11 +365,11 @@ def check_converged(history: History) -> list[Violation]:
     logs = _Logs(history)
     for event in logs.walk():
         if isinstance(event, Converged):
-            source, destination = logs.log(event.source), logs.log(event.destination)
-            start = destination[0].base_offset if destination else 0
-            theirs = [batch for batch in source if batch.last_offset >= start]
-            if [batch.digest for batch in theirs] != [batch.digest for batch in destination]:
-                text = _difference(theirs, destination)
+            theirs, ours = logs.log(event.source), logs.log(event.destination)
+            start = theirs[0].base_offset if theirs else 0
+            ours = [batch for batch in ours if batch.base_offset >= start]
+            if [batch.key for batch in theirs] != [batch.key for batch in ours]:
+                text = _difference(theirs, ours)
                 found.append(Violation("converged", event.now_us, f"{event.destination} does not equal {event.source}: {text}"))
     return found
 
