@@ -7,6 +7,7 @@ every test looks at whatever cases that folder has.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import pathlib
@@ -15,6 +16,8 @@ from functools import lru_cache
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ARCHIVES = ("apache-kafka-4.3.0.tar.xz", "reference-2026-04.tar")
+COMMITTED = not os.environ.get("KMIRROR_GOLDEN_DIR")
+"""Whether these are the vectors of the repository, of which more is known than of others."""
 
 
 @lru_cache(maxsize=1)
@@ -41,6 +44,23 @@ def golden_dir() -> pathlib.Path:
 def golden_cases(*prefixes: str) -> list[str]:
     """The sorted names of the cases whose name begins with one of `prefixes` (all of them when none is given)."""
     return sorted(entry.name for entry in golden_dir().iterdir() if entry.is_dir() and (not prefixes or entry.name.startswith(prefixes)))
+
+
+def read_recording(folder: pathlib.Path, name: str, *, missing: bytes | None = None) -> bytes:
+    """A file of a case, unpacked if it is there as .gz; `missing` if it is in neither form (an error unless given)."""
+    if (folder / name).exists():
+        return (folder / name).read_bytes()
+    if (folder / f"{name}.gz").exists():
+        return gzip.decompress((folder / f"{name}.gz").read_bytes())
+    if missing is None:
+        raise FileNotFoundError(folder / name)
+    return missing
+
+
+def recordings(folder: pathlib.Path, suffix: str) -> list[str]:
+    """The names in `folder` that end with `suffix`, without the .gz that larger ones have."""
+    names = {path.name.removesuffix(".gz") for path in folder.iterdir()} if folder.is_dir() else set()
+    return sorted(name for name in names if name.endswith(suffix))
 
 
 def unpacked_stage(stage: str) -> pathlib.Path:

@@ -14,7 +14,6 @@ A restart as the last step is the stop before the folder was copied.
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import pathlib
 import tarfile
@@ -22,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from golden_vectors import read_recording
 from storage_doubles import StorageWorld
 
 from kmirror.record.append_origin import AppendOrigin
@@ -95,17 +95,6 @@ class GoldenCase:
         if later:
             return later[0]
         return int(self.files["leader-epoch-checkpoint"].split(b"\n")[-2].split()[0])
-
-
-def read_recording(folder: pathlib.Path, name: str, *, missing: bytes | None = None) -> bytes:
-    """A file of a case, unpacked if it is there as .gz."""
-    if (folder / name).exists():
-        return (folder / name).read_bytes()
-    if (folder / f"{name}.gz").exists():
-        return gzip.decompress((folder / f"{name}.gz").read_bytes())
-    if missing is None:
-        raise FileNotFoundError(folder / name)
-    return missing
 
 
 def _recorded_produce(frame: dict[str, Any]) -> RecordedProduce | None:
@@ -209,6 +198,11 @@ class ReplayDriver:
         self._log.maybe_increment_log_start_offset(offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
 
     def _run_retention(self) -> None:
+        """At the earliest time at which all that is gone had expired."""
+        first_kept = min(int(name.removesuffix(".log")) for name in self.case.files if name.endswith(".log"))
+        gone = [info.max_timestamp for _, info in self.results if info.last_offset < first_kept]
+        if gone and self.config.retention_ms > 0:
+            self._move_clock(max(gone) + self.config.retention_ms + 1)
         self._log.delete_old_segments()
         self.world.scheduler.advance(FILE_DELETE_WAIT_MS if self.config.file_delete_delay_ms < FILE_DELETE_WAIT_MS else 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
+from golden_vectors import COMMITTED, golden_cases, golden_dir
 
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile
@@ -24,13 +24,28 @@ OFFSET_CHECKPOINTS = (
 
 
 def golden_files(name: str) -> list[pathlib.Path]:
-    return sorted(path for case in golden_cases() for path in (golden_dir() / case).rglob(name))
+    """Those that a broker wrote: `before` of a damaged case may hold anything."""
+    paths = sorted(path for case in golden_cases() for path in (golden_dir() / case).rglob(name) if COMMITTED or not is_damaged(path))
+    if not paths and not COMMITTED:
+        pytest.skip(f"no {name} in this folder of vectors")
+    assert paths
+    return paths
+
+
+def is_damaged(path: pathlib.Path) -> bool:
+    folders = path.relative_to(golden_dir()).parts
+    return folders[0].startswith("11-") and folders[1] in ("before", "top.before", "after.failed-start")
+
+
+def is_whole(path: pathlib.Path) -> bool:
+    """Damaged ones (11-damage) may say another number of entries than they have."""
+    lines = path.read_bytes().split(b"\n")
+    return lines == [b""] or (len(lines) > 2 and lines[1].isdigit() and int(lines[1]) == len(lines) - 3)
 
 
 @pytest.mark.parametrize("name", OFFSET_CHECKPOINTS)
 def test_offset_checkpoints_are_rewritten_with_the_same_lines(name: str, tmp_path: pathlib.Path) -> None:
     paths = golden_files(name)
-    assert paths
     for path in paths:
         offsets = OffsetCheckpointFile(FILES, str(path)).read()
         written = OffsetCheckpointFile(FILES, str(tmp_path / "checkpoint"))
@@ -48,12 +63,11 @@ def test_log_start_checkpoint_order_is_javas(tmp_path: pathlib.Path) -> None:
     for path in golden_files("log-start-offset-checkpoint") + golden_files("cleaner-offset-checkpoint"):
         OffsetCheckpointFile(FILES, str(tmp_path / "checkpoint")).write(OffsetCheckpointFile(FILES, str(path)).read())
         exact += (tmp_path / "checkpoint").read_bytes() == path.read_bytes() and path.read_bytes().count(b"\n") > 5
-    assert exact or not golden_cases("07-top-level")
+    assert exact or not COMMITTED
 
 
 def test_leader_epoch_checkpoints_byte_for_byte(tmp_path: pathlib.Path) -> None:
-    paths = [path for path in golden_files("leader-epoch-checkpoint") if "epoch-file-too-short" not in str(path)]
-    assert paths
+    paths = [path for path in golden_files("leader-epoch-checkpoint") if is_whole(path) or not path.parent.parent.name.startswith("11-")]
     for path in paths:
         expected = path.read_bytes()
         entries = LeaderEpochCheckpointFile(FILES, str(path.parent)).read()
@@ -64,7 +78,6 @@ def test_leader_epoch_checkpoints_byte_for_byte(tmp_path: pathlib.Path) -> None:
 
 def test_partition_metadata_byte_for_byte(tmp_path: pathlib.Path) -> None:
     paths = golden_files("partition.metadata")
-    assert paths
     for path in paths:
         written = PartitionMetadataFile(FILES, str(tmp_path))
         written.record(PartitionMetadataFile(FILES, str(path.parent)).read())
@@ -74,7 +87,6 @@ def test_partition_metadata_byte_for_byte(tmp_path: pathlib.Path) -> None:
 
 def test_meta_properties_byte_for_byte_without_the_date(tmp_path: pathlib.Path) -> None:
     paths = golden_files("meta.properties")
-    assert paths
     for path in paths:
         properties = read_meta_properties(FILES, str(path.parent))
         assert isinstance(properties, MetaProperties)
@@ -87,7 +99,6 @@ def test_meta_properties_byte_for_byte_without_the_date(tmp_path: pathlib.Path) 
 
 def test_clean_shutdown_marker_byte_for_byte(tmp_path: pathlib.Path) -> None:
     paths = golden_files(".kafka_cleanshutdown")
-    assert paths
     for path in paths:
         epoch = CleanShutdownFile(FILES, str(path.parent)).read()
         assert epoch is not None

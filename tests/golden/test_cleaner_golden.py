@@ -11,7 +11,6 @@ The clock of a pass is the one that its delete horizons tell, within the moments
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import pathlib
 import re
@@ -21,10 +20,11 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
+from golden_vectors import golden_cases, golden_dir, read_recording
 from storage_doubles import StorageWorld
 
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.log_cleaner import CleanerConfig, CleaningJob
 from kmirror.storage.log_config import LogConfig
@@ -36,8 +36,6 @@ from kmirror.wire.framing import RequestHeader, read_request, read_request_heade
 from kmirror.wire.messages.produce import ProduceRequest, ProduceResponse
 
 CASES = golden_cases("05-")
-TRANSACTIONAL = [case for case in CASES if "txn" in case]
-DELETE_RETENTION_MS = 1000
 
 
 class Event(NamedTuple):
@@ -47,7 +45,7 @@ class Event(NamedTuple):
 
 
 def read_text(path: pathlib.Path) -> str:
-    return path.read_text() if path.exists() else gzip.decompress(path.with_name(path.name + ".gz").read_bytes()).decode()
+    return read_recording(path.parent, path.name).decode()
 
 
 def contents(folder: pathlib.Path) -> dict[str, bytes]:
@@ -100,6 +98,18 @@ def delete_horizons(files: dict[str, bytes]) -> set[int]:
     return {batch.delete_horizon_ms for batch in batches if batch.delete_horizon_ms is not None}
 
 
+def compressions(files: dict[str, bytes]) -> set[CompressionType]:
+    return {batch.compression for name, data in files.items() if ".log" in name for batch in iter_batches(data)}
+
+
+def is_transactional(case: str) -> bool:
+    folder = golden_dir() / case / "before"
+    return any(batch.is_transactional for path in folder.glob("*.log") for batch in iter_batches(path.read_bytes()))
+
+
+TRANSACTIONAL = [case for case in CASES if is_transactional(case)]
+
+
 def comparable(name: str, data: bytes) -> list[object]:
     """A `.log` by batches (all of the header but length and CRC, and the records decompressed), an `.index` by its offsets."""
     if ".index" in name:
@@ -122,7 +132,7 @@ class Case:
         self.events = sorted(cleaner_events(self.folder, self.topic_partition), key=lambda event: event.time_ms)
         self.horizons = delete_horizons(contents(self.folder / "after1")) | delete_horizons(contents(self.folder / "after2"))
         self.base_offsets = {int(path.name[:20]) for path in (self.folder / "after2").iterdir() if ".log" in path.name}
-        self.is_recompressed = name.endswith(("snappy", "zstd"))
+        self.is_recompressed = bool({CompressionType.SNAPPY, CompressionType.ZSTD} & compressions(contents(self.folder / "before")))
         """Kafka's libraries for these codecs compress to other bytes than ours, where the cleaner compresses anew."""
         self.world = StorageWorld()
 
@@ -164,7 +174,7 @@ class Case:
 
     def pass_time_ms(self, logged_ms: int) -> int:
         """When the pass read the clock: just before it logged that it begins."""
-        told = [horizon - DELETE_RETENTION_MS for horizon in self.horizons]
+        told = [horizon - self.log_config.delete_retention_ms for horizon in self.horizons]
         return max((time_ms for time_ms in told if logged_ms - 50 <= time_ms <= logged_ms), default=logged_ms)
 
     def run(self, manager: LogManager, log: UnifiedLog, epoch: int, appends: list[Event], cleaning: list[Event]) -> None:

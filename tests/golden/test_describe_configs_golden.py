@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from golden_vectors import golden_dir
+import pytest
+from golden_vectors import COMMITTED, golden_dir, read_recording, recordings
 
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import (
@@ -42,15 +43,16 @@ SET_AT_RUNTIME = {
 
 def exchanges(api_key: int) -> Iterator[tuple[str, int, Any, Any]]:
     """(client, version, request, response) of every recorded exchange of an API."""
-    for path in sorted((golden_dir() / "12-wire").glob("*.jsonl")):
-        for line in path.read_text().splitlines():
+    folder = golden_dir() / "12-wire"
+    for name in recordings(folder, ".jsonl"):
+        for line in [] if name.endswith(".decoded.jsonl") else read_recording(folder, name).splitlines():
             pair = json.loads(line)
             if pair["api_key"] != api_key or not pair["response"]:
                 continue
             frame = memoryview(base64.b64decode(pair["request"]))
             header, position = read_request_header(frame, 0)
             response = read_response(api_key, pair["api_version"], memoryview(base64.b64decode(pair["response"])))[1]
-            yield path.name, pair["api_version"], read_request(header, frame, position), response
+            yield name, pair["api_version"], read_request(header, frame, position), response
 
 
 def recorded_config() -> KafkaConfig:
@@ -74,6 +76,7 @@ def entries(config: KafkaConfig, resource_type: int, name: str, recorded: list[A
     return views.client_metrics(name) if resource_type == RESOURCE_CLIENT_METRICS else views.broker()
 
 
+@pytest.mark.skipif(not (golden_dir() / "12-wire" / "broker.properties").exists(), reason="no 12-wire in this folder of vectors")
 def test_every_recorded_resource_is_described_alike() -> None:
     config = recorded_config()
     compared = 0
@@ -105,7 +108,7 @@ def test_every_recorded_resource_is_described_alike() -> None:
                     kafkas.config_type,
                 ), (where, name)
                 compared += 1
-    assert compared > 100, "the recording holds whole brokers and topics"
+    assert compared > 100 or not COMMITTED, "the recording holds whole brokers and topics"
 
 
 def test_what_is_served_is_served_in_kafkas_versions() -> None:

@@ -60,7 +60,7 @@ def expected_lines(output: bytes) -> tuple[bytes, bytes | None]:
 def test_dump_is_kafkas(case: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next((golden_dir() / case).glob("dump.txt*"), None)
     if path is None:
-        return
+        pytest.skip("no dump of this case was recorded")
     root = root_of(case, tmp_path)
     for arguments, output in parts_of(path):
         expected, failure = expected_lines(re.sub(rb"( in |:)/\S*/(%b/)" % case.encode(), rb"\1\2", output))

@@ -91,6 +91,7 @@ def test_decoded_records_are_those_of_the_references_dump(stage: str, tmp_path: 
         assert ours == states
 
 
+@pytest.mark.skipif("c2_failedover.tar.xz" not in STAGES, reason="no such stage in this folder of vectors")
 def test_replay_of_the_clean_failback_ends_mirroring(tmp_path: pathlib.Path) -> None:
     shard = MirrorCoordinatorShard()
     logs = [log for log in mirror_state_logs(tmp_path, "c2_failedover.tar.xz") if log.parent.parent.name == "D"]

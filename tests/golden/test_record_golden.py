@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import pathlib
 from collections.abc import Iterator
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
+from golden_vectors import golden_cases, golden_dir, read_recording
 
 from kmirror.common.errors import ApiException
 from kmirror.record.append_origin import AppendOrigin
@@ -64,11 +63,13 @@ def test_batches_parse_and_rebuild_to_the_same_bytes(case: str) -> None:
 
 @pytest.mark.parametrize("case", golden_cases("13-"))
 def test_broker_recompression_gives_kafkas_header_and_records(case: str) -> None:
-    target = CompressionType.for_name(case.rpartition("-to-")[2].removesuffix("-log-append-time"))
-    stored = [batch for path in log_files(case) for batch in iter_batches(path.read_bytes())]
+    topic_config = json.loads(read_recording(golden_dir() / case, "produce.json"))["topic_config"]
+    wanted = topic_config.get("compression.type", "producer")
+    stored = [batch for path in log_files(case) if path.suffix == ".log" for batch in iter_batches(path.read_bytes())]
     produced = produced_batches(golden_dir() / case)
     assert len(produced) == len(stored)
     for sent, expected in zip(produced, stored):
+        target = RecordBatch(sent).compression if wanted == "producer" else CompressionType.for_name(wanted)
         result = validate_and_assign_offsets(
             sent,
             offset=expected.base_offset,
@@ -94,8 +95,7 @@ def test_broker_recompression_gives_kafkas_header_and_records(case: str) -> None
 
 def produced_batches(folder: pathlib.Path) -> list[bytearray]:
     """The batches in the Produce requests of a recording: found by their own header, since this room knows nothing of requests."""
-    path = next(folder.glob("wire_produce.jsonl*"))
-    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    text = read_recording(folder, "wire_produce.jsonl")
     found = []
     for line in text.splitlines():
         frame = base64.b64decode(json.loads(line)["request"])
@@ -111,8 +111,9 @@ def produced_batches(folder: pathlib.Path) -> list[bytearray]:
     return found
 
 
-def test_building_from_scratch_needs_no_template() -> None:
-    path = golden_dir() / "01-plain-java-none" / "log" / "00000000000000000000.log"
+@pytest.mark.parametrize("case", [case for case in golden_cases("01-plain") if case.endswith("-none")])
+def test_building_from_scratch_needs_no_template(case: str) -> None:
+    path = golden_dir() / case / "log" / "00000000000000000000.log"
     for batch in iter_batches(path.read_bytes()):
         built = build_batch(batch.records(), base_offset=batch.base_offset, partition_leader_epoch=batch.partition_leader_epoch)
         assert built == batch.memory

@@ -7,7 +7,6 @@ and `after/` after a clean shutdown.
 
 from __future__ import annotations
 
-import gzip
 import json
 import pathlib
 import re
@@ -15,7 +14,7 @@ import shutil
 from datetime import UTC, datetime
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
+from golden_vectors import golden_cases, golden_dir, read_recording
 from storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
@@ -26,9 +25,9 @@ from kmirror.storage.log_manager import LogManager, LogManagerConfig
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.unified_log import UnifiedLog
 
-MISSING_METADATA = "11-damage-unclean-start-no-partition-metadata"
 CASES = [case for case in golden_cases("11-") if (golden_dir() / case / "before").is_dir()]
-RECOVERED = [case for case in CASES if (golden_dir() / case / "after").is_dir() and case != MISSING_METADATA]
+WITHOUT_METADATA = [case for case in CASES if not (golden_dir() / case / "before" / "partition.metadata").exists()]
+RECOVERED = [case for case in CASES if (golden_dir() / case / "after").is_dir() and case not in WITHOUT_METADATA]
 REFUSED = [case for case in CASES if (golden_dir() / case / "after.failed-start").is_dir()]
 
 
@@ -37,8 +36,7 @@ class Case:
 
     def __init__(self, name: str, data_dir: pathlib.Path) -> None:
         self.folder = golden_dir() / name
-        topic = name.removeprefix("11-sigkill-").replace("11-damage-unclean-start-", "u-").replace("11-damage-clean-start-", "c-")
-        self.topic_partition = TopicPartition(topic, 0)
+        self.topic_partition = self._recorded_partition(name)
         self.data_dir = data_dir
         shutil.copytree(self.folder / "before", data_dir / str(self.topic_partition), copy_function=shutil.copy)
         for path in [*(self.folder / "top.before").iterdir(), data_dir / str(self.topic_partition)]:
@@ -51,10 +49,18 @@ class Case:
         self.world = StorageWorld(self._recorded_time_ms())
         self.log_config = LogConfig.from_props(json.loads((self.folder / "topic_config.json").read_text()))
 
+    def _recorded_partition(self, name: str) -> TopicPartition:
+        """The one that the broker's log tells about, else the one that the name of the case stands for."""
+        text = read_recording(self.folder, "recovery.log.txt").decode()
+        found = re.search(r"\[LogLoader partition=(\S+)-(\d+), dir=", text) or re.search(r"new partition (\S+)-(\d+) with topic ID", text)
+        if found:
+            return TopicPartition(found[1], int(found[2]))
+        return TopicPartition(
+            name.removeprefix("11-sigkill-").replace("11-damage-unclean-start-", "u-").replace("11-damage-clean-start-", "c-"), 0
+        )
+
     def _recorded_time_ms(self) -> int:
-        path = self.folder / "recovery.log.txt"
-        data = path.read_bytes() if path.exists() else gzip.decompress(path.with_name("recovery.log.txt.gz").read_bytes())
-        lines = data.decode().splitlines()
+        lines = read_recording(self.folder, "recovery.log.txt").decode().splitlines()
         text = next((line for line in lines if "LogLoader" in line), lines[-1])
         found = re.match(r"\[([^\],]*),(\d+)\]", text) or re.search(r"\[([^\],]*),(\d+)\]", "\n".join(lines))
         assert found, lines[:2]
@@ -148,9 +154,9 @@ def test_refused_with_file_and_position(name: str, tmp_path: pathlib.Path) -> No
     assert {file: data for file, data in case.files().items() if file.endswith(".log")} == before
 
 
-@pytest.mark.skipif(MISSING_METADATA not in CASES, reason="no such case in this folder of vectors")
-def test_a_partition_without_its_metadata_is_refused_and_left_as_it_is(tmp_path: pathlib.Path) -> None:
-    case = Case(MISSING_METADATA, tmp_path)
+@pytest.mark.parametrize("name", WITHOUT_METADATA)
+def test_a_partition_without_its_metadata_is_refused_and_left_as_it_is(name: str, tmp_path: pathlib.Path) -> None:
+    case = Case(name, tmp_path)
     before = case.files()
     manager = case.manager()
     manager.startup()
@@ -162,9 +168,9 @@ def test_a_partition_without_its_metadata_is_refused_and_left_as_it_is(tmp_path:
     assert case.files() == before
 
 
-@pytest.mark.skipif(MISSING_METADATA not in CASES, reason="no such case in this folder of vectors")
-def test_a_partition_without_its_metadata_is_set_aside_where_that_is_configured(tmp_path: pathlib.Path) -> None:
-    case = Case(MISSING_METADATA, tmp_path)
+@pytest.mark.parametrize("name", WITHOUT_METADATA)
+def test_a_partition_without_its_metadata_is_set_aside_where_that_is_configured(name: str, tmp_path: pathlib.Path) -> None:
+    case = Case(name, tmp_path)
     before = case.files()
     manager = case.manager(stray_on_missing_partition_metadata=True)
     manager.startup()

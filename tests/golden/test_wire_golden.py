@@ -9,24 +9,21 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from golden_vectors import golden_dir
+from golden_vectors import COMMITTED, golden_dir, read_recording, recordings
 
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.common.uuid import Uuid
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, encode_response, read_request, read_request_header, read_response
 
-CAPTURES = [path.name for path in sorted((golden_dir() / "12-wire").glob("*.jsonl"))]
+CAPTURES = [name for name in recordings(golden_dir() / "12-wire", ".jsonl") if not name.endswith(".decoded.jsonl")]
 REFERENCE = sorted((golden_dir() / "20-reference").glob("wire-frames.jsonl.gz"))
-COMMITTED = not os.environ.get("KMIRROR_GOLDEN_DIR")
-"""Whether these are the vectors of the repository, of which more is known than of others."""
 
 
 def unframed(parts: list[Buffer | FileSlice]) -> bytes:
@@ -42,7 +39,7 @@ def read_whole_request(data: bytes) -> tuple[RequestHeader, Any]:
 
 
 def captured(name: str) -> Iterator[tuple[bytes, bytes | None]]:
-    for line in (golden_dir() / "12-wire" / name).read_text().splitlines():
+    for line in read_recording(golden_dir() / "12-wire", name).splitlines():
         pair = json.loads(line)
         yield base64.b64decode(pair["request"]), None if pair["response"] is None else base64.b64decode(pair["response"])
 
@@ -129,7 +126,9 @@ def assert_holds(ours: Any, kafkas: Any, where: str) -> int:
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_kafkas_own_classes_read_the_same_values(name: str) -> None:
-    decoded = gzip.decompress((golden_dir() / "12-wire" / name.replace(".jsonl", ".decoded.jsonl.gz")).read_bytes()).decode().splitlines()
+    decoded = read_recording(golden_dir() / "12-wire", name.replace(".jsonl", ".decoded.jsonl"), missing=b"").splitlines()
+    if not decoded:
+        pytest.skip("what Kafka's classes read was not recorded")
     compared = 0
     for (request, response), line in zip(captured(name), decoded, strict=True):
         kafkas = json.loads(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pathlib
 import re
 from collections import Counter
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from golden_vectors import golden_cases, golden_dir, unpacked_stage
+from golden_vectors import COMMITTED, golden_cases, golden_dir, unpacked_stage
 
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
@@ -57,8 +56,6 @@ CONTROL_RECORDS = {
     6: "VotersRecord",
 }
 STAGES = [name for name in ("4_failover", "6_failback", "c6_restart_resume") if (golden_dir() / "20-reference" / f"{name}.tar.xz").exists()]
-COMMITTED = not os.environ.get("KMIRROR_GOLDEN_DIR")
-"""Whether these are the vectors of the repository, of which more is known than of others."""
 
 
 def message_class(name: str) -> Any:
