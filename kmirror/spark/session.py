@@ -10,7 +10,6 @@ The JVM ends when its stdin is closed, so it does not outlive this process. Pyth
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import shutil
@@ -30,13 +29,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIN_JAVA_VERSION: Final = 17
-START_TIMEOUT_S: Final = 60
+START_TIMEOUT_S: Final = 180
 DRIVER_MEMORY: Final = "1g"
 OPENED_PACKAGES: Final = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "java.util.concurrent",
     "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar",
 )  # fmt: skip
+LOGGING: Final = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
+_started: Final[list[subprocess.Popen[bytes]]] = []
+"""JVMs of this process: held, for one ends when nobody holds the other end of its stdin. Ending them earlier than this process would
+make PySpark's own threads complain."""
 CONFIGS: Final = {
+    "spark.driver.extraJavaOptions": LOGGING,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -152,7 +156,7 @@ def gateway_command(java: str, jars: Path) -> list[str]:
     """The command that starts Spark's gateway on a Java without jdk.incubator.vector."""
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
     return [
-        java, f"-Xmx{DRIVER_MEMORY}", "-XX:+IgnoreUnrecognizedVMOptions", "-Djdk.reflect.useDirectMethodHandle=false",
+        java, f"-Xmx{DRIVER_MEMORY}", "-XX:+IgnoreUnrecognizedVMOptions", LOGGING, "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true", *opened, "-cp", f"{jars}/*", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell",
     ]  # fmt: skip
 
@@ -171,7 +175,7 @@ def _start_gateway(java: str) -> tuple[int, str]:
             process = subprocess.Popen(
                 gateway_command(java, home / "jars"), stdin=subprocess.PIPE, stderr=output, env=environment, start_new_session=True
             )
-        atexit.register(_end, process)
+        _started.append(process)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not answer.is_file():
             if process.poll() is not None or time.monotonic() > deadline:
