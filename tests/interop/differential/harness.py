@@ -27,6 +27,7 @@ CLOSED = "the connection was closed"
 NOTHING = "no answer"
 TIMEOUT_S = 20.0
 MEMBER_ID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+TIMES = re.compile(r"within \[\d+, \d+\]")
 CHOSEN = {"port", "finalized_features_epoch", "total_bytes", "usable_bytes", "last_timestamp", "last_fetch_timestamp", "last_caught_up_timestamp"}
 CHOSEN_IF_SET = {"session_id", "log_append_time_ms", "replica_directory_id"}
 UNORDERED = {"supported_features", "finalized_features", "topics", "responses", "results", "configs", "groups", "config_resources", "partitions",
@@ -139,7 +140,7 @@ class Normaliser:
         if hasattr(value, "__struct_fields__"):
             return {field: self.plain(getattr(value, field), field) for field in value.__struct_fields__}
         if isinstance(value, list | tuple):
-            entries = [self.plain(entry, name) for entry in value]
+            entries = [self.plain(entry, name) for entry in value if not is_mirror_config(entry)]
             return sorted(entries, key=identity) if name in UNORDERED else entries
         if isinstance(value, Uuid):
             return self._topics.get(value, "<zero>" if value == Uuid.ZERO else "<id>")
@@ -157,7 +158,12 @@ class Normaliser:
             value = value.replace(old, new)
         for topic_id, name in self._topics.items():
             value = value.replace(str(topic_id), f"<id of {name}>")
-        return MEMBER_ID.sub("-<uuid>", value)
+        return TIMES.sub("within <times>", MEMBER_ID.sub("-<uuid>", value))
+
+
+def is_mirror_config(entry: Any) -> bool:
+    """A topic or broker setting of KIP-1279, which Apache Kafka does not have."""
+    return "is_sensitive" in getattr(entry, "__struct_fields__", ()) and entry.name.startswith("mirror.")
 
 
 def identity(entry: Any) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import pytest
 from harness import Pair, Side
 from steps import TIME, create_topic, fill, produce, produce_by_id, records
 
+from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch, rewrite_crc
 from kmirror.record.compression import CompressionType
@@ -200,6 +202,9 @@ def test_produce_with_acks_0(pair: Pair) -> None:
 
 def init(side: Side, name: str) -> int:
     answer = side.ask(InitProducerIdRequest(None, 1000), 4)
+    while answer.error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS:
+        time.sleep(0.05)
+        answer = side.ask(InitProducerIdRequest(None, 1000), 4)
     side.producer_ids[name] = answer.producer_id
     return answer.producer_id
 
@@ -231,8 +236,10 @@ def blank_times(answer: dict) -> None:
 
 
 def test_init_producer_id(pair: Pair) -> None:
+    pair.each(lambda side: init(side, "first"))
+
     def set_id(answer: dict) -> None:
-        answer["producer_id"] = "set" if answer["producer_id"] >= 0 else answer["producer_id"]
+        answer["producer_id"] = "refused" if answer["producer_id"] == -1 else "given"
 
     for options in ({}, {"producer_id": 5, "producer_epoch": 3}, {"producer_id": 5}, {"producer_epoch": 5}):
         pair.every_version(
