@@ -109,3 +109,8 @@ def test_what_is_refused(changes: dict[str, str | None], text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config(**changes)
     assert text in str(caught.value)
+
+
+def test_transaction_verification_was_known_and_not_handed_to_the_logs() -> None:
+    assert config().log_manager_config().transaction_verification_enabled
+    assert not config(transaction_partition_verification_enable="false").log_manager_config().transaction_verification_enabled

@@ -53,7 +53,19 @@ class Story:
         is_control = reset or marker >= 0
         values = () if is_control else (value.encode(),)
         return Batch(
-            offset, offset, epoch, producer_id, producer_id >= 0, is_control, "a" if reset else None, values, digest, chain, "/log", offset, 1
+            offset,
+            offset,
+            epoch,
+            producer_id,
+            producer_id >= 0,
+            is_control,
+            "a" if reset else None,
+            values,
+            digest,
+            chain,
+            "/log",
+            offset,
+            1,
         )
 
     def append(self, log: LogKey, value: str = "", **named: object) -> Batch:
