@@ -131,7 +131,7 @@ class LogLoader:
                 segment.close_handlers()
         if ranges:
             self._remove_replaced(min(start for start, _ in ranges), max(end for _, end in ranges))
-        for name in swap_files:
+        for name in [name for name in self._names() if name.endswith(SWAP_FILE_SUFFIX)]:  # opening one may have made its index
             self._files.rename(f"{self._directory}/{name}", f"{self._directory}/{name.removesuffix(SWAP_FILE_SUFFIX)}")
 
     def _remove_replaced(self, start_offset: int, end_offset: int) -> None:

@@ -69,7 +69,7 @@ class GoldenCase:
         return {path.name: path.read_bytes() for path in sorted(self.log_dir.iterdir()) if path.name != "partition.metadata"}
 
     def _golden_batches(self) -> Iterator[RecordBatch]:
-        for path in sorted(self.log_dir.glob("*.log")):
+        for path in sorted(self.log_dir.glob("*.log*")):
             yield from iter_batches(path.read_bytes())
 
     def _recorded_produces(self) -> Iterator[RecordedProduce]:
