@@ -298,8 +298,11 @@ class AdminClient:
             merged: dict[str, dict[tuple[str, int], MirrorPartitionDescription]] = {}
             for node_id in sorted(self._nodes):
                 response = await self._send(self._nodes[node_id].host, self._nodes[node_id].port, request, timeout_ms)
-                _raise(response.error_code, response.error_message)
+                if response.error_code != Errors.UNKNOWN_MIRROR:
+                    _raise(response.error_code, response.error_message)
                 for mirror in response.mirrors:
+                    if mirror.error_code == Errors.UNKNOWN_MIRROR:
+                        continue
                     _raise(mirror.error_code, f"mirror {mirror.mirror_name}")
                     rows = merged.setdefault(mirror.mirror_name, {})
                     for topic in mirror.topics:

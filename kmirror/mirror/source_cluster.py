@@ -133,8 +133,10 @@ class SourceCluster:
 
     async def describe_mirror(self, node: SourceNode, mirror_name: str) -> SourceMirror | None:
         """DescribeMirrors of one named mirror at one broker: only partitions that it leads (RS5). None: the answer leaves it out,
-        as the reference implementation does with mirrors that it does not know or may not show."""
+        as the reference implementation does with mirrors that it does not know or may not show. (We answer 136 for all of it.)"""
         response = await self.send(node, describe_mirrors.DescribeMirrorsRequest(mirror_names=[mirror_name]))
+        if response.error_code == Errors.UNKNOWN_MIRROR:
+            return SourceMirror(Errors.UNKNOWN_MIRROR)
         if response.error_code:
             raise _source_error(node, "DescribeMirrors", response.error_code, response.error_message)
         for mirror in response.mirrors:

@@ -9,10 +9,11 @@ Order of checks (A15): feature (UNSUPPORTED_VERSION), permission on the mirror (
 topic: Read (29), existence (3; AddTopicsToMirror creates a topic that the source has), topic id (103), `mirror.name` and
 partition states (`mirror.topic_requests`). A topic that fails here is not forwarded; every requested topic gets one result.
 A mirror named in DescribeMirrors gets an entry with 143 where it may not be seen (C7), so that a missing ACL never looks like
-"no last mirror epoch", and with COORDINATOR_NOT_AVAILABLE while a state is not loaded. One that does not exist is left out, as the
-reference implementation does: it takes an entry with 136 for an error that it retries for ever, so it could not mirror from
-us. ListMirrors tells the two apart; our own client makes it UNKNOWN_MIRROR. IncludeAuthorizedOperations is accepted and ignored (B24).
-The inter-broker APIs 100, 101 and 105 are in `mirror_states`.
+"no last mirror epoch", and with COORDINATOR_NOT_AVAILABLE while a state is not loaded. One that does not exist gets 136: in its
+entry, or, when it is the only one that is named, as the response's ErrorCode without an entry. (The reference implementation
+asks for one mirror, ignores that field, takes a missing entry for "no such mirror", and retries an entry with an error for
+ever: with an entry it could not mirror from us.) IncludeAuthorizedOperations is accepted and ignored (B24).
+The inter-broker APIs 100, 101 and 105 are in `mirror_states`; what deleting and growing topics look at is in `mirror_guard`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_metadata_manager import topics_of
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.mirror.topic_requests import ANY_STATE, StateSet, TopicRequest, name_check, states_error
+from kmirror.server.apis.mirror_guard import HANDLERS as GUARDED_HANDLERS
 from kmirror.server.apis.mirror_states import HANDLERS as STATE_HANDLERS
 from kmirror.server.apis.mirror_states import mirror_of
 from kmirror.server.authorizer import AclOperation, ResourceType
@@ -53,15 +55,11 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    ApiKeys.ADD_TOPICS_TO_MIRROR: _Kind(
-        TopicRequest.ADD, add_topics_to_mirror.AddTopicsToMirrorResponse, add_topics_to_mirror.TopicResult
-    ),
+    ApiKeys.ADD_TOPICS_TO_MIRROR: _Kind(TopicRequest.ADD, add_topics_to_mirror.AddTopicsToMirrorResponse, add_topics_to_mirror.TopicResult),
     ApiKeys.REMOVE_TOPICS_FROM_MIRROR: _Kind(
         TopicRequest.REMOVE, remove_topics_from_mirror.RemoveTopicsFromMirrorResponse, remove_topics_from_mirror.TopicResult
     ),
-    ApiKeys.PAUSE_MIRROR_TOPICS: _Kind(
-        TopicRequest.PAUSE, pause_mirror_topics.PauseMirrorTopicsResponse, pause_mirror_topics.TopicResult
-    ),
+    ApiKeys.PAUSE_MIRROR_TOPICS: _Kind(TopicRequest.PAUSE, pause_mirror_topics.PauseMirrorTopicsResponse, pause_mirror_topics.TopicResult),
     ApiKeys.RESUME_MIRROR_TOPICS: _Kind(
         TopicRequest.RESUME, resume_mirror_topics.ResumeMirrorTopicsResponse, resume_mirror_topics.TopicResult
     ),
@@ -144,8 +142,11 @@ async def handle_describe_mirrors(apis: KafkaApis, request: Request) -> describe
         allowed = apis.authorize(request, AclOperation.DESCRIBE, ResourceType.CLUSTER_MIRROR, name)
         if allowed and name in known:
             rows.append(_described(manager, name))
-        elif named and not allowed:
-            rows.append(describe_mirrors.DescribedMirror(error_code=Errors.MIRROR_AUTHORIZATION_FAILED, mirror_name=name))
+        elif allowed and len(named) == 1:
+            _check_exists(manager, name)
+        elif named:
+            error = Errors.UNKNOWN_MIRROR if allowed else Errors.MIRROR_AUTHORIZATION_FAILED
+            rows.append(describe_mirrors.DescribedMirror(error_code=error, mirror_name=name))
     return describe_mirrors.DescribeMirrorsResponse(mirrors=rows)
 
 
@@ -235,4 +236,5 @@ HANDLERS: dict[ApiKeys, Handler] = {
     ApiKeys.LIST_MIRRORS: handle_list_mirrors,
     ApiKeys.DESCRIBE_MIRRORS: handle_describe_mirrors,
     **STATE_HANDLERS,
+    **GUARDED_HANDLERS,
 }

@@ -1,0 +1,181 @@
+"""What clients may not do to mirrored topics, and what is hidden or refused around mirrors (B30, A9, E2, UPG5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from mirror_harness import (
+    FAST_MIRROR,
+    add,
+    call,
+    create_mirror,
+    create_topic,
+    log_bytes,
+    numbered,
+    produce,
+    remove,
+    send,
+    wait_caught_up,
+    wait_for,
+    wait_state,
+)
+
+from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic
+from kmirror.common.errors import ApiException, Errors
+from kmirror.embedded import EmbeddedCluster
+from kmirror.server.kafka_server import KafkaServer
+from kmirror.wire.messages import (
+    create_topics,
+    delete_records,
+    describe_mirrors,
+    list_config_resources,
+    list_mirrors,
+    update_features,
+)
+
+Clusters = tuple[EmbeddedCluster, EmbeddedCluster]
+
+
+@pytest.fixture
+def clusters() -> Iterator[Clusters]:
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
+        create_topic(a.bootstrap_servers, "t")
+        produce(a.bootstrap_servers, "t", numbered("a", 20))
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        add(b.bootstrap_servers, "m", "t")
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        yield a, b
+
+
+def changes_refused(b: EmbeddedCluster) -> dict[str, int | None]:
+    """The error codes of everything that changes a topic."""
+
+    def code(operation) -> int | None:  # type: ignore[no-untyped-def]
+        failed = call(b.bootstrap_servers, operation).failed
+        return failed["t"].error if "t" in failed else None
+
+    partition = delete_records.DeleteRecordsPartition(partition_index=0, offset=1)
+    topics = [delete_records.DeleteRecordsTopic(name="t", partitions=[partition])]
+    answer = send(b.bootstrap_servers, delete_records.DeleteRecordsRequest(topics=topics, timeout_ms=10_000))
+    errors = produce(b.bootstrap_servers, "t", ["mine"])
+    grown = code(lambda admin: admin.create_partitions({"t": 2}))
+    if grown is None:
+        wait_for("the new partition to be stopped, too", lambda: len(wait_state(b.bootstrap_servers, "m", "STOPPED")) == 2)
+    return {
+        "produce": errors[0].code() if errors else None,
+        "records": answer.topics[0].partitions[0].error_code or None,
+        "partitions": grown,
+        "topic": code(lambda admin: admin.delete_topics(["t"])),
+    }
+
+
+READ_ONLY = dict.fromkeys(("produce", "records", "partitions", "topic"), Errors.READ_ONLY_TOPIC)
+
+
+def test_clients_change_a_mirrored_topic_in_no_way_until_it_is_stopped(clusters: Clusters) -> None:
+    _, b = clusters
+    assert changes_refused(b) == READ_ONLY
+    call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"])).all()
+    wait_state(b.bootstrap_servers, "m", "PAUSED")
+    assert changes_refused(b) == READ_ONLY
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    assert changes_refused(b) == dict.fromkeys(READ_ONLY)
+    wait_for("t to be gone", lambda: call(b.bootstrap_servers, lambda admin: admin.list_topics()) == [])
+    wait_for("its rows to be gone", lambda: call(b.bootstrap_servers, lambda admin: admin.describe_mirrors(["m"]))["m"].partitions == [])
+    call(b.bootstrap_servers, lambda admin: admin.delete_mirror("m"))
+
+
+def test_a_removed_topic_cannot_be_deleted_or_grown_before_it_is_stopped(clusters: Clusters) -> None:
+    """The controller knows only `m.removed`; the broker knows that the partition is still STOPPING."""
+    _, b = clusters
+
+    def no_bumps(server: KafkaServer) -> None:
+        assert server.broker is not None
+
+        async def refused(request: object) -> None:
+            raise ApiException(Errors.REQUEST_TIMED_OUT, f"no answer to {type(request).__name__}")
+
+        services = server.broker.mirror._services
+        services.controller = type("Silent", (), {"send": staticmethod(refused)})()
+
+    b.call(no_bumps)
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPING")
+    assert changes_refused(b) == READ_ONLY
+    b.stop_node()
+    b.start_node()
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    assert changes_refused(b) == dict.fromkeys(READ_ONLY)
+
+
+def test_mirror_name_is_neither_settable_nor_shown(clusters: Clusters) -> None:
+    _, b = clusters
+    for value in ("x", "m.removed"):
+        change = [("mirror.name", ConfigOperation.SET, value)]
+        with pytest.raises(ApiException) as caught:
+            call(b.bootstrap_servers, lambda admin, change=change: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", change))
+        assert caught.value.error is Errors.INVALID_REQUEST
+    with pytest.raises(ApiException) as caught:
+        call(b.bootstrap_servers, lambda admin: admin.create_topics([NewTopic("u", 1, 1, {"mirror.name": "m"})])).all()
+    assert caught.value.error is Errors.INVALID_REQUEST
+    assert "mirror.name" not in {
+        entry.name for entry in call(b.bootstrap_servers, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, "t"))
+    }
+
+
+def test_mirror_configs_are_checked_and_secrets_stay_hidden(clusters: Clusters) -> None:
+    a, b = clusters
+    address = b.bootstrap_servers
+    bad = [
+        {"no.such": "x"}, {"mirror.topic.properties.exclude": "("}, {"security.protocol": "SMOKE"}, {"source.cluster.id": "x"}, {"bootstrap.servers": ""},
+        {"mirror.acl.include": "TOPIC;a;NOSUCH"},
+    ]  # fmt: skip
+    for configs in bad:
+        with pytest.raises(ApiException) as caught:
+            call(address, lambda admin, configs=configs: admin.create_mirror("n", {"bootstrap.servers": "127.0.0.1:1"} | configs))
+        assert caught.value.error is Errors.INVALID_CONFIG, configs
+    with pytest.raises(ApiException) as caught:
+        call(address, lambda admin: admin.create_mirror("n", {}))
+    assert caught.value.error is Errors.INVALID_CONFIG
+    secrets = {"sasl.jaas.config": "secret", "ssl.key.password": "secret", "ssl.truststore.password": "secret"}
+    call(address, lambda admin: admin.create_mirror("n", {"bootstrap.servers": "127.0.0.1:1"} | secrets))
+    entries = {entry.name: entry for entry in call(address, lambda admin: admin.describe_configs(ConfigResourceType.MIRROR, "n"))}
+    assert all(entries[name].value is None and entries[name].is_sensitive for name in secrets)
+    shown = {entry.name for entry in call(address, lambda admin: admin.describe_configs(ConfigResourceType.MIRROR, "m"))}
+    assert "source.cluster.id" not in shown and "bootstrap.servers" in shown
+    change = [("no.such", ConfigOperation.SET, "x")]
+    with pytest.raises(ApiException) as caught:
+        call(address, lambda admin: admin.incremental_alter_configs(ConfigResourceType.MIRROR, "m", change))
+    assert caught.value.error is Errors.INVALID_CONFIG
+    listed = send(address, list_config_resources.ListConfigResourcesRequest(resource_types=[64]))
+    assert sorted(row.resource_name for row in listed.config_resources) == ["m", "n"]
+    assert a.cluster_id
+
+
+def test_mirror_version_cannot_be_lowered_while_mirrors_exist(clusters: Clusters) -> None:
+    """UPG5; afterwards the mirror requests answer UNSUPPORTED_VERSION, and topics can be made without MirrorInfo only."""
+    _, b = clusters
+
+    def lower() -> int:
+        update = update_features.FeatureUpdateKey(feature="mirror.version", max_version_level=0, upgrade_type=2)
+        answer = send(b.bootstrap_servers, update_features.UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update]))
+        return int(answer.error_code or (answer.results[0].error_code if answer.results else 0))
+
+    assert lower() != 0
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    before = log_bytes(b.log_dir(), "t-0")
+    call(b.bootstrap_servers, lambda admin: admin.delete_mirror("m"))
+    assert lower() == 0
+    for request in (list_mirrors.ListMirrorsRequest(), describe_mirrors.DescribeMirrorsRequest(mirror_names=["m"])):
+        assert send(b.bootstrap_servers, request).error_code == Errors.UNSUPPORTED_VERSION
+    with pytest.raises(ApiException) as caught:
+        create_mirror(b.bootstrap_servers, "m", "127.0.0.1:1")
+    assert caught.value.error is Errors.UNSUPPORTED_VERSION
+    info = create_topics.MirrorInfo(topic_id=call(b.bootstrap_servers, lambda admin: admin.describe_topics(["t"]))["t"].topic_id)
+    topic = create_topics.CreatableTopic(name="u", num_partitions=1, replication_factor=1, mirror_info=info)
+    answer = send(b.bootstrap_servers, create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), version=8)
+    assert answer.topics[0].error_code == Errors.UNSUPPORTED_VERSION
+    assert produce(b.bootstrap_servers, "t", ["free"]) == [] and log_bytes(b.log_dir(), "t-0").startswith(before)
