@@ -15,8 +15,9 @@ The next state of a broker follows from its present one and what its heartbeat a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 MAX_OFFSET = (1 << 63) - 1
 
@@ -32,8 +33,7 @@ class BrokerControlState(Enum):
         return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
 
 
-@dataclass(slots=True)
-class BrokerHeartbeatState:
+class BrokerHeartbeatState(Struct):
     """Times are monotonic ms. `controlled_shutdown_offset` is -1 unless the broker is in controlled shutdown."""
 
     broker_id: int

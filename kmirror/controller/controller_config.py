@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from kmirror.metadata.registrations import Endpoint
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerConfig:
+class ControllerConfig(Struct, frozen=True):
     """Defaults are Kafka 4.3's."""
 
     node_id: int  # node.id

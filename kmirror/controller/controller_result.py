@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from kmirror.metadata.record import ApiMessageAndVersion
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerResult(Generic[T]):
+class ControllerResult(Struct, Generic[T], frozen=True):
     """`records` take effect all together (one batch) when `atomic`, which is how kmirror's managers always write them."""
 
     records: list[ApiMessageAndVersion] = field(default_factory=list)

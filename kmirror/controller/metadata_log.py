@@ -15,7 +15,8 @@ the log starts at the oldest one that is left; the newest snapshot always stays.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import Buffer, FileSlice
@@ -50,8 +51,7 @@ MAX_BATCH_SIZE_BYTES = 8 * 1024 * 1024
 _READ_BYTES = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataLogConfig:
+class MetadataLogConfig(Struct, frozen=True):
     """Settings of the metadata log; sizes in bytes, times in ms."""
 
     node_id: int

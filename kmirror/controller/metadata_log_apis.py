@@ -6,7 +6,7 @@ last epoch or offset does not fit the log with a diverging epoch. An answer with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
@@ -17,11 +17,11 @@ from kmirror.wire.messages import describe_quorum as dq
 from kmirror.wire.messages import fetch as fe
 from kmirror.wire.messages import fetch_snapshot as fs
 
+FIRST_VERSION_WITH_NODES = 2
 MAX_FETCH_BYTES = 8 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class ObserverState:
+class ObserverState(Struct):
     """A broker that reads the log; times are wall-clock ms."""
 
     log_end_offset: int
@@ -155,9 +155,9 @@ class MetadataLogApis:
 
     # ---- DescribeQuorum
 
-    async def describe_quorum(self, request: dq.DescribeQuorumRequest) -> dq.DescribeQuorumResponse:
+    async def describe_quorum(self, request: dq.DescribeQuorumRequest, api_version: int) -> dq.DescribeQuorumResponse:
         controller = self._controller
-        response = dq.DescribeQuorumResponse(error_message=None)
+        response = dq.DescribeQuorumResponse(error_message="")
         for topic in request.topics:
             partitions = []
             for partition in topic.partitions:
@@ -172,7 +172,9 @@ class MetadataLogApis:
                     partitions.append(self._quorum())
             response.topics.append(dq.DescribeQuorumResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
         listeners = [dq.Listener(name=e.name, host=e.host, port=e.port) for e in controller.config.listeners]
-        response.nodes.append(dq.Node(node_id=controller.config.node_id, listeners=listeners))
+        is_about_the_log = any(partition.error_code == Errors.NONE for topic in response.topics for partition in topic.partitions)
+        if api_version >= FIRST_VERSION_WITH_NODES and is_about_the_log:
+            response.nodes.append(dq.Node(node_id=controller.config.node_id, listeners=listeners))
         return response
 
     def _quorum(self) -> dq.DescribeQuorumResponsePartitionData:
@@ -201,7 +203,7 @@ class MetadataLogApis:
         ]
         return dq.DescribeQuorumResponsePartitionData(
             partition_index=0,
-            error_message=None,
+            error_message="",
             leader_id=controller.config.node_id,
             leader_epoch=controller.epoch,
             high_watermark=controller.high_watermark,

@@ -15,8 +15,9 @@ or None when nothing changes. Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.record import ApiMessageAndVersion
@@ -42,8 +43,7 @@ class Election(Enum):
     """As ONLINE; when no in-sync replica may lead, any that is alive."""
 
 
-@dataclass(slots=True)
-class PartitionChangeBuilder:
+class PartitionChangeBuilder(Struct):
     """Fill in what is wanted, then `build`. `acceptable` says whether a broker may lead this partition."""
 
     partition: PartitionRegistration

@@ -11,8 +11,9 @@ The dicts inside are to be read only.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
+
+from msgspec import Struct, field
 
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.record import ApiMessageAndVersion
@@ -47,8 +48,7 @@ class ConfigResource(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class FeaturesImage:
+class FeaturesImage(Struct, frozen=True):
     """Finalized feature levels, metadata.version among them. A feature at level 0 is absent."""
 
     finalized_levels: dict[str, int] = field(default_factory=dict)
@@ -70,8 +70,7 @@ class FeaturesImage:
                 yield ApiMessageAndVersion(FeatureLevelRecord(name=name, feature_level=level), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterImage:
+class ClusterImage(Struct, frozen=True):
     """Registered brokers and controllers by id."""
 
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
@@ -89,8 +88,7 @@ class ClusterImage:
         return [self.brokers[broker_id] for broker_id in sorted(self.brokers) if not self.brokers[broker_id].fenced]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(Struct, frozen=True):
     """A topic's name, id and partitions by number."""
 
     name: str
@@ -98,8 +96,7 @@ class TopicImage:
     partitions: dict[int, PartitionRegistration] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsImage:
+class TopicsImage(Struct, frozen=True):
     """Topics by id and by name; both dicts hold the same `TopicImage` objects."""
 
     by_id: dict[Uuid, TopicImage] = field(default_factory=dict)
@@ -116,8 +113,7 @@ class TopicsImage:
         return None if image is None else image.partitions.get(partition)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationsImage:
+class ConfigurationsImage(Struct, frozen=True):
     """Dynamic configs by resource. Resources without a config are absent."""
 
     resources: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
@@ -178,8 +174,7 @@ class DelegationToken(NamedTuple):
     token_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataImage:
+class MetadataImage(Struct, frozen=True):
     """Everything the metadata log says at `provenance`."""
 
     EMPTY: ClassVar[MetadataImage]

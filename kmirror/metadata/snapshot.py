@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import Buffer, Clock
@@ -52,8 +53,7 @@ class SnapshotId(NamedTuple):
         return None if match is None else cls(int(match[1]), int(match[2]))
 
 
-@dataclass(slots=True)
-class Snapshot:
+class Snapshot(Struct):
     """A decoded snapshot."""
 
     last_contained_log_timestamp: int = 0

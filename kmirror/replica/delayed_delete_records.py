@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import Meter
@@ -13,8 +14,7 @@ from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import DeleteRecordsResult
 
 
-@dataclass(slots=True)
-class DeleteRecordsPartitionStatus:
+class DeleteRecordsPartitionStatus(Struct):
     required_offset: int
     partition: Partition
 

@@ -8,7 +8,8 @@ fenced, the log was truncated or rolled, the fetcher's epoch diverges.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kmirror.common.errors import ApiException
 from kmirror.common.metrics import Meter
@@ -20,8 +21,7 @@ from kmirror.replica.replica_types import FetchParams, FetchPartition
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 
 
-@dataclass(frozen=True, slots=True)
-class FetchPartitionStatus:
+class FetchPartitionStatus(Struct, frozen=True):
     """Where the first read of a partition began (None: it could not be told), and what was asked."""
 
     topic_partition: TopicPartition

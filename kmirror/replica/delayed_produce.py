@@ -8,7 +8,8 @@ What is not done at the deadline answers REQUEST_TIMED_OUT; its records stay in 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kmirror.common.errors import Errors
 from kmirror.common.metrics import Meter
@@ -18,8 +19,7 @@ from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import PartitionResponse
 
 
-@dataclass(slots=True)
-class ProducePartitionStatus:
+class ProducePartitionStatus(Struct):
     """`required_offset` is the offset behind the last appended record."""
 
     response: PartitionResponse

@@ -15,8 +15,9 @@ idle for longer than two minutes, or that of a smaller (or unprivileged) one old
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from kmirror.common.errors import Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
@@ -45,8 +46,7 @@ def _key(topic: TopicIdPartition) -> PartitionKey:
     return (topic.topic_id or topic.topic, topic.partition)
 
 
-@dataclass(slots=True)
-class CachedPartition:
+class CachedPartition(Struct):
     """A partition of a session: what was asked last, and what was last answered."""
 
     topic: TopicIdPartition
@@ -80,8 +80,7 @@ def _size(data: FetchPartitionData) -> int:
     return len(records) if isinstance(records, (bytes, bytearray, memoryview)) else records.size
 
 
-@dataclass(slots=True)
-class FetchSession:
+class FetchSession(Struct):
     """`partitions` is ordered: the next to be read comes first."""
 
     id: int
@@ -104,8 +103,7 @@ class FetchSession:
             self.partitions.pop(_key(topic), None)
 
 
-@dataclass(slots=True)
-class FetchSelection:
+class FetchSelection(Struct):
     """What a fetch answers: an error of the session, its id, and the partitions to send."""
 
     error: Errors

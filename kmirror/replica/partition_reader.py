@@ -11,7 +11,7 @@ Three rules of fetching live here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import FileSlice
@@ -39,8 +39,7 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
-@dataclass(slots=True)
-class LogReadResult:
+class LogReadResult(Struct):
     """One partition's part of a fetch. `fetch_offset_metadata` is where the read began, for waiting by bytes."""
 
     error: Errors
@@ -75,6 +74,8 @@ def read_partition(
     partition: Partition, params: FetchParams, fetch: FetchPartition, *, max_bytes: int, min_one_message: bool
 ) -> LogReadResult:
     """Read up to `max_bytes` (one batch more when `min_one_message`). An error comes without any offsets, as in Kafka."""
+    if max_bytes < 0:
+        return LogReadResult(error=Errors.UNKNOWN_SERVER_ERROR)
     try:
         partition.check_current_leader_epoch(fetch.current_leader_epoch)
         log = partition.leader_log

@@ -6,7 +6,7 @@ offsets, all sizes bytes. Errors are `Errors` codes, never exceptions: one parti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from kmirror.common.errors import Errors
 from kmirror.common.ports import Buffer, FileSlice
@@ -19,8 +19,7 @@ CONSUMER_REPLICA_ID = -1
 NO_MIRROR_LEADER_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaConfig:
+class ReplicaConfig(Struct, frozen=True):
     """The broker settings that replication uses; `server.kafka_config` fills it from Kafka's property names."""
 
     broker_id: int = 0
@@ -34,16 +33,14 @@ class ReplicaConfig:
     num_replica_fetchers: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class RecordError:
+class RecordError(Struct, frozen=True):
     """One refused record of a batch (`recordErrors` of a Produce response)."""
 
     batch_index: int
     message: str | None = None
 
 
-@dataclass(slots=True)
-class PartitionResponse:
+class PartitionResponse(Struct):
     """The result of a produce to one partition."""
 
     error: Errors
@@ -55,16 +52,14 @@ class PartitionResponse:
     last_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsResult:
+class DeleteRecordsResult(Struct, frozen=True):
     """The result of DeleteRecords for one partition; the low watermark is -1 on an error."""
 
     error: Errors
     low_watermark: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class FetchPartition:
+class FetchPartition(Struct, frozen=True):
     """What a fetch asks of one partition."""
 
     topic_id: Uuid
@@ -76,8 +71,7 @@ class FetchPartition:
     mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
 
 
-@dataclass(frozen=True, slots=True)
-class FetchParams:
+class FetchParams(Struct, frozen=True):
     """What a fetch asks of all its partitions. `replica_id` >= 0 is a follower, -1 a consumer."""
 
     replica_id: int
@@ -92,16 +86,14 @@ class FetchParams:
         return self.replica_id >= 0
 
 
-@dataclass(frozen=True, slots=True)
-class DivergingEpoch:
+class DivergingEpoch(Struct, frozen=True):
     """Where the follower's log leaves the leader's: the largest common epoch and its end offset at the leader."""
 
     epoch: int
     end_offset: int
 
 
-@dataclass(slots=True)
-class FetchPartitionData:
+class FetchPartitionData(Struct):
     """What a fetch answers for one partition. `records` is a slice of a file, never read here."""
 
     error: Errors
@@ -115,8 +107,7 @@ class FetchPartitionData:
     mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct, frozen=True):
     """The answer to OffsetForLeaderEpoch for one partition; -1 / -1 when the epoch is unknown."""
 
     error: Errors
@@ -124,8 +115,7 @@ class EpochEndOffset:
     end_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsResult:
+class ListOffsetsResult(Struct, frozen=True):
     """The answer to ListOffsets for one partition."""
 
     error: Errors

@@ -17,8 +17,9 @@ a key do not belong into a compacted log and go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kmirror.common.ports import Buffer
 from kmirror.record.builder import empty_batch, rebuild_batch
@@ -35,8 +36,7 @@ class LastRecord(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(slots=True)
-class CleanerStats:
+class CleanerStats(Struct):
     """What a pass read, kept and dropped; for the log line and the metrics."""
 
     messages_read: int = 0

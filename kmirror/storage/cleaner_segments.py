@@ -8,8 +8,9 @@ knows, and asks `check_not_aborted` before every segment and chunk. What it need
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kmirror.common.errors import ApiException, CorruptFileError
 from kmirror.common.ports import File
@@ -30,8 +31,7 @@ READ_CHUNK_BYTES: Final = 1 << 20
 WRITE_CHUNK_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentSource:
+class SegmentSource(Struct, frozen=True):
     """A sealed segment as a worker needs it: the open file, where to start and end in it, and the offset at which it ends."""
 
     file: File

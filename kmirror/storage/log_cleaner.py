@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -36,8 +37,7 @@ from kmirror.storage.unified_log import UnifiedLog
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class CleanerConfig:
+class CleanerConfig(Struct, frozen=True):
     """log.cleaner.* of the broker; Kafka's defaults."""
 
     enable: bool = True

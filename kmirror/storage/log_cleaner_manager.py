@@ -17,8 +17,9 @@ never touches the log again; until it has noticed, no other run starts on that p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
@@ -38,15 +39,13 @@ class CleaningRun:
         self.is_aborted = False
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsToClean:
+class OffsetsToClean(Struct, frozen=True):
     first_dirty_offset: int
     first_uncleanable_offset: int
     force_update_checkpoint: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LogToClean:
+class LogToClean(Struct, frozen=True):
     """A candidate and what speaks for it (Kafka's `LogToClean`)."""
 
     topic_partition: TopicPartition

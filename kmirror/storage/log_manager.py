@@ -19,8 +19,9 @@ import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Clock, FileSystem, Random
@@ -50,8 +51,7 @@ _NO_DIRECTORY: Final = (DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED, DIRECTO
 BlockingStep = Callable[[], None]
 
 
-@dataclass(frozen=True)
-class LogManagerConfig:
+class LogManagerConfig(Struct, frozen=True):
     """Settings of the log layer, from the broker's properties; Kafka's defaults."""
 
     log_dirs: tuple[str, ...]

@@ -15,9 +15,10 @@ The first two lines are comments (an empty one and the date of writing); the ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import FileSystem, Random
@@ -53,8 +54,7 @@ def random_directory_id(random: Random) -> Uuid:
             return directory_id
 
 
-@dataclass(frozen=True)
-class MetaProperties:
+class MetaProperties(Struct, frozen=True):
     """The content of a meta.properties file (Kafka's `MetaProperties`)."""
 
     cluster_id: str | None

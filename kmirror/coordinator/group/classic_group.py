@@ -14,9 +14,10 @@ except that a "consumer" subscription is read for its topics (offset expiry and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct, field
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -53,8 +54,7 @@ _VALID_PREVIOUS: Final[dict[ClassicGroupState, frozenset[ClassicGroupState]]] = 
 }
 
 
-@dataclass(slots=True)
-class ClassicGroupMember:
+class ClassicGroupMember(Struct):
     """One member. `protocols` is in the member's order of preference; timeouts are milliseconds."""
 
     member_id: str
@@ -91,8 +91,7 @@ class ClassicGroupMember:
         return next(name for name, _ in self.protocols if name in candidates)
 
 
-@dataclass
-class ClassicGroup:
+class ClassicGroup(Struct):
     """All that is known of one group. Mutated only by `GroupMetadataManager` and by loading."""
 
     group_id: str

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock, Random
@@ -63,8 +64,7 @@ _APPEND_ERRORS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class GroupConfig:
+class GroupConfig(Struct, frozen=True):
     """Broker settings of groups; Kafka's names and defaults (`group.*`, `offsets.*`)."""
 
     max_size: int = 2**31 - 1

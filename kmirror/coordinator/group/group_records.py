@@ -8,7 +8,8 @@ the client asked for an expiry time; GroupMetadataValue v3.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.uuid import Uuid
@@ -29,8 +30,7 @@ GROUP_METADATA_VERSION = 3
 NO_EXPIRE_TIMESTAMP = -1
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetAndMetadata:
+class OffsetAndMetadata(Struct, frozen=True):
     """A committed offset. Timestamps are milliseconds; `expire_timestamp_ms` -1 means the group's retention decides."""
 
     offset: int
