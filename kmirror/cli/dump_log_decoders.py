@@ -207,6 +207,11 @@ def _metadata_json(value: Buffer | None) -> dict[str, Any]:
         except VarintError:
             raise KmirrorError(f"Error while reading {what}") from None
         numbers.append(number)
+        if numbers[0] == 0:
+            raise KmirrorError(
+                "Could not deserialize metadata record with frame version 0. "
+                "Note that upgrades from the preview release of KRaft in 2.8 to newer versions are not supported."
+            )
         if numbers[0] != FRAME_VERSION:
             raise KmirrorError(
                 f"Could not deserialize metadata record due to unknown frame version {number}(only frame version {FRAME_VERSION} is supported)"

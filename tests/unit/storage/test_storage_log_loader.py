@@ -87,6 +87,19 @@ def test_a_swap_takes_the_place_of_all_that_lies_in_its_range(folder: Folder) ->
     assert [name for name in folder.names() if name.endswith(".swap")] == []
 
 
+def test_the_index_made_while_a_swap_is_opened_loses_its_suffix_too(folder: Folder) -> None:
+    """A `.log.swap` whose index was renamed already, or never there: seen with Kafka 4.3, which leaves no `.index.swap` behind."""
+    folder.write(0, batch(0, value=b"old"))
+    folder.write(1, batch(1))
+    folder.write(0, batch(0, value=b"new"), suffix=".swap")
+    for index in ("index", "timeindex"):
+        (folder.path / f"{0:020d}.{index}.swap").unlink()
+    log = folder.open()
+    assert values(log) == [(0, b"new"), (1, b"value")]
+    assert {name for name in folder.names() if name.startswith(f"{0:020d}")} >= {f"{0:020d}.index", f"{0:020d}.log"}
+    assert [name for name in folder.names() if name.endswith(".swap")] == []
+
+
 def test_a_set_of_swaps_that_was_still_being_renamed_is_dropped(folder: Folder) -> None:
     """Highest first: with 0 still `.cleaned`, the `.swap` at 2 belongs to an incomplete set; the originals are all there."""
     folder.write(0, batch(0, value=b"old"), batch(2, value=b"old"))
