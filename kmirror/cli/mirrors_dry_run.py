@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
+from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.log_alignment import BatchHeader, TransactionScan, alignment_point, header_of, lso_fixpoint
@@ -24,6 +25,7 @@ from kmirror.record.record_batch import RecordBatch, iter_batches, next_batch_si
 
 FETCH_SIZE_BYTES = 4 << 20
 NO_EPOCH = -1
+STOPPED = "STOPPED"
 
 
 @dataclass(slots=True)
@@ -59,14 +61,20 @@ async def failback_loss(
     admin: AdminClient, source: AdminClient, mirror_name: str, partitions: Iterable[TopicPartition]
 ) -> list[DroppedRecords]:
     """What PREPARING and the first fetch would cut off each local partition."""
-    epochs = await _last_mirror_epochs(source, mirror_name)
+    rows = await _rows_at_source(admin, source, mirror_name)
     result = []
     for topic_partition in sorted(partitions):
         headers, end_offset = await _all_headers(admin, topic_partition)
         if not headers:
             result.append(DroppedRecords(topic_partition, "the local log is empty", end_offset, end_offset))
             continue
-        result.append(await _failback_loss(source, topic_partition, headers, end_offset, epochs.get(topic_partition, NO_EPOCH)))
+        row = rows.get(topic_partition)
+        if row is not None and row.state != STOPPED:
+            reason = f"it waits until it is {STOPPED} in mirror {mirror_name} of the source, where it is {row.state}"
+            result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
+            continue
+        last_mirror_epoch = NO_EPOCH if row is None else row.last_mirror_epoch
+        result.append(await _failback_loss(source, topic_partition, headers, end_offset, last_mirror_epoch))
     return result
 
 
@@ -77,14 +85,20 @@ async def _failback_loss(
     start = headers[0].base_offset
     point = alignment_point(last_mirror_epoch, above, has_batches=True, log_start_offset=start, log_end_offset=end_offset)
     if point.truncate_fully:
-        reason = "the source has no last mirror epoch of it" if last_mirror_epoch == NO_EPOCH else f"all of it is above last mirror epoch {last_mirror_epoch}"
+        reason = (
+            "the source has no last mirror epoch of it"
+            if last_mirror_epoch == NO_EPOCH
+            else f"all of it is above last mirror epoch {last_mirror_epoch}"
+        )
         return _dropped(topic_partition, f"{reason}: mirrored from scratch", start, end_offset, headers)
     kept = [header for header in headers if header.base_offset < point.offset]
     while kept and not await _source_has(source, topic_partition, kept[-1]):
         kept.pop()
     cut = kept[-1].last_offset + 1 if kept else start
     reason = f"last mirror epoch {last_mirror_epoch}" if cut == point.offset else f"the source has other batches from {cut} on"
-    return _dropped(topic_partition, reason if cut < end_offset else "nothing differs from the source", min(cut, end_offset), end_offset, headers)
+    return _dropped(
+        topic_partition, reason if cut < end_offset else "nothing differs from the source", min(cut, end_offset), end_offset, headers
+    )
 
 
 async def _source_has(source: AdminClient, topic_partition: TopicPartition, ours: BatchHeader) -> bool:
@@ -97,16 +111,19 @@ async def _source_has(source: AdminClient, topic_partition: TopicPartition, ours
     return next_batch_size(data, 0) is not None and header_of(RecordBatch(data)) == ours
 
 
-async def _last_mirror_epochs(source: AdminClient, mirror_name: str) -> dict[TopicPartition, int]:
-    """The STOPPED rows of the mirror at the source; none when it has no such mirror, or no mirrors at all."""
+async def _rows_at_source(admin: AdminClient, source: AdminClient, mirror_name: str) -> dict[TopicPartition, MirrorPartitionDescription]:
+    """The rows of the mirror at the source; none when it has no such mirror, no mirrors at all, or one of another cluster than us (D5 step 1)."""
     try:
+        own_id = (await admin.describe_cluster()).cluster_id
+        source_ids = {mirror.mirror_name: mirror.source_cluster_id for mirror in await source.list_mirrors()}
+        if source_ids.get(mirror_name, own_id) not in ("", own_id):
+            return {}
         described = await source.describe_mirrors([mirror_name])
     except ApiException as error:
         if error.error in (Errors.UNKNOWN_MIRROR, Errors.UNSUPPORTED_VERSION):
             return {}
         raise
-    rows = described[mirror_name].partitions if mirror_name in described else []
-    return {TopicPartition(row.topic, row.partition): row.last_mirror_epoch for row in rows if row.state == "STOPPED"}
+    return {TopicPartition(row.topic, row.partition): row for row in described[mirror_name].partitions}
 
 
 async def _all_headers(admin: AdminClient, topic_partition: TopicPartition) -> tuple[list[BatchHeader], int]:

@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import json
 import pathlib
+import random
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from mirror_harness import FAST_MIRROR, create_topic, log_bytes, numbered, produce, wait_caught_up, wait_for, wait_state
+from mirror_harness import (
+    FAST_MIRROR,
+    add,
+    create_mirror,
+    create_topic,
+    data_batch,
+    kafka_mirrors,
+    log_bytes,
+    marker_batch,
+    numbered,
+    produce,
+    rebuild_log,
+    remove,
+    transactional,
+    wait_caught_up,
+    wait_for,
+    wait_state,
+)
 
 from kmirror.cli.mirrors import main
 from kmirror.embedded import EmbeddedCluster
+from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import iter_batches
 
 
@@ -72,9 +93,105 @@ def test_ring_of_two_is_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFi
         for cluster, source, name in ((b, a, "m"), (a, b, "back")):
             config = tmp_path / f"{name}.properties"
             config.write_text(f"bootstrap.servers={source.bootstrap_servers}\n")
-            assert main(["--bootstrap-server", cluster.bootstrap_servers, "--create", "--mirror", name, "--mirror-config", str(config)]) == 0
+            assert (
+                main(["--bootstrap-server", cluster.bootstrap_servers, "--create", "--mirror", name, "--mirror-config", str(config)]) == 0
+            )
         assert main(["--bootstrap-server", b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "t"]) == 0
         wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
         capsys.readouterr()
         assert main(["--bootstrap-server", a.bootstrap_servers, "--add", "--mirror", "back", "--topic", "t"]) == 1
         assert "ring of mirrors" in capsys.readouterr().err
+
+
+@pytest.fixture
+def clusters() -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
+        yield a, b
+
+
+def dry_run(cluster: EmbeddedCluster, action: str, mirror: str, topic: str) -> dict[str, Any]:
+    (loss,) = json.loads(
+        kafka_mirrors(cluster.bootstrap_servers, f"--{action}", "--mirror", mirror, "--topic", topic, "--dry-run", "--json")
+    )
+    return dict(loss)
+
+
+def test_dry_run_of_a_failback_from_a_mirror_that_still_runs_drops_nothing(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
+    """It said "mirrored from scratch", all of it dropped: but PREPARING waits while the row at the source is not STOPPED."""
+    a, b = clusters
+    create_topic(a.bootstrap_servers, "t")
+    produce(a.bootstrap_servers, "t", numbered("a", 20))
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    add(b.bootstrap_servers, "m", "t")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+    create_mirror(a.bootstrap_servers, "m", b.bootstrap_servers)
+    loss = dry_run(a, "add", "m", "t")
+    assert (loss["cutOffset"], loss["logEndOffset"], loss["droppedRecords"]) == (20, 20, 0)
+    assert "STOPPED" in loss["reason"] and "MIRRORING" in loss["reason"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_dry_run_prints_is_what_is_dropped(clusters: tuple[EmbeddedCluster, EmbeddedCluster], seed: int) -> None:
+    """Interleaved transactions at failover, own records on both sides at failback: exact, whatever the histories are."""
+    chance = random.Random(seed)
+    a, b = clusters
+    create_topic(a.bootstrap_servers, "t")
+    log = random_transactions(chance)
+    rebuild_log(a, "t-0", b"".join(log))
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    add(b.bootstrap_servers, "m", "t")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+    a.kill_node()
+    rebuild_log(b, "t-0", b"".join(log[: chance.randint(1, len(log))]))
+    before = records_on(b, "t-0")
+    loss = dry_run(b, "remove", "m", "t")
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    gone = before - records_on(b, "t-0")
+    assert loss["droppedRecords"] == len(gone)
+    assert {offset for offset, _ in gone} <= set(range(loss["cutOffset"], loss["logEndOffset"]))
+
+    a.start_node()
+    for cluster, name in ((a, "own-a"), (b, "own-b")):
+        for index in range(chance.randint(0, 3)):
+            produce(cluster.bootstrap_servers, "t", numbered(f"{name}-{index}", chance.randint(1, 6)))
+            if chance.random() < 0.5:
+                cluster.stop_node()
+                cluster.start_node()
+    create_mirror(a.bootstrap_servers, "m", b.bootstrap_servers)
+    before = records_on(a, "t-0")
+    loss = dry_run(a, "add", "m", "t")
+    add(a.bootstrap_servers, "m", "t")
+    wait_caught_up(a.bootstrap_servers, b.bootstrap_servers, "m")
+    assert log_bytes(a.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0")
+    gone = before - records_on(a, "t-0")
+    named = {
+        (offset, value)
+        for offset, value in before
+        if any(batch["baseOffset"] <= offset <= batch["lastOffset"] for batch in loss["batches"] if not batch["isControl"])
+    }
+    assert gone <= named and loss["droppedRecords"] == len(named)
+    mirrored_again = named - gone
+    assert mirrored_again <= records_on(b, "t-0")
+
+
+def random_transactions(chance: random.Random) -> list[bytes]:
+    """A decided log: three producers' transactions, interleaved, and records without one."""
+    log: list[bytes] = []
+    open_producers: dict[int, int] = {}
+    sequences = dict.fromkeys((4001, 4002, 4003), 0)
+    for _ in range(24):
+        producer = chance.choice((0, *sequences))
+        offset = len(log)
+        if producer == 0:
+            log.append(data_batch(offset, (b"plain", f"{offset}".encode())))
+        elif producer in open_producers and chance.random() < 0.4:
+            del open_producers[producer]
+            log.append(marker_batch(offset, producer, chance.choice((ControlRecordType.COMMIT, ControlRecordType.ABORT))))
+        else:
+            open_producers[producer] = offset
+            log.append(data_batch(offset, (b"tx", f"{offset}".encode()), **transactional(producer, sequences[producer])))
+            sequences[producer] += 1
+    for producer in open_producers:
+        log.append(marker_batch(len(log), producer, ControlRecordType.COMMIT))
+    return log
