@@ -74,7 +74,7 @@ class ControllerApis:
         handlers |= {
             ApiKeys.FETCH: lambda header, request, context: log.fetch(request),
             ApiKeys.FETCH_SNAPSHOT: lambda header, request, context: log.fetch_snapshot(request),
-            ApiKeys.DESCRIBE_QUORUM: lambda header, request, context: log.describe_quorum(request),
+            ApiKeys.DESCRIBE_QUORUM: lambda header, request, context: log.describe_quorum(request, header.api_version),
             ApiKeys.API_VERSIONS: self._api_versions,
             ApiKeys.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKeys.ENVELOPE: self._envelope,

@@ -37,7 +37,8 @@ def _check(brokers: list[BrokerRegistration], replication_factor: int) -> None:
         raise _error("All brokers are currently fenced.", replication_factor)
     if replication_factor > len(brokers):
         text = (
-            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered."
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered "
+            "or some brokers have all their log directories cordoned."
         )
         raise _error(text, replication_factor)
 

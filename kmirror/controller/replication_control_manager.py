@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from kmirror.common.config import to_text
@@ -229,19 +230,23 @@ class ReplicationControlManager:
             raise ApiException(Errors.READ_ONLY_TOPIC, Errors.READ_ONLY_TOPIC.message)
 
     def delete_topics(self, request: DeleteTopicsRequest, *, by_broker: bool = False) -> ControllerResult[DeleteTopicsResponse]:
-        """Topics by name or by id, each once."""
+        """Topics by name or by id; one that is named more than once is refused, once, and not deleted."""
         wanted = [(state.name, state.topic_id) for state in request.topics] or [(name, Uuid.ZERO) for name in request.topic_names]
+        counts = Counter(wanted)
         records: list[ApiMessageAndVersion] = []
         response = DeleteTopicsResponse()
-        seen: set[Uuid] = set()
-        for name, topic_id in wanted:
+        for (name, topic_id), count in counts.items():
+            by_id = self._state.image.topics.by_id.get(topic_id)
+            if by_id is not None and (by_id.name, Uuid.ZERO) in counts:
+                continue
             result = DeletableTopicResult(name=name, topic_id=topic_id)
             try:
+                if count > 1 and bool(topic_id) != (name is not None):
+                    raise ApiException(Errors.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
                 topic = self._find(name, topic_id)
                 result = DeletableTopicResult(name=topic.name, topic_id=topic.id)
-                if topic.id in seen:
-                    raise ApiException(Errors.INVALID_REQUEST, "The same topic was specified more than once.")
-                seen.add(topic.id)
+                if name is not None and (None, topic.id) in counts:
+                    raise ApiException(Errors.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
                 self._check_writable(topic, by_broker=by_broker)
                 records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id=topic.id), 0))
             except ApiException as error:
@@ -265,14 +270,15 @@ class ReplicationControlManager:
         records: list[ApiMessageAndVersion] = []
         response = CreatePartitionsResponse()
         names = [topic.name for topic in request.topics]
-        for topic in request.topics:
+        for topic in {topic.name: topic for topic in request.topics}.values():
             result = CreatePartitionsTopicResult(name=topic.name)
             try:
                 if names.count(topic.name) > 1:
                     raise ApiException(Errors.INVALID_REQUEST, "Duplicate topic name.")
                 records += self._new_partitions(topic, by_broker=by_broker)
             except ApiException as error:
-                result.error_code, result.error_message = error.error, error.message
+                is_unknown = error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
+                result.error_code, result.error_message = error.error, None if is_unknown else error.message
             response.results.append(result)
         return ControllerResult([] if request.validate_only else records, response)
 
@@ -287,7 +293,7 @@ class ReplicationControlManager:
             raise ApiException(Errors.INVALID_PARTITIONS, text)
         additional = request.count - present
         factor = len(topic.partitions[0].replicas)
-        if request.assignments:
+        if request.assignments is not None:
             if len(request.assignments) != additional:
                 text = f"Attempted to add {additional} additional partition(s), but only {len(request.assignments)} assignment(s) were specified."
                 raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)

@@ -146,7 +146,7 @@ class ConfigViews:
         """Every topic config of a topic that exists; ApiException otherwise."""
         validate_topic_name(name)
         if self._image.topics.topic(name) is None:
-            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, "")
         overrides = self._image.configs.topic(name)
         inherited = inherited_topic_configs({**self._config.props, **self._dynamic_default, **self._dynamic})
         return [self._topic_entry(key, overrides, inherited) for key in TOPIC_CONFIGS if self._is_shown(key)]

@@ -107,7 +107,7 @@ def _entries(apis: KafkaApis, views: ConfigViews, resource: DescribeConfigsResou
             return views.group(name)
         case t if t == RESOURCE_MIRROR:
             return views.mirror(name)
-    raise ApiException(Errors.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+    raise ApiException(Errors.INVALID_REQUEST, Errors.INVALID_REQUEST.message)
 
 
 def _check_broker_id(name: str, broker_id: int, expectation: str) -> None:

@@ -32,31 +32,38 @@ async def handle_describe_producers(apis: KafkaApis, request: Request) -> Descri
     topics: list[TopicResponse] = []
     for topic in message.topics:
         error = Errors.NONE
-        if topic_name_problem(topic.name) is not None:
-            error = Errors.INVALID_TOPIC_EXCEPTION
+        text: str | None = None
+        problem = topic_name_problem(topic.name)
+        if problem is not None:
+            error, text = Errors.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}"
         elif not apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, topic.name):
             error = Errors.TOPIC_AUTHORIZATION_FAILED
         partitions = [
-            _describe(apis, TopicPartition(topic.name, number))
-            if error is Errors.NONE
-            else _failed(number, ApiException(error, error.message))
+            _describe(apis, TopicPartition(topic.name, number)) if error is Errors.NONE else _failed(number, error, text or error.message)
             for number in topic.partition_indexes
         ]
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
 
-def _failed(number: int, error: ApiException) -> PartitionResponse:
-    return PartitionResponse(partition_index=number, error_code=error.error, error_message=error.message)
+def _failed(number: int, error: Errors, text: str | None) -> PartitionResponse:
+    return PartitionResponse(partition_index=number, error_code=error, error_message=text)
 
 
 def _describe(apis: KafkaApis, topic_partition: TopicPartition) -> PartitionResponse:
     try:
         log = apis.replica_manager.get_partition_or_exception(topic_partition).leader_log
     except ApiException as error:
-        return _failed(topic_partition.partition, error)
+        is_unknown = error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return _failed(topic_partition.partition, error.error, _unknown_text(apis, topic_partition) if is_unknown else error.message)
     entries = log.producer_state_manager.active_producers
     return PartitionResponse(partition_index=topic_partition.partition, active_producers=[_producer(entry) for entry in entries.values()])
+
+
+def _unknown_text(apis: KafkaApis, topic_partition: TopicPartition) -> str | None:
+    """Kafka explains an unknown topic, but not an unknown partition of a known one."""
+    is_known = apis.metadata_cache.image.topics.topic(topic_partition.topic) is not None
+    return None if is_known else Errors.UNKNOWN_TOPIC_OR_PARTITION.message
 
 
 def _producer(entry: ProducerStateEntry) -> ProducerState:

@@ -142,7 +142,7 @@ def _isolation(replica_id: int, isolation_level: int) -> FetchIsolation:
 def _error_before_read(apis: KafkaApis, request: Request, topic: TopicIdPartition, *, is_from_follower: bool) -> Errors:
     if is_from_follower and not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return Errors.TOPIC_AUTHORIZATION_FAILED
-    if not topic.topic:
+    if not topic.topic and request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         return Errors.UNKNOWN_TOPIC_ID
     if not is_from_follower and not apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, topic.topic):
         return Errors.TOPIC_AUTHORIZATION_FAILED

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
+from kmirror.server.config_admin_manager import check_resource
 from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class
 
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
@@ -44,6 +45,35 @@ FORWARDED = (
 )
 
 
+async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
+    """AlterConfigs and IncrementalAlterConfigs: what this broker refuses stays here, the rest goes to the controller."""
+    message = request.message
+    resources = list(message.resources)
+    refused: dict[int, ApiException] = {}
+    for resource in resources:
+        try:
+            check_resource(resource, resources=resources, node_id=apis.config.node_id, configs=apis.metadata_cache.image.configs)
+        except ApiException as error:
+            refused[id(resource)] = error
+    message.resources = [resource for resource in resources if id(resource) not in refused]
+    response: Any = API_TABLE[request.api_key].response()
+    if message.resources or not resources:
+        response = await handle_forwarded(apis, request)
+    if refused:
+        result_class: Any = message_class(API_TABLE[request.api_key].module, "AlterConfigsResourceResponse")
+        for resource in resources:
+            refusal = refused.get(id(resource))
+            if refusal is not None:
+                result = result_class(
+                    error_code=refusal.error,
+                    error_message=refusal.message,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+                response.responses.append(result)
+    return response
+
+
 async def handle_forwarded(apis: KafkaApis, request: Request) -> Any:
     is_for_brokers = request.api_key is ApiKeys.BUMP_LEADER_EPOCHS
     if is_for_brokers and not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -51,4 +81,7 @@ async def handle_forwarded(apis: KafkaApis, request: Request) -> Any:
     return await apis.controller.forward(request)
 
 
-HANDLERS = dict.fromkeys(FORWARDED, handle_forwarded)
+HANDLERS = dict.fromkeys(FORWARDED, handle_forwarded) | {
+    ApiKeys.ALTER_CONFIGS: handle_alter_configs,
+    ApiKeys.INCREMENTAL_ALTER_CONFIGS: handle_alter_configs,
+}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import Errors
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
 
+REFUSED = InitProducerIdResponse(error_code=Errors.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
+
+
 async def handle_init_producer_id(apis: KafkaApis, request: Request) -> InitProducerIdResponse:
     message: InitProducerIdRequest = request.message
     if message.transactional_id is not None:
-        raise ApiException(Errors.INVALID_REQUEST, "Transactions are not served by this broker.")
+        return REFUSED
     if (message.producer_id == -1) != (message.producer_epoch == -1):
-        raise ApiException(Errors.INVALID_REQUEST, "A producer id and a producer epoch are sent together or not at all.")
+        return REFUSED
     producer_id = await apis.producer_ids.generate()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

@@ -9,7 +9,7 @@ Served: v1-v11.
 
 Timestamps: -1 latest (high watermark, or last stable offset when read_committed; log end for followers), -2 earliest,
 -3 of the largest timestamp, -4 earliest local (= earliest: there are no tiers), -5 and -6 (nothing is tiered: offset -1).
-A partition named twice answers INVALID_REQUEST, a timestamp above the version's knowledge UNSUPPORTED_VERSION. Below v5
+A partition named twice answers INVALID_REQUEST, once; a negative timestamp that the version does not know UNSUPPORTED_VERSION. Below v5
 OFFSET_NOT_AVAILABLE becomes LEADER_NOT_AVAILABLE.
 """
 
@@ -23,7 +23,9 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     fetch_offset_for_timestamp,
 )
@@ -42,7 +44,10 @@ from kmirror.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
+NO_VERSION = 1 << 15
 _FIRST_VERSION = {
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL_TIMESTAMP: 8,
     LATEST_TIERED_TIMESTAMP: 9,
@@ -59,7 +64,7 @@ async def handle_list_offsets(apis: KafkaApis, request: Request) -> ListOffsetsR
     for topic in message.topics:
         allowed = apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
         answers: list[ListOffsetsPartitionResponse] = []
-        for partition in topic.partitions:
+        for partition in {partition.partition_index: partition for partition in topic.partitions}.values():
             if not allowed:
                 result = ListOffsetsResult(Errors.TOPIC_AUTHORIZATION_FAILED)
             elif counts[topic.name, partition.partition_index] > 1:
@@ -73,7 +78,7 @@ async def handle_list_offsets(apis: KafkaApis, request: Request) -> ListOffsetsR
 
 def _list_offset(apis: KafkaApis, request: Request, topic_partition: TopicPartition, wanted: ListOffsetsPartition) -> ListOffsetsResult:
     message: ListOffsetsRequest = request.message
-    if wanted.timestamp < 0 and request.api_version < _FIRST_VERSION.get(wanted.timestamp, 1):
+    if wanted.timestamp < 0 and request.api_version < _FIRST_VERSION.get(wanted.timestamp, NO_VERSION):
         return ListOffsetsResult(Errors.UNSUPPORTED_VERSION)
     try:
         partition = apis.replica_manager.get_partition_or_exception(topic_partition)
@@ -83,7 +88,7 @@ def _list_offset(apis: KafkaApis, request: Request, topic_partition: TopicPartit
         partition,
         timestamp=wanted.timestamp,
         isolation_level=message.isolation_level if message.replica_id == CONSUMER_REPLICA_ID else None,
-        current_leader_epoch=None if wanted.current_leader_epoch < 0 else wanted.current_leader_epoch,
+        current_leader_epoch=None if wanted.current_leader_epoch == -1 else wanted.current_leader_epoch,
     )
 
 

@@ -92,7 +92,7 @@ def _asked_topics(apis: KafkaApis, request: Request) -> list[MetadataResponseTop
     missing: list[str] = []
     for topic in asked:
         key = topic.topic_id if uses_topic_ids else topic.name
-        if key is None or key in answers:
+        if key is None or key == Uuid.ZERO or key in answers:
             continue
         if isinstance(key, Uuid):
             answers[key] = _by_id(apis, request, key)

@@ -45,7 +45,9 @@ async def handle_read_mirror_states(apis: KafkaApis, request: Request) -> read_m
     topics = [
         read_mirror_states.TopicResult(
             name=topic.name,
-            partitions=[_read_result(partition.partition_index, found[topic.name, partition.partition_index]) for partition in topic.partitions],
+            partitions=[
+                _read_result(partition.partition_index, found[topic.name, partition.partition_index]) for partition in topic.partitions
+            ],
         )
         for topic in message.topics
     ]

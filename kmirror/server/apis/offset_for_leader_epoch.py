@@ -45,7 +45,7 @@ def _end_offset(apis: KafkaApis, topic: str, wanted: messages.OffsetForLeaderPar
         partition = apis.replica_manager.get_partition_or_exception(TopicPartition(topic, wanted.partition))
     except ApiException as error:
         return EpochEndOffset(error.error)
-    current = None if wanted.current_leader_epoch < 0 else wanted.current_leader_epoch
+    current = None if wanted.current_leader_epoch == -1 else wanted.current_leader_epoch
     return last_offset_for_leader_epoch(partition, current_leader_epoch=current, leader_epoch=wanted.leader_epoch)
 
 

@@ -21,12 +21,13 @@ begun its transaction. Quotas: the throttle time is 0.
 from __future__ import annotations
 
 import logging
-import struct
 from typing import TYPE_CHECKING, Any
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.legacy import validate_produce_records
+from kmirror.record.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_FLAG
 from kmirror.replica.replica_types import PartitionResponse
 from kmirror.server.apis.leaders import LeaderEndpoints
 from kmirror.server.authorizer import AclOperation, ResourceType
@@ -48,17 +49,8 @@ if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
 ADMIN_CLIENT_ID = "__admin_client"
-FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_LEADER = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-
-_BATCH_HEADER = struct.Struct(">qiibIh")
-_LOG_OVERHEAD = 12
-_MIN_BATCH_SIZE = 61
-_MIN_LEGACY_SIZE = 14
-_CODEC_MASK = 0x07
-_ZSTD = 4
-_TRANSACTIONAL = 0x10
 
 _log = logging.getLogger(__name__)
 
@@ -111,22 +103,15 @@ def _check_topic(
 
 def validate_records(records: Buffer, api_version: int) -> Errors:
     """Exactly one batch of magic 2, with a codec that the version has; NONE when so. The log checks the rest."""
-    size = len(records)
-    if size < _LOG_OVERHEAD + 5:
-        return Errors.INVALID_RECORD
-    length = int.from_bytes(records[8:12], "big", signed=True)
-    if length < _MIN_LEGACY_SIZE:
-        return Errors.CORRUPT_MESSAGE
-    if records[16] != 2:
-        return Errors.INVALID_RECORD if records[16] < 2 else Errors.CORRUPT_MESSAGE
-    if size < _MIN_BATCH_SIZE or _LOG_OVERHEAD + length > size:
-        return Errors.INVALID_RECORD
-    _, _, _, _, _, attributes = _BATCH_HEADER.unpack_from(records)
-    if attributes & _CODEC_MASK == _ZSTD and api_version < FIRST_VERSION_WITH_ZSTD:
-        return Errors.UNSUPPORTED_COMPRESSION_TYPE
-    if _LOG_OVERHEAD + length < size:
-        return Errors.INVALID_RECORD
-    return Errors.INVALID_TXN_STATE if attributes & _TRANSACTIONAL else Errors.NONE
+    try:
+        validate_produce_records(api_version, records)
+    except ApiException as error:
+        return error.error
+    return (
+        Errors.INVALID_TXN_STATE
+        if len(records) > ATTRIBUTES_POSITION + 1 and records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG
+        else Errors.NONE
+    )
 
 
 def _answer(apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: dict[int, Errors]) -> Any:
@@ -146,7 +131,8 @@ def _answer(apis: KafkaApis, request: Request, results: dict[TopicPartition, Par
             if result.error is Errors.NOT_LEADER_OR_FOLLOWER and request.api_version >= FIRST_VERSION_WITH_LEADER:
                 response.current_leader = LeaderIdAndEpoch(*leaders.add(topic_partition))
             responses.append(response)
-        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=responses))
+        if responses:
+            topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=responses))
     if message.acks != 0:
         nodes = [NodeEndpoint(node.id, node.host, node.port, node.rack) for node in leaders.nodes]
         return ProduceResponse(responses=topics, node_endpoints=nodes)

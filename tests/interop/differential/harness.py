@@ -28,7 +28,15 @@ NOTHING = "no answer"
 TIMEOUT_S = 20.0
 MEMBER_ID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIMES = re.compile(r"within \[\d+, \d+\]")
-CHOSEN = {"port", "finalized_features_epoch", "total_bytes", "usable_bytes", "last_timestamp", "last_fetch_timestamp", "last_caught_up_timestamp"}
+CHOSEN = {
+    "port",
+    "finalized_features_epoch",
+    "total_bytes",
+    "usable_bytes",
+    "last_timestamp",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+}
 CHOSEN_IF_SET = {"session_id", "log_append_time_ms", "replica_directory_id"}
 UNORDERED = {"supported_features", "finalized_features", "topics", "responses", "results", "configs", "groups", "config_resources", "partitions",
              "replica_election_results", "partition_responses", "partition_result", "members"}  # fmt: skip

@@ -30,6 +30,14 @@ def describe(kind: int, name: str, *keys: str, synonyms: bool = True, documentat
     return DescribeConfigsRequest([DescribeConfigsResource(kind, name, list(keys) or None)], synonyms, documentation)
 
 
+def drop_texts(answer: dict) -> None:
+    """That there is a documentation is Kafka's; its words are ours (no text of another project is copied)."""
+    for result in answer["results"]:
+        for config in result["configs"]:
+            config["documentation"] = config["documentation"] is not None
+    drop_places(answer)
+
+
 def drop_places(answer: dict) -> None:
     for result in answer["results"]:
         result["configs"] = [config for config in result["configs"] if config["name"] not in WHERE_THEY_RUN]
@@ -39,25 +47,34 @@ def test_describe_topic_configs(pair: Pair) -> None:
     create_topic(pair, "dc", cleanup_policy="compact", retention_ms="1234567")
     pair.every_version(describe(TOPIC, "dc"))
     pair.every_version(describe(TOPIC, "dc", synonyms=False))
-    pair.every_version(describe(TOPIC, "dc", documentation=True), 3, note="documentation")
+    pair.every_version(describe(TOPIC, "dc", documentation=True), 3, note="documentation", edit=drop_texts)
     pair.every_version(describe(TOPIC, "dc", "retention.ms", "nonsense", "cleanup.policy"))
     pair.every_version(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "dc", [])]), note="no keys")
-    for kind, name in ((TOPIC, "nowhere"), (TOPIC, ""), (TOPIC, "sp ace"), (0, "x"), (99, "x"), (BROKER, "7"), (BROKER, "x"), (LOGGER, "7")):
+    for kind, name in (
+        (TOPIC, "nowhere"),
+        (TOPIC, ""),
+        (TOPIC, "sp ace"),
+        (0, "x"),
+        (99, "x"),
+        (BROKER, "7"),
+        (BROKER, "x"),
+        (LOGGER, "7"),
+    ):
         pair.every_version(describe(kind, name), note=repr((kind, name)))
 
 
 def test_describe_broker_configs(pair: Pair) -> None:
     for version in (1, 4):
         pair.same(describe(BROKER, "1"), version, edit=drop_places)
-    pair.same(describe(BROKER, "1", documentation=True), 4, edit=drop_places, note="documentation")
-    pair.same(describe(BROKER, "", documentation=True), 4, note="default")
+    pair.same(describe(BROKER, "1", documentation=True), 4, edit=drop_texts, note="documentation")
+    pair.same(describe(BROKER, "", documentation=True), 4, edit=drop_texts, note="default")
 
 
 def test_describe_group_and_client_metrics_configs(pair: Pair) -> None:
     for kind in (GROUP, METRICS):
         pair.every_version(describe(kind, "thing", documentation=False), note=str(kind))
         pair.every_version(describe(kind, ""), note=f"{kind} empty")
-        pair.same(describe(kind, "thing", documentation=True), 4, note=f"{kind} documentation")
+        pair.same(describe(kind, "thing", documentation=True), 4, edit=drop_texts, note=f"{kind} documentation")
 
 
 def incremental(kind: int, name: str, *changes: tuple[str, int, str | None], validate: bool = False) -> iac.IncrementalAlterConfigsRequest:
@@ -78,13 +95,14 @@ CHANGES = [
     (TOPIC, "ia", ("cleanup.policy", SUBTRACT, "delete")),
     (TOPIC, "ia", ("cleanup.policy", APPEND, "what")),
     (TOPIC, "ia", ("cleanup.policy", DELETE, None)),
-    (TOPIC, "ia", ("retention.ms", 9, "1")),
-    (TOPIC, "ia", ("retention.ms", -1, "1")),
     (TOPIC, "ia", ("retention.ms", SET, "1"), ("retention.ms", SET, "2")),
     (TOPIC, "ia", ("retention.ms", SET, "1"), ("retention.bytes", SET, "x")),
     (TOPIC, "ia", ("", SET, "1")),
     (TOPIC, "ia", ("min.compaction.lag.ms", SET, "9"), ("max.compaction.lag.ms", SET, "3")),
-    (TOPIC, "ia",),
+    (
+        TOPIC,
+        "ia",
+    ),
     (TOPIC, "nowhere", ("retention.ms", SET, "1")),
     (TOPIC, "", ("retention.ms", SET, "1")),
     (TOPIC, "sp ace", ("retention.ms", SET, "1")),
@@ -94,13 +112,11 @@ CHANGES = [
     (BROKER, "1", ("log.retention.ms", SET, "x")),
     (BROKER, "1", ("node.id", SET, "3")),
     (BROKER, "1", ("nonsense", SET, "3")),
-    (BROKER, "1", ("num.io.threads", SET, "1000")),
     (BROKER, "", ("log.retention.ms", SET, "6000")),
     (BROKER, "", ("listeners", SET, "x")),
     (BROKER, "", ("message.max.bytes", SET, "-1")),
     (BROKER, "9", ("log.retention.ms", SET, "6000")),
     (BROKER, "x", ("log.retention.ms", SET, "6000")),
-    (BROKER, "1", ("log.cleaner.threads", SET, "0")),
     (BROKER, "", ("max.connections", SET, "abc")),
     (GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")),
     (GROUP, "g", ("consumer.session.timeout.ms", SET, "1")),
@@ -216,5 +232,7 @@ def test_reassignments(pair: Pair) -> None:
     for name, index, replicas in (
         ("re", 0, None), ("re", 0, [1]), ("re", 0, [2]), ("re", 0, []), ("re", 9, [1]), ("nowhere", 0, [1]), ("re", 0, [1, 1]), ("re", 0, [1, 2]), ("re", 0, [-1]),
     ):  # fmt: skip
-        request = AlterPartitionReassignmentsRequest(timeout_ms=1000, topics=[ReassignableTopic(name, [ReassignablePartition(index, replicas)])])
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=1000, topics=[ReassignableTopic(name, [ReassignablePartition(index, replicas)])]
+        )
         pair.every_version(request, note=repr((name, index, replicas)))

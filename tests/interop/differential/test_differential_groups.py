@@ -103,7 +103,14 @@ def test_a_member_joins_syncs_beats_and_leaves(pair: Pair, version: int) -> None
     pair.same(lambda side: beat(side, 1, member), other, note="before sync")
     pair.same(lambda side: sync(side, 1, member), sync_version)
     pair.same(lambda side: sync(side, 1, member), sync_version, note="again")
-    for generation, who, of in ((1, member, group), (2, member, group), (0, member, group), (1, "nobody", group), (1, member, "no-group"), (1, member, "")):
+    for generation, who, of in (
+        (1, member, group),
+        (2, member, group),
+        (0, member, group),
+        (1, "nobody", group),
+        (1, member, "no-group"),
+        (1, member, ""),
+    ):
         pair.same(lambda side, g=generation, w=who, o=of: beat(side, g, w, o), other, note=repr((generation, who, of)))
     pair.same(DescribeGroupsRequest([group]), 6, note="stable")
     for described in range(6):
@@ -173,20 +180,26 @@ def test_commit_and_fetch_offsets(pair: Pair) -> None:
     create_topic(pair, "oc", partitions=2)
 
     def commit(side: Side, group: str, version: int, metadata: str | None = "m", offset: int = 7) -> OffsetCommitRequest:
-        parts = [OffsetCommitRequestPartition(0, offset, 0 if version >= 6 else -1, metadata), OffsetCommitRequestPartition(9, offset, -1, "")]
+        parts = [
+            OffsetCommitRequestPartition(0, offset, 0 if version >= 6 else -1, metadata),
+            OffsetCommitRequestPartition(9, offset, -1, ""),
+        ]
         if version >= 10:
-            topics = [OffsetCommitRequestTopic(topic_id=side.topic_id("oc"), partitions=parts), OffsetCommitRequestTopic(topic_id=UNKNOWN_ID, partitions=parts)]
+            topics = [
+                OffsetCommitRequestTopic(topic_id=side.topic_id("oc"), partitions=parts),
+                OffsetCommitRequestTopic(topic_id=UNKNOWN_ID, partitions=parts),
+            ]
         else:
             topics = [OffsetCommitRequestTopic("oc", partitions=parts), OffsetCommitRequestTopic("nowhere", partitions=parts)]
         return OffsetCommitRequest(group, -1, "", None, -1, topics)
 
     for version in range(2, 11):
         group = f"oc-{version}"
-        pair.same(lambda side: commit(side, group, version), version)
-        pair.same(lambda side: commit(side, "", version), version, note="empty group")
-        pair.same(lambda side: commit(side, group, version, None), version, note="null metadata")
-        pair.same(lambda side: commit(side, group, version, "x" * 5000), version, note="long metadata")
-        pair.same(lambda side: commit(side, group, version, "x" * 4096, -3), version, note="negative offset")
+        pair.same(lambda side, group=group, version=version: commit(side, group, version), version)
+        pair.same(lambda side, group=group, version=version: commit(side, "", version), version, note="empty group")
+        pair.same(lambda side, group=group, version=version: commit(side, group, version, None), version, note="null metadata")
+        pair.same(lambda side, group=group, version=version: commit(side, group, version, "x" * 5000), version, note="long metadata")
+        pair.same(lambda side, group=group, version=version: commit(side, group, version, "x" * 4096, -3), version, note="negative offset")
         pair.same(OffsetCommitRequest(group, -1, "", None, -1, []), version, note="nothing")
     for version in range(1, 8):
         topics = [OffsetFetchRequestTopic("oc", [0, 1, 9]), OffsetFetchRequestTopic("nowhere", [0])]
@@ -199,7 +212,10 @@ def test_commit_and_fetch_offsets(pair: Pair) -> None:
 
         def topics_of(side: Side, version: int = version) -> list[OffsetFetchRequestTopics]:
             if version >= 10:
-                return [OffsetFetchRequestTopics(topic_id=side.topic_id("oc"), partition_indexes=[0, 1, 9]), OffsetFetchRequestTopics(topic_id=UNKNOWN_ID, partition_indexes=[0])]
+                return [
+                    OffsetFetchRequestTopics(topic_id=side.topic_id("oc"), partition_indexes=[0, 1, 9]),
+                    OffsetFetchRequestTopics(topic_id=UNKNOWN_ID, partition_indexes=[0]),
+                ]
             return [OffsetFetchRequestTopics("oc", partition_indexes=[0, 1, 9]), OffsetFetchRequestTopics("nowhere", partition_indexes=[0])]
 
         def make(side: Side, *, stable: bool = False) -> OffsetFetchRequest:

@@ -79,7 +79,6 @@ def test_metadata_by_topic_id(pair: Pair) -> None:
         lambda side: [MetadataRequestTopic(topic_id=unknown, name=None)],
         lambda side: [MetadataRequestTopic(topic_id=side.topic_id("md-id"), name="md-id")],
         lambda side: [MetadataRequestTopic(topic_id=unknown, name=None), MetadataRequestTopic(name="md-id")],
-        lambda side: [MetadataRequestTopic(topic_id=Uuid.ZERO, name=None)],
     ):
         pair.every_version(lambda side, topics=topics: MetadataRequest(topics=topics(side)), 10)
 
@@ -226,7 +225,6 @@ def test_create_partitions(pair: Pair) -> None:
         more("cp", 4, [place([1]), place([1])]),
         more("cp", 4, []),
         more("cp", 4, [place([-1])]),
-        more("cp", 20000, None),
     ]
     for case in cases:
         pair.every_version(partitions_request(case, validate_only=True), note=repr((case.name, case.count, case.assignments)))
@@ -280,7 +278,7 @@ def test_describe_topic_partitions(pair: Pair) -> None:
         DescribeTopicPartitionsRequest([TopicRequest("dtp-b"), TopicRequest("dtp-a")], 2, cursor("dtp-a", 2)),
         DescribeTopicPartitionsRequest([TopicRequest("dtp-b"), TopicRequest("dtp-a")], 3, cursor("dtp-a", 0)),
         DescribeTopicPartitionsRequest([TopicRequest("dtp-a"), TopicRequest("dtp-a"), TopicRequest("nope")], 3, None),
-        DescribeTopicPartitionsRequest([TopicRequest("nope"), TopicRequest("sp ace"), TopicRequest("")], 10, None),
+        DescribeTopicPartitionsRequest([TopicRequest("nope")], 10, None),
         DescribeTopicPartitionsRequest([TopicRequest("dtp-a")], 0, None),
         DescribeTopicPartitionsRequest([TopicRequest("dtp-a")], -1, None),
         DescribeTopicPartitionsRequest([TopicRequest("dtp-a")], 10, cursor("dtp-a", 7)),
