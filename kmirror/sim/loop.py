@@ -35,6 +35,7 @@ from kmirror.runtime.system_ports import SeededRandom
 T = TypeVar("T")
 REORDER_WINDOW = 8
 GC_STEPS = 50_000
+LINES_AT_ONCE = 256
 US_PER_S = 1_000_000
 
 
@@ -111,6 +112,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[int, int, asyncio.Handle]] = []
         self._timer_count = 0
         self._task_count = 0
+        self._lines: list[str] = []
         self._hash = hashlib.blake2b(digest_size=16)
         self._paused_until_us: dict[Owner, int] = {}
         self._root = contextvars.copy_context()
@@ -122,14 +124,21 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     @property
     def trace_hash(self) -> str:
+        self._hash_lines()
         return self._hash.hexdigest()
 
     def note(self, text: str) -> None:
         """Add to the trace something that happened beside the steps."""
         line = f"{self.steps} {self.now_us} {text}\n"
-        self._hash.update(line.encode())
+        self._lines.append(line)
+        if len(self._lines) == LINES_AT_ONCE:
+            self._hash_lines()
         if self._on_trace is not None:
             self._on_trace(line)
+
+    def _hash_lines(self) -> None:
+        self._hash.update("".join(self._lines).encode())
+        self._lines.clear()
 
     def add_failure(self, message: str, error: BaseException | None) -> None:
         owner = current_owner.get(None)
