@@ -54,6 +54,7 @@ def run(command: str, options: argparse.Namespace) -> int:
         raise KmirrorError(f"--records takes a number above 0, not {options.records}")
     folder = options.keep or Path(tempfile.mkdtemp(prefix="kmirror-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
+    options.output.mkdir(parents=True, exist_ok=True)
     try:
         return Demo(folder, options).run()
     finally:

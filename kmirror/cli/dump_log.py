@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kmirror.cli.dump_log_options import DESCRIPTION, HELP, STRING_DECODER, OptionError, Options, parse
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.cli.user_errors import USER_ERRORS, one_line
 
 if TYPE_CHECKING:
     from kmirror.cli.dump_log_decoders import Decoder
@@ -66,18 +66,10 @@ def main(argv: list[str] | None = None) -> int:
         if error.show_help:
             sys.stderr.write(HELP)
         return 1
-    except (KmirrorError, ApiException, OSError) as error:
-        output.error(_one_line(error))
+    except USER_ERRORS as error:
+        output.error(one_line(error))
         return 1
     return status
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, ApiException):
-        return error.message
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 def _run(arguments: list[str], output: Output) -> int:

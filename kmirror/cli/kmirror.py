@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from kmirror import __version__
-from kmirror.common.errors import KmirrorError
+from kmirror.cli.user_errors import USER_ERRORS, one_line
 
 COMMANDS = {
     "random-uuid": ("kmirror.cli.storage", "print a new random cluster id"),
@@ -53,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given[1:])
     try:
         code: int = module.run(command, options)
-    except KmirrorError as error:
-        print(f"kmirror {command}: {error}", file=sys.stderr)
+    except USER_ERRORS as error:
+        print(f"kmirror {command}: {one_line(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.common.errors import KmirrorError
 
 DESCRIPTION = """\
 Compare A with B, byte by byte from the higher log start offset on, and classify each difference. A and B are, in any mix:
@@ -81,12 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         return run_log_diff(options)
-    except KmirrorError as error:
-        print(f"kafka-log-diff: {error}", file=sys.stderr)
-    except ApiException as error:
-        print(f"kafka-log-diff: {error.message}", file=sys.stderr)
-    except OSError as error:
-        print(f"kafka-log-diff: {error.filename or 'input'}: {error.strerror or error}", file=sys.stderr)
+    except USER_ERRORS as error:
+        print(f"kafka-log-diff: {one_line(error)}", file=sys.stderr)
     except KeyboardInterrupt:
         return 130
     return 2

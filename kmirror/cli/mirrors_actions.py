@@ -12,6 +12,7 @@ from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic,
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
 from kmirror.cli.properties import read_properties
+from kmirror.cli.user_errors import USER_ERRORS, one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -28,9 +29,8 @@ def run_action(action: str, options: argparse.Namespace) -> int:
     """Run it; errors are one line on stderr and exit code 1."""
     try:
         return run(lambda runtime: _run(runtime, action, options))
-    except (KmirrorError, ApiException) as error:
-        text = error.message if isinstance(error, ApiException) else str(error)
-        print(f"kafka-mirrors: {text}", file=sys.stderr)
+    except USER_ERRORS as error:
+        print(f"kafka-mirrors: {one_line(error)}", file=sys.stderr)
         return 1
 
 

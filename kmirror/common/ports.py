@@ -3,7 +3,7 @@
 Nothing below `runtime` imports `time`, `random`, `os` file calls, `socket` or `threading`: it is handed these ports.
 Files are addressed by position, never by a seek pointer, so one `File` may be read and written by several owners
 that take turns on one loop. `FileSystem` is synchronous; what may take longer than 5 ms goes through
-`Runtime.run_blocking`. Two implementations: the operating system (`runtime.os_file_system`) and the simulated disk
+`Runtime.run_blocking`. Two implementations: the operating system (`runtime.os_files`) and the simulated disk
 (`sim.disk`), which forgets what was not fsynced and tears what was half written.
 """
 

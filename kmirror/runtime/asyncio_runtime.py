@@ -6,6 +6,7 @@ One `AsyncioRuntime` belongs to one loop; several nodes may share it. Make it on
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import socket
@@ -66,20 +67,11 @@ class AsyncioRuntime:
         _log.error("%s: %s", message, error, exc_info=error)
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol]) -> SocketListener:
-        addresses = [_wildcard(port)] if host == "" else await self._resolve(host, port)
-        family, address = addresses[0]
-        sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "" else 1)
-            sock.bind(address)
-            sock.listen(LISTEN_BACKLOG)
+            addresses = [_wildcard(port)] if host == "" else await self._resolve(host, port)
+            return SocketListener(self._loop, _bound(*addresses[0], every_interface=host == ""), protocol_factory)
         except OSError as error:
-            sock.close()
             raise OSError(error.errno, f"cannot listen on {host or 'every interface'} port {port}: {error.strerror}") from error
-        return SocketListener(self._loop, sock, protocol_factory)
 
     async def connect(
         self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT]
@@ -122,6 +114,25 @@ class AsyncioRuntime:
     def close(self) -> None:
         """End the worker threads; what they run is finished first."""
         self._workers.shutdown(wait=True)
+
+
+def _bound(family: socket.AddressFamily, address: tuple[Any, ...], *, every_interface: bool) -> socket.socket:
+    """A listening socket; OSError where the address is taken, not ours, or no address."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if every_interface else 1)
+        sock.bind(address)
+        sock.listen(LISTEN_BACKLOG)
+    except OverflowError as error:
+        sock.close()
+        raise OSError(errno.EINVAL, "a port is a number from 0 to 65535") from error
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def _wildcard(port: int) -> AddressInfo:
