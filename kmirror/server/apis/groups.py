@@ -83,6 +83,8 @@ async def handle_join_group(apis: KafkaApis, request: Request) -> JoinGroupRespo
         )
     except ApiException as error:
         response = JoinGroupResponse(member_id=request.message.member_id, error_code=error.error)
+    if response.error_code != Errors.NONE and not response.protocol_name:
+        response.protocol_name = None
     if request.api_version < NULLABLE_PROTOCOL_VERSION and response.protocol_name is None:
         response.protocol_name = ""
     return response

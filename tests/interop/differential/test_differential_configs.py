@@ -8,12 +8,10 @@ from steps import create_topic
 
 from kmirror.wire.messages import alter_configs as ac
 from kmirror.wire.messages import incremental_alter_configs as iac
-from kmirror.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
 from kmirror.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kmirror.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData
 from kmirror.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kmirror.wire.messages.list_config_resources import ListConfigResourcesRequest
-from kmirror.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics
 from kmirror.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 pytestmark = pytest.mark.interop
@@ -221,18 +219,3 @@ def test_elect_leaders(pair: Pair) -> None:
     pair.every_version(ElectLeadersRequest(0, None, 5000), note="all")
     pair.every_version(ElectLeadersRequest(1, None, 5000), 1, note="all unclean")
     pair.every_version(ElectLeadersRequest(7, [TopicPartitions("el", [0])], 5000), 1, note="type 7")
-
-
-def test_reassignments(pair: Pair) -> None:
-    served = pair.kmirror.ask(ListPartitionReassignmentsRequest(1000, None), 0)
-    assert served != "the connection was closed"
-    create_topic(pair, "re", partitions=2)
-    for topics in (None, [], [ListPartitionReassignmentsTopics("re", [0, 7])], [ListPartitionReassignmentsTopics("nowhere", [0])]):
-        pair.same(ListPartitionReassignmentsRequest(1000, topics), 0, note=repr(topics))
-    for name, index, replicas in (
-        ("re", 0, None), ("re", 0, [1]), ("re", 0, [2]), ("re", 0, []), ("re", 9, [1]), ("nowhere", 0, [1]), ("re", 0, [1, 1]), ("re", 0, [1, 2]), ("re", 0, [-1]),
-    ):  # fmt: skip
-        request = AlterPartitionReassignmentsRequest(
-            timeout_ms=1000, topics=[ReassignableTopic(name, [ReassignablePartition(index, replicas)])]
-        )
-        pair.every_version(request, note=repr((name, index, replicas)))
