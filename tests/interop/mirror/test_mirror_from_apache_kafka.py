@@ -7,22 +7,35 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from golden_vectors import golden_dir
 from mirror_harness import (
     FAST_MIRROR,
+    add,
     assert_equal_logs,
+    call,
+    create_mirror,
     create_mirror_by_tool,
     create_topic,
     kafka_mirrors,
+    keys_read,
     log_bytes,
+    numbered,
+    produce,
     produce_numbered,
     produce_transactions,
+    rebuild_log,
+    remove,
+    wait_caught_up,
     wait_for,
+    wait_state,
     wait_states,
 )
 from peers import KafkaPeer, apache_kafka
 
 from kmirror import EmbeddedCluster
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import iter_batches
 
 pytestmark = pytest.mark.interop
@@ -130,21 +143,92 @@ def test_the_source_is_killed_and_restarted_under_load(tmp_path, source, destina
     assert_equal_logs(source.data, destination.log_dir(), ["k-topic-0", "k-topic-1"])
 
 
-def test_there_is_no_failback_to_a_source_without_the_mirror_apis_but_failover_works(tmp_path, source, destination) -> None:
-    create_topic(source.bootstrap_servers, "f-topic")
-    produce_numbered(source.bootstrap_servers, "f-topic", 0, 50)
-    mirror(tmp_path, source, destination, "f-topic", 1)
-    assert_equal_logs(source.data, destination.log_dir(), ["f-topic-0"])
-    mirrored = log_bytes(source.data, "f-topic-0")
-    kafka_mirrors(destination.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "f-topic")
-    wait_states(destination.bootstrap_servers, "m", "STOPPED", partitions=1)
-    produce_numbered(destination.bootstrap_servers, "f-topic", 50, 10)
-    ours = log_bytes(destination.log_dir(), "f-topic-0")
-    assert ours.startswith(mirrored)
-    epochs = [batch.partition_leader_epoch for batch in iter_batches(ours)]
-    reset = next(batch for batch in iter_batches(ours) if batch.is_control)
-    assert (
-        reset.base_offset == 50
-        and reset.size_in_bytes == 98
-        and reset.partition_leader_epoch > max(epochs[: epochs.index(reset.partition_leader_epoch)])
+def test_failover_from_a_dead_source_cuts_the_open_transaction_and_failback_starts_from_scratch(source, destination) -> None:
+    """Nothing undecided arrives; the reset is in a new epoch. Apache Kafka knows no last mirror epoch, so its log replaces ours whole."""
+    address = destination.bootstrap_servers
+    for name in ("f-plain", "f-txn"):
+        create_topic(source.bootstrap_servers, name)
+    create_topic(source.bootstrap_servers, "f-compacted", cleanup_policy="compact")
+    produce_numbered(source.bootstrap_servers, "f-plain", 0, 150)
+    produce(source.bootstrap_servers, "f-compacted", numbered("c", 50), enable_idempotence="true")
+    producer = open_transaction(source.bootstrap_servers, "f-txn")
+    create_mirror(address, "f", source.bootstrap_servers)
+    add(address, "f", "f-plain", "f-txn", "f-compacted")
+    wait_caught_up(address, source.bootstrap_servers, "f")
+    assert_equal_logs(source.data, destination.log_dir(), ["f-plain-0", "f-compacted-0"])
+    theirs, ours = log_bytes(source.data, "f-txn-0"), log_bytes(destination.log_dir(), "f-txn-0")
+    assert len(ours) < len(theirs) and theirs.startswith(ours)
+    source.kill()
+    del producer
+    remove(address, "f", "f-plain", "f-txn", "f-compacted")
+    rows = wait_state(address, "f", "STOPPED")
+    assert {row.topic: row.destination_offset for row in rows} == {"f-plain": 151, "f-txn": 13, "f-compacted": 51}
+    *data, reset = iter_batches(log_bytes(destination.log_dir(), "f-plain-0"))
+    assert (reset.base_offset, reset.is_control, reset.size_in_bytes) == (150, True, 98)
+    assert reset.partition_leader_epoch > max(batch.partition_leader_epoch for batch in data)
+    assert produce(address, "f-txn", ["after"]) == []
+    decided = call(address, lambda admin: admin.list_offsets([TopicPartition("f-txn", 0)], isolation_level=1))
+    assert decided == {TopicPartition("f-txn", 0): 14}
+    source.start()
+    add(address, "f", "f-plain")
+    wait_for(
+        "the log to be the source's again", lambda: log_bytes(destination.log_dir(), "f-plain-0") == log_bytes(source.data, "f-plain-0")
     )
+
+
+def open_transaction(bootstrap_servers: str, topic: str) -> Producer:
+    """A committed transaction (0-5), an aborted one (6-11), and one that stays open (12)."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-open"})
+    producer.init_transactions()
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        for value in numbered("tx", 5):
+            producer.produce(topic, value=value, partition=0)
+        producer.flush()
+        end()
+    producer.begin_transaction()
+    producer.produce(topic, value="open", partition=0)
+    producer.flush()
+    return producer
+
+
+def test_a_chain_carries_transactions_from_apache_kafka_over_two_mirrors(source, destination) -> None:
+    """Apache Kafka -> A -> B: A's source epochs are not B's; then A fails over, and B gets its reset."""
+    create_topic(source.bootstrap_servers, "h-txn")
+    produce_transactions(source.bootstrap_servers, "h-txn")
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as end:
+        create_mirror(destination.bootstrap_servers, "h", source.bootstrap_servers)
+        add(destination.bootstrap_servers, "h", "h-txn")
+        wait_caught_up(destination.bootstrap_servers, source.bootstrap_servers, "h")
+        create_mirror(end.bootstrap_servers, "h2", destination.bootstrap_servers)
+        add(end.bootstrap_servers, "h2", "h-txn")
+        wait_caught_up(end.bootstrap_servers, destination.bootstrap_servers, "h2")
+        source.stop()
+        source.start()
+        produce_transactions(source.bootstrap_servers, "h-txn")
+        assert_equal_logs(source.data, destination.log_dir(), ["h-txn-0"])
+        assert_equal_logs(source.data, end.log_dir(), ["h-txn-0"])
+        committed = keys_read(source.bootstrap_servers, "h-txn")
+        assert len(committed) == 120 and keys_read(end.bootstrap_servers, "h-txn") == committed
+        remove(destination.bootstrap_servers, "h", "h-txn")
+        wait_state(destination.bootstrap_servers, "h", "STOPPED")
+        assert produce(destination.bootstrap_servers, "h-txn", numbered("own", 5)) == []
+        assert_equal_logs(destination.log_dir(), end.log_dir(), ["h-txn-0"])
+
+
+def test_a_transactional_folder_that_kafka_wrote_is_mirrored_from_a_kmirror_source(destination) -> None:
+    """The recorded topic folders with transactions, put into a kmirror node's data dir."""
+    folders = [sorted((golden_dir() / name / "log").rglob("*.log")) for name in ("03-txn-java", "03-txn-librdkafka", "03-txn-rolled-java")]
+    assert all(folders), "the vectors have no folders 03"
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as source:
+        logs = {f"g{number}": b"".join(path.read_bytes() for path in paths) for number, paths in enumerate(folders)}
+        for name, data in logs.items():
+            create_topic(source.bootstrap_servers, name)
+            rebuild_log(source, f"{name}-0", data)
+        create_mirror(destination.bootstrap_servers, "g", source.bootstrap_servers)
+        add(destination.bootstrap_servers, "g", *logs)
+        wait_caught_up(destination.bootstrap_servers, source.bootstrap_servers, "g")
+        for name, data in logs.items():
+            decided = log_bytes(destination.log_dir(), f"{name}-0")
+            assert decided and log_bytes(source.log_dir(), f"{name}-0").startswith(decided)
+            assert data.startswith(decided)
