@@ -20,11 +20,10 @@ from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.log_alignment import BatchHeader, TransactionScan, alignment_point, header_of, lso_fixpoint
+from kmirror.mirror.log_alignment import NO_EPOCH, BatchHeader, TransactionScan, alignment_point, header_of, lso_fixpoint
 from kmirror.record.record_batch import RecordBatch, iter_batches, next_batch_size
 
 FETCH_SIZE_BYTES = 4 << 20
-NO_EPOCH = -1
 STOPPED = "STOPPED"
 
 

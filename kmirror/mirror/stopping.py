@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.local_log import cut, summarize_log
-from kmirror.mirror.log_alignment import LogSummary, last_mirror_epoch_to_store, lso_fixpoint, minimum_epoch_to_bump_above
+from kmirror.mirror.log_alignment import NO_EPOCH, LogSummary, last_mirror_epoch_to_store, lso_fixpoint, minimum_epoch_to_bump_above
 from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH
 from kmirror.mirror.preparing import wait_until
 from kmirror.mirror.replicas import behind, not_cut
@@ -32,8 +32,6 @@ from kmirror.wire.messages import bump_leader_epochs
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
-
-NO_EPOCH = -1
 
 
 async def stop(driver: MirrorPartition) -> None:

@@ -14,21 +14,18 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.compression import CompressionType
-from kmirror.record.record_batch import iter_batches
-from kmirror.storage.batch_header import (
-    COMPRESSION_CODEC_MASK,
-    CRC_COVERS_FROM,
+from kmirror.record.record import NO_PARTITION_LEADER_EPOCH
+from kmirror.record.record_batch import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
     CURRENT_MAGIC,
     LOG_OVERHEAD,
-    NO_PARTITION_LEADER_EPOCH,
     RECORD_BATCH_OVERHEAD,
-    BatchHeader,
-    RawHeader,
-    unpack_raw_header,
+    iter_batches,
 )
+from kmirror.storage.batch_header import BatchHeader, RawHeader, unpack_raw_header
 from kmirror.storage.log_append_info import LogAppendInfo
 
-INT_MAX = 0x7FFFFFFF
 _STATEFUL_FLAGS = 0x30
 _MIN_LENGTH = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
 
@@ -75,7 +72,7 @@ def analyze_and_validate_records(
         elif epoch > leader_epoch:
             skipped = True
             break
-        if crc32c(records[position + CRC_COVERS_FROM : end]) != crc:
+        if crc32c(records[position + ATTRIBUTES_POSITION : end]) != crc:
             raise ApiException(Errors.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {crc}) in topic partition {topic_partition}.")
         headers.append(header)
         base_offset += last_offset_delta
@@ -122,7 +119,7 @@ def _append_info(headers: list[RawHeader], valid_bytes: int, max_timestamp: int)
 
 
 def _source_compression(headers: list[RawHeader]) -> CompressionType:
-    codes = [header[5] & COMPRESSION_CODEC_MASK for header in headers if header[5] & COMPRESSION_CODEC_MASK]
+    codes = [header[5] & COMPRESSION_MASK for header in headers if header[5] & COMPRESSION_MASK]
     return CompressionType.for_id(codes[-1] if codes else 0)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from kmirror.record.append_origin import AppendOrigin as AppendOrigin
 from kmirror.record.compression import CompressionType
-
-NO_TIMESTAMP = -1
+from kmirror.record.record import NO_TIMESTAMP
 
 
 class LeaderHwChange(Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kmirror.record.record import NO_TIMESTAMP
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_offset_metadata import TimestampAndOffset
 from kmirror.storage.log_segments import LogSegments
@@ -14,7 +15,6 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
-NO_TIMESTAMP: Final = -1
 
 
 def offset_for_timestamp(

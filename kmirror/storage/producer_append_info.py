@@ -11,7 +11,8 @@ import logging
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.append_origin import AppendOrigin
-from kmirror.storage.batch_header import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from kmirror.record.record import NO_PRODUCER_EPOCH, NO_SEQUENCE
+from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 from kmirror.storage.producer_state_entry import (
     BatchMetadata,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from kmirror.storage.batch_header import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, decrement_sequence
+from kmirror.record.record import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, decrement_sequence
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 
 NUM_BATCHES_TO_RETAIN: Final = 5

@@ -14,16 +14,15 @@ from typing import Final
 from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import File
-from kmirror.storage.batch_header import (
-    CRC_COVERS_FROM,
+from kmirror.record.record_batch import (
+    ATTRIBUTES_POSITION,
     CURRENT_MAGIC,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
-    MIN_BATCH_LENGTH,
+    MIN_LEGACY_RECORD_SIZE,
     RECORD_BATCH_OVERHEAD,
-    BatchHeader,
-    unpack_header,
 )
+from kmirror.storage.batch_header import BatchHeader, unpack_header
 
 HEADER_BLOCK_BYTES: Final = 4096
 SCAN_BLOCK_BYTES: Final = 1 << 20
@@ -78,7 +77,7 @@ def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[BatchHea
 
 def ensure_valid(path: str, header: BatchHeader, batch: memoryview) -> None:
     """CorruptBatchError unless the CRC holds."""
-    computed = crc32c(batch[CRC_COVERS_FROM:])
+    computed = crc32c(batch[ATTRIBUTES_POSITION:])
     if computed != header.crc:
         raise CorruptBatchError(path, header.position, f"Record is corrupt (stored crc = {header.crc}, computed crc = {computed})")
 
@@ -87,9 +86,9 @@ def _header(file: File, block: bytes | memoryview, start: int, position: int, en
     if len(block) - start < HEADER_SIZE_UP_TO_MAGIC:
         return None
     length = int.from_bytes(block[start + 8 : start + 12], "big", signed=True)
-    if length < MIN_BATCH_LENGTH:
+    if length < MIN_LEGACY_RECORD_SIZE:
         raise CorruptBatchError(
-            file.path, position, f"found record size {length} smaller than minimum record overhead ({MIN_BATCH_LENGTH})"
+            file.path, position, f"found record size {length} smaller than minimum record overhead ({MIN_LEGACY_RECORD_SIZE})"
         )
     if position > end - LOG_OVERHEAD - length:
         return None

@@ -12,9 +12,9 @@ from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import CorruptFileError
+from kmirror.record.record import NO_TIMESTAMP
 from kmirror.storage.abstract_index import AbstractIndex
 
-NO_TIMESTAMP: Final = -1
 _ENTRY: Final = struct.Struct(">qi")
 
 
