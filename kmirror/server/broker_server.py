@@ -87,7 +87,6 @@ def mirror_config(config: KafkaConfig) -> MirrorConfig:
         replica_fetch_response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
         replica_fetch_min_bytes=config.get_int("replica.fetch.min.bytes"),
         replica_fetch_wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
-        min_insync_replicas=config.get_int("min.insync.replicas"),
     )
 
 

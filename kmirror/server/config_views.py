@@ -189,11 +189,13 @@ class ConfigViews:
         ]
 
     def mirror(self, name: str) -> list[ConfigEntry]:
-        """Every config of a mirror that exists; passwords and what is remembered internally are not shown."""
+        """What is set for a mirror that exists. Not its defaults, as in the KIP's reference: its tool connects to the source with all
+        of this, and fails over a null. Values of passwords, and what is remembered internally, are not shown."""
         if name not in self._image.configs.mirror_names():
             raise ApiException(Errors.UNKNOWN_MIRROR, "The mirror does not exist.")
         overrides = self._image.configs.mirror(name)
-        return [_plain_entry(key, overrides, ConfigSource.UNKNOWN) for key in MIRROR_CONFIGS if not key.internal]
+        shown = [key for key in MIRROR_CONFIGS if not key.internal and key.name in overrides]
+        return [_plain_entry(key, overrides, ConfigSource.DYNAMIC_BROKER_CONFIG) for key in shown]
 
     def loggers(self) -> list[ConfigEntry]:
         """Loggers of this process and their levels, `root` first."""

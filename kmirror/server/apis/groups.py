@@ -27,7 +27,7 @@ from kmirror.wire.messages.delete_groups import DeletableGroupResult, DeleteGrou
 from kmirror.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kmirror.wire.messages.heartbeat import HeartbeatResponse
 from kmirror.wire.messages.join_group import JoinGroupResponse
-from kmirror.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kmirror.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from kmirror.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kmirror.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -117,6 +117,9 @@ async def handle_leave_group(apis: KafkaApis, request: Request) -> LeaveGroupRes
         response = await _coordinator(apis).leave_group(message)
     except ApiException as error:
         response = LeaveGroupResponse(error_code=error.error)
+        if error.error is Errors.UNKNOWN_MEMBER_ID:  # no such group: said of each member, as Kafka does
+            unknown = [MemberResponse(member.member_id, member.group_instance_id, error.error) for member in message.members]
+            response = LeaveGroupResponse(members=unknown)
     if request.api_version < LEAVE_SEVERAL_VERSION:
         error_code = response.error_code or next((member.error_code for member in response.members), 0)
         response = LeaveGroupResponse(error_code=error_code)
@@ -304,7 +307,7 @@ async def handle_describe_groups(apis: KafkaApis, request: Request) -> DescribeG
 async def handle_delete_groups(apis: KafkaApis, request: Request) -> DeleteGroupsResponse:
     message: DeleteGroupsRequest = request.message
     results = []
-    for group_id in message.groups_names:
+    for group_id in dict.fromkeys(message.groups_names):
         try:
             results.append(await _coordinator(apis).delete_group(group_id))
         except ApiException as error:

@@ -25,9 +25,9 @@ from kmirror.wire.primitives import ProtocolReadError
 
 CLOSED = "the connection was closed"
 NOTHING = "no answer"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 6.0
 MEMBER_ID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-TIMES = re.compile(r"within \[\d+, \d+\]")
+TIMES = re.compile(r"within \[-?\d+, \d+\]")
 CHOSEN = {
     "port",
     "finalized_features_epoch",
@@ -98,7 +98,7 @@ class Side:
         self._correlation_id += 1
         frame = b"".join(bytes(part) for part in encode_request(RequestHeader(api, version, self._correlation_id, client_id), request))
         raw = self.exchange(frame)
-        return CLOSED if raw is None else self.decode(api, version, raw)
+        return raw if raw == NOTHING else CLOSED if raw is None else self.decode(api, version, raw)
 
     def tell(self, request: Request, version: int) -> None:
         """Send a request that has no answer."""
@@ -108,12 +108,15 @@ class Side:
             self._connection = RawConnection(self.port)
         self._connection.send(b"".join(bytes(part) for part in encode_request(header, request)))
 
-    def exchange(self, frame: bytes) -> bytes | None:
+    def exchange(self, frame: bytes) -> Any:
         if self._connection is None:
             self._connection = RawConnection(self.port)
         self._connection.send(frame)
-        answer = self._connection.frame()
-        if answer is None:
+        try:
+            answer: Any = self._connection.frame()
+        except TimeoutError:
+            answer = NOTHING
+        if answer is None or answer == NOTHING:
             self.close()
         return answer
 
@@ -229,7 +232,7 @@ class Pair:
         plain = [self.plain(side, answer) for side, answer in zip(self.sides, answers, strict=True)]
         if edit is not None:
             for answer in plain:
-                if answer != CLOSED:
+                if isinstance(answer, dict):
                     edit(answer)
         label = f"{type(request(self.apache) if callable(request) else request).__name__} {note}".strip()
         self.note(label, *plain, where=f"v{version}")

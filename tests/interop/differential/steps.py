@@ -10,6 +10,7 @@ from kmirror.common.ports import Buffer
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
 from kmirror.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kmirror.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kmirror.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -34,7 +35,10 @@ def await_topic(side: Side, name: str, timeout_s: float = 10) -> None:
         topic = side.ask(MetadataRequest([MetadataRequestTopic(name=name)], False), 12).topics[0]
         if topic.error_code == 0 and all(partition.leader_id >= 0 for partition in topic.partitions):
             side.topic_ids[name] = topic.topic_id
-            return
+            wanted = [ListOffsetsPartition(partition.partition_index, -1, -1) for partition in topic.partitions]
+            leads = side.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, wanted)], 1000), 7).topics[0]
+            if all(partition.error_code == 0 for partition in leads.partitions):
+                return
         time.sleep(0.02)
     raise AssertionError(f"{side.name}: {name} has no leader")
 

@@ -30,6 +30,7 @@ from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestA
 pytestmark = pytest.mark.interop
 
 UNKNOWN_ID = Uuid(bytes(range(16)))
+EMPTY_SUBSCRIPTION = bytes.fromhex("0000 00000000 ffffffff")
 LOADING = (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR)
 
 
@@ -66,7 +67,7 @@ def join(
     kind: str = "consumer",
 ) -> JoinGroupRequest:  # fmt: skip
     member_id = side.kept.get(member, member) if side is not None else member
-    entries = [JoinGroupRequestProtocol(name, b"\0\1" + name.encode()) for name in protocols]
+    entries = [JoinGroupRequestProtocol(name, EMPTY_SUBSCRIPTION) for name in protocols]
     return JoinGroupRequest(group, session, 5000, member_id, instance, kind, entries)
 
 
