@@ -237,7 +237,7 @@ class ReplicationControlManager:
         response = DeleteTopicsResponse()
         for (name, topic_id), count in counts.items():
             by_id = self._state.image.topics.by_id.get(topic_id)
-            if by_id is not None and (by_id.name, Uuid.ZERO) in counts:
+            if name is None and by_id is not None and (by_id.name, Uuid.ZERO) in counts:
                 continue
             result = DeletableTopicResult(name=name, topic_id=topic_id)
             try:

@@ -96,7 +96,7 @@ def test_validate_only_writes_nothing() -> None:
         (simple("t", 1, 0), Errors.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."),
         (
             simple("t", 1, 4), Errors.INVALID_REPLICATION_FACTOR,
-            "Unable to replicate the partition 4 time(s): The target replication factor of 4 cannot be reached because only 3 broker(s) are registered.",
+            "Unable to replicate the partition 4 time(s): The target replication factor of 4 cannot be reached because only 3 broker(s) are registered or some brokers have all their log directories cordoned.",
         ),
         (manual("t", [1, 1]), Errors.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes the broker 1 more than once."),
         (
@@ -194,10 +194,11 @@ def test_deleting_by_name_and_by_id() -> None:
     ]  # fmt: skip
     response = controller.run(controller.replication.delete_topics(DeleteTopicsRequest(topics=wanted)))
     assert [Errors(result.error_code) for result in response.responses] == [
-        Errors.NONE, Errors.NONE, Errors.INVALID_REQUEST, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID, Errors.INVALID_REQUEST,
+        Errors.NONE, Errors.INVALID_REQUEST, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID, Errors.INVALID_REQUEST,
         Errors.INVALID_REQUEST,
     ]  # fmt: skip
     assert response.responses[1].name == "b"
+    assert "b" in controller.state.image.topics.by_name, "named by name and by id: refused once, and not deleted"
     assert controller.state.image.topics.by_name == {}
 
 
