@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import ApiException
-from kmirror.record.columns import decode_columns
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.verify.compared_log import ComparedLog, LogCursor
@@ -181,6 +180,8 @@ def control_type_of(batch: RecordBatch) -> str | None:
 
 
 def _records(batch: RecordBatch) -> list[ComparedRecord]:
+    from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
+
     columns = decode_columns([batch])
     body = columns.body
     fields = batch.attributes >> 3 & 7

@@ -14,7 +14,6 @@ import hashlib
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import ApiException, KmirrorError
-from kmirror.record.columns import decode_columns
 from kmirror.verify.compared_log import ComparedLog
 
 MAX_KEYS: Final = 5_000_000
@@ -60,6 +59,8 @@ def _name(key: bytes) -> bytes:
 
 
 def _keys_of(log: ComparedLog) -> LogKeys | None:
+    from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
+
     last_offset: dict[bytes, int] = {}
     first_repeat = _NEVER
     cursor = log.cursor(log.log_start_offset)

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.verify.batch_diff import Side, read_difference
 from kmirror.verify.compared_log import ComparedLog, LogCursor
@@ -176,4 +174,6 @@ class _Comparison:
 
 def _equal_bytes(one: bytes, two: bytes) -> int:
     """How many bytes from the beginning are equal; the sizes are the same, the bytes are not."""
+    import numpy as np  # a third of the time that equal logs of 500 MB take, which need it not
+
     return int(np.argmax(np.frombuffer(one, dtype=np.uint8) != np.frombuffer(two, dtype=np.uint8)))
