@@ -78,5 +78,5 @@ def _cut(text: str, width: int) -> str:
 
 
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]], widths: tuple[int, ...]) -> str:
-    lines = [" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)]
+    lines = [" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
     return "\n".join(lines)

@@ -1,0 +1,99 @@
+"""kafka-mirrors and the reference's MirrorCommand: the same arguments give the same messages, output and exit code, except where the KIP says
+otherwise (header of --list; the order of topics; errors of single topics, which the reference swallows; --help is 0)."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pathlib
+
+import pytest
+from mirror_harness import FAST_MIRROR, create_topic, numbered, produce, wait_caught_up, wait_state
+from peers import java_tool, reference_classpath
+
+from kmirror.cli import mirrors
+from kmirror.embedded import EmbeddedCluster
+
+pytestmark = pytest.mark.interop
+MIRROR_COMMAND = "org.apache.kafka.tools.MirrorCommand"
+
+
+def theirs(*arguments: str) -> tuple[int, str, str]:
+    done = java_tool(MIRROR_COMMAND, *arguments, classpath=reference_classpath())
+    return done.returncode, done.stdout, done.stderr
+
+
+def ours(*arguments: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = mirrors.main(arguments)
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--bootstrap-server b:1",
+        "--list --describe --bootstrap-server b:1",
+        "--list",
+        "--create --bootstrap-server b:1",
+        "--create --bootstrap-server b:1 --mirror m",
+        "--alter --bootstrap-server b:1 --mirror m",
+        "--add --bootstrap-server b:1 --mirror m",
+        "--resume --bootstrap-server b:1 --mirror m",
+    ],
+)
+def test_wrong_arguments_have_the_references_message(arguments: str) -> None:
+    code, out, err = theirs(*arguments.split())
+    our_code, _, our_err = ours(*arguments.split())
+    message = our_err.splitlines()[0]
+    assert code == our_code == 1
+    assert message in out + err, (out + err)[:400]
+
+
+def test_the_same_commands_print_the_same(tmp_path: pathlib.Path) -> None:
+    with (
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as first,
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as second,
+    ):
+        create_topic(a.bootstrap_servers, "t", 2)
+        produce(a.bootstrap_servers, "t", numbered("a", 30))
+        config = tmp_path / "source.properties"
+        config.write_text(f"bootstrap.servers={a.bootstrap_servers}\n")
+
+        def both(*arguments: str) -> tuple[tuple[int, str], tuple[int, str]]:
+            code, out, _ = theirs("--bootstrap-server", first.bootstrap_servers, *arguments)
+            our_code, our_out, _ = ours("--bootstrap-server", second.bootstrap_servers, *arguments)
+            return (code, out), (our_code, our_out)
+
+        def same(*arguments: str) -> None:
+            left, right = both(*arguments)
+            assert left == right, arguments
+
+        def wait(state: str) -> None:
+            for cluster in (first, second):
+                wait_state(cluster.bootstrap_servers, "m", state)
+
+        same("--list")
+        same("--describe")
+        same("--create", "--mirror", "m", "--mirror-config", str(config))
+        same("--add", "--mirror", "m", "--topic", "t")
+        for cluster in (first, second):
+            wait_caught_up(cluster.bootstrap_servers, a.bootstrap_servers, "m")
+        same("--describe")
+        (_, out), (_, our_out) = both("--describe", "--mirror", "m", "--json")
+        assert json.loads(out) == json.loads(our_out)
+        (code, out), (our_code, our_out) = both("--list")
+        assert code == our_code == 0
+        assert out.splitlines()[1:] == our_out.splitlines()[1:]
+        assert our_out.splitlines()[0].split() == ["MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER"]
+        same("--pause", "--mirror", "m", "--topic", "t")
+        wait("PAUSED")
+        same("--resume", "--mirror", "m", "--topic", "t")
+        wait("MIRRORING")
+        same("--alter", "--mirror", "m", "--mirror-config", str(config))
+        same("--remove", "--mirror", "m", "--topic", "t")
+        wait("STOPPED")
+        same("--delete", "--mirror", "m")
