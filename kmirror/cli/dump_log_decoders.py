@@ -109,10 +109,6 @@ def decoder_for(option: str) -> Decoder:
     return lambda offset, key, value: _decode_coordinator(types, deleted, offset, key, value)
 
 
-class _UnknownType(Exception):
-    pass
-
-
 def _decode_coordinator(types: dict[int, str], deleted: str, offset: int, key: Buffer | None, value: Buffer | None) -> Texts:
     if key is None:
         raise KmirrorError(f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)")

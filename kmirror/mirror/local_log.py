@@ -38,11 +38,6 @@ def first_offset_above(log: UnifiedLog, leader_epoch: int) -> int | None:
     return None
 
 
-def last_batch_epoch(log: UnifiedLog) -> int | None:
-    """Epoch of the last batch: what a fetch sends as lastFetchedEpoch (C36b)."""
-    return log.latest_batch_epoch()
-
-
 def cut(partition: Partition, offset: int) -> int:
     """Truncate the leader's log to `offset`, lowered to a batch's start; the number of offsets removed."""
     log = partition.leader_log

@@ -46,7 +46,6 @@ class Mirror:
         self.name = name
         self.configs = dict(configs)
         self.suspended_reason: str | None = None
-        self.refresh_errors = 0
         self._runtime = runtime
         self._config = config
         self._client_factory = client_factory
@@ -98,7 +97,6 @@ class Mirror:
             reason = f"the source's cluster id is {cluster_id}, but mirror {self.name} belongs to {known}"
             if self.suspended_reason != reason:
                 _log.error("mirror %s is suspended: %s", self.name, reason)
-                self.refresh_errors += 1
             self.suspended_reason = reason
             return
         if self.suspended_reason is not None:

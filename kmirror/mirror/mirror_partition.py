@@ -19,7 +19,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.metadata.image import MetadataImage
@@ -72,10 +71,6 @@ class MirrorServices:
     replica_manager: ReplicaManager
     image: Callable[[], MetadataImage]
     mirror: Callable[[str], Mirror]
-
-
-class WakeUp(Protocol):
-    def __call__(self) -> None: ...
 
 
 @dataclass(slots=True)

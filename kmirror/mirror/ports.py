@@ -47,4 +47,3 @@ class MirrorConfig:
     replica_fetch_response_max_bytes: int = 10_485_760  # replica.fetch.response.max.bytes
     replica_fetch_min_bytes: int = 1  # replica.fetch.min.bytes
     replica_fetch_wait_max_ms: int = 500  # replica.fetch.wait.max.ms
-    min_insync_replicas: int = 1  # min.insync.replicas of topics that do not set it

@@ -27,7 +27,6 @@ from kmirror.record.record_batch import (
     ATTRIBUTES_POSITION,
     DELETE_HORIZON_FLAG,
     LOG_APPEND_TIME_FLAG,
-    RECORD_BATCH_OVERHEAD,
     TRANSACTIONAL_FLAG,
     RecordBatch,
     TimestampType,
@@ -71,7 +70,6 @@ class ValidationResult(NamedTuple):
     record_count: int
     next_offset: int
     """The offset after the last record."""
-    temporary_memory_bytes: int = 0
     conversion_count: int = 0
     """Records that were rewritten (0 in place)."""
 
@@ -143,7 +141,6 @@ def validate_and_assign_offsets(
         message_size_maybe_changed=False,
         record_count=batch.record_count,
         next_offset=last_offset + 1,
-        temporary_memory_bytes=len(body) if compressed else 0,
     )
 
 
@@ -401,7 +398,6 @@ def _rebuild(
         message_size_maybe_changed=True,
         record_count=batch.record_count,
         next_offset=last_offset + 1,
-        temporary_memory_bytes=2 * len(body) + RECORD_BATCH_OVERHEAD,
         conversion_count=batch.record_count,
     )
 

@@ -112,10 +112,6 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         """The operations that still wait under `key`, oldest first."""
         return [operation for operation in self._watchers.get(key, ()) if not operation.is_completed]
 
-    def cancel_for_key(self, key: Hashable) -> list[OperationT]:
-        """Stop watching `key`; what still waited under it, for the caller to complete or drop."""
-        return [operation for operation in self._watchers.pop(key, ()) if not operation.is_completed]
-
     def num_delayed(self) -> int:
         """Operations that still wait, each counted once."""
         waiting = {id(operation) for watching in self._watchers.values() for operation in watching if not operation.is_completed}

@@ -44,8 +44,6 @@ class CleanerStats(Struct):
     messages_written: int = 0
     bytes_written: int = 0
     invalid_messages_read: int = 0
-    map_messages_read: int = 0
-    map_bytes_read: int = 0
 
 
 class CleanerRecordFilter:

@@ -18,7 +18,7 @@ from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.storage.batch_header import BatchHeader, unpack_header
 from kmirror.storage.cleaned_transaction_metadata import CleanedTransactionMetadata
 from kmirror.storage.cleaner_offset_map import OffsetMap
-from kmirror.storage.cleaner_record_filter import CleanerRecordFilter, CleanerStats
+from kmirror.storage.cleaner_record_filter import CleanerRecordFilter
 from kmirror.storage.cleaner_record_keys import record_keys
 from kmirror.storage.fetch_data_info import AbortedTxn
 from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET
@@ -97,7 +97,6 @@ class OffsetMapBuilder:
         sources: list[SegmentSource],
         aborted_transactions: Iterable[AbortedTxn],
         offset_map: OffsetMap,
-        stats: CleanerStats,
         *,
         start_offset: int,
         max_entries: int,
@@ -105,7 +104,6 @@ class OffsetMapBuilder:
     ) -> None:
         self._sources = sources
         self._offset_map = offset_map
-        self._stats = stats
         self._start_offset = start_offset
         self._max_entries = max_entries
         self._check_not_aborted = check_not_aborted
@@ -131,12 +129,10 @@ class OffsetMapBuilder:
                 ) from error
             if batch.last_offset >= self._start_offset:
                 self._offset_map.update_latest_offset(batch.last_offset)
-            self._stats.map_bytes_read += batch.size_in_bytes
         self._offset_map.update_latest_offset(source.end_offset - 1)
         return True
 
     def _add_batch(self, batch: RecordBatch) -> bool:
-        self._stats.map_messages_read += batch.record_count
         if batch.is_control:
             self._transaction_metadata.on_control_batch_read(batch)
             return True

@@ -114,7 +114,6 @@ def _append_info(headers: list[RawHeader], valid_bytes: int, max_timestamp: int)
         last_leader_epoch=last_leader_epoch if last_leader_epoch != NO_PARTITION_LEADER_EPOCH else None,
         max_timestamp=max_timestamp,
         valid_bytes=valid_bytes,
-        last_offset_of_first_batch=first[0] + first[6],
     )
 
 

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from kmirror.record.append_origin import AppendOrigin as AppendOrigin
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import NO_TIMESTAMP
-
-
-class LeaderHwChange(Enum):
-    INCREASED = "increased"
-    SAME = "same"
-    NONE = "none"
 
 
 @dataclass(slots=True)
@@ -30,9 +23,7 @@ class LogAppendInfo:
     log_start_offset: int = 0
     source_compression: CompressionType = CompressionType.NONE
     valid_bytes: int = 0
-    last_offset_of_first_batch: int = -1
     record_errors: list[Any] = field(default_factory=list)
-    leader_hw_change: LeaderHwChange = LeaderHwChange.NONE
     is_duplicate: bool = False
     skipped_higher_epoch: bool = False
     """A follower append stopped before a batch whose leader epoch is above the epoch of the fetch (KAFKA-18723)."""

@@ -213,7 +213,6 @@ class CleaningJob:
             [SegmentSource.of(segment, start_offset=start_offset, end_offset=limit) for segment, limit in zip(dirty, limits, strict=True)],
             self._log.collect_aborted_transactions(start_offset, upper_bound_offset) if dirty else [],
             self._offset_map,
-            self.stats,
             start_offset=start_offset,
             max_entries=int(self._offset_map.slots * self._config.dedupe_buffer_load_factor),
             check_not_aborted=self.check_not_aborted,

@@ -8,7 +8,7 @@ assumes that they were validated (`metadata.configs` does that for users) and ig
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kmirror.common.errors import ConfigError
@@ -50,7 +50,6 @@ class LogConfig:
     """CreateTime or LogAppendTime"""
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 3_600_000
-    overridden_configs: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def max_segment_ms(self) -> int:
@@ -79,8 +78,7 @@ class LogConfig:
         if props.get("internal.segment.bytes") is not None:
             values["segment_size"] = _parse("internal.segment.bytes", str(props["internal.segment.bytes"]))
         base = defaults if defaults is not None else cls()
-        overridden = frozenset(name for name, text in props.items() if text is not None)
-        return replace(base, **values, overridden_configs=overridden)
+        return replace(base, **values)
 
 
 Parser = Callable[[str], int | float | bool | str]

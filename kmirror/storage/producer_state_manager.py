@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import Clock, FileSystem
@@ -43,11 +43,6 @@ LATE_TRANSACTION_BUFFER_MS: Final = 300_000
 class ProducerStateManagerConfig:
     producer_id_expiration_ms: int = 86_400_000
     transaction_verification_enabled: bool = True
-
-
-class SnapshotFile(NamedTuple):
-    offset: int
-    path: str
 
 
 class ProducerStateManager:

@@ -24,7 +24,6 @@ Records = Buffer | FileSlice | list[FileSlice | Buffer]
 TaggedFields = tuple[tuple[int, bytes], ...]
 
 MAX_STRING_LENGTH = 0x7FFF
-MAX_INT32 = 0x7FFFFFFF
 READ_ERRORS = (struct.error, IndexError)
 
 _INT16 = struct.Struct(">h")

@@ -26,7 +26,6 @@ from kmirror.wire.messages.sync_group import SyncGroupResponse
 from kmirror.wire.primitives import ProtocolReadError
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
-NO_GENERATION: Final = -1
 UNKNOWN_MEMBER_ID: Final = ""
 
 JoinCallback = Callable[[JoinGroupResponse], None]
