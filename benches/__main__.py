@@ -1,7 +1,7 @@
 """Run benches, print their table, write build/bench.json.
 
-    python -m benches [--quick] [--output FILE] [NAME ...]     all of them, or those named
-    python -m benches --list
+python -m benches [--quick] [--output FILE] [NAME ...]     all of them, or those named
+python -m benches --list
 """
 
 from __future__ import annotations
@@ -74,7 +74,14 @@ def run_bench(name: str, *, quick: bool) -> Iterator[Row]:
 
 def as_table(rows: list[Row]) -> Table:
     table = Table(title="kmirror benches")
-    for heading, justify in (("bench", "left"), ("metric", "left"), ("value", "right"), ("unit", "left"), ("target", "left"), ("met", "left")):
+    for heading, justify in (
+        ("bench", "left"),
+        ("metric", "left"),
+        ("value", "right"),
+        ("unit", "left"),
+        ("target", "left"),
+        ("met", "left"),
+    ):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for heading in ("peer", "note"):
         table.add_column(heading)

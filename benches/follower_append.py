@@ -16,7 +16,6 @@ from collections.abc import Iterator
 
 from benches.data import batch, json_records
 from benches.harness import MB, Context, Row, in_turn, median, median_ratio
-
 from kmirror.common.crc32c import crc32c
 from kmirror.record.compression import CompressionType
 from kmirror.storage.log_config import LogConfig
@@ -24,7 +23,7 @@ from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
-from storage_doubles import StorageWorld  # noqa: E402
+from storage_doubles import StorageWorld
 
 CASES = (
     ("batches of 16 KB, fetched 1 MB at a time", 16, 64),

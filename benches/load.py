@@ -30,7 +30,13 @@ def delete_topic(bootstrap_servers: str, topic: str) -> None:
 
 def produce(bootstrap_servers: str, topic: str, partitions: int, records: int, codec: str) -> None:
     errors: list[Any] = []
-    settings = {"compression.type": codec, "linger.ms": 20, "acks": "all", "queue.buffering.max.kbytes": 200_000, "delivery.report.only.error": True}
+    settings = {
+        "compression.type": codec,
+        "linger.ms": 20,
+        "acks": "all",
+        "queue.buffering.max.kbytes": 200_000,
+        "delivery.report.only.error": True,
+    }
     producer = Producer(_QUIET | {"bootstrap.servers": bootstrap_servers, "on_delivery": lambda error, _: errors.append(error)} | settings)
     values = json_records(DIFFERENT_RECORDS)
     for number in range(records):

@@ -12,7 +12,6 @@ import sys
 import threading
 
 from benches.harness import Usage, run_command
-
 from kmirror.common.crc32c import crc32c
 
 CHUNK_BYTES = 1 << 20

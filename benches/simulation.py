@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 
 from benches.harness import Context, Row, median
-
 from kmirror.sim.campaign import run_campaign
 
 HISTORY = "clean_failback"

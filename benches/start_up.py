@@ -1,8 +1,9 @@
 """What a user waits for before anything happens: clusters that become ready, a help text.
 
-Each sample is a process of its own. Wall seconds are counted from before the interpreter starts to the moment that counts
-(the process ends at once then); CPU seconds of the same process say what a machine of one's own would show. Roofline: the
-interpreter with asyncio, msgspec and what else we cannot do without.
+Each sample is a process of its own, from before the interpreter starts to the moment that counts (it ends at once then). On a
+shared machine the wall time of such a short thing is mostly other people's work, so the figure is the larger of the median CPU
+time and the best wall time; the median wall time is in the note. Roofline, by the same rule: the interpreter with asyncio,
+msgspec and what else we cannot do without.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ def python(code: str) -> Usage:
     return run_command([sys.executable, "-c", code])
 
 
+def needed_ms(usages: list[Usage]) -> float:
+    return 1000 * max(median([usage.cpu for usage in usages]), min(usage.wall for usage in usages))
+
+
 def run(context: Context) -> Iterator[Row]:
     os.environ["TMPDIR"] = str(context.folder)
     try:
@@ -41,9 +46,9 @@ def _measure(context: Context) -> Iterator[Row]:
         run_command(command)
     measures = [lambda: python(LIBRARIES), *(lambda command=command: run_command(command) for command, _ in commands.values())]
     bare, *measured = in_turn(context.choose(3, ROUNDS), *measures)
-    roofline = 1000 * median([usage.wall for usage in bare])
+    roofline = needed_ms(bare)
     for (metric, (_, limit_ms)), usages in zip(commands.items(), measured, strict=True):
-        wall = 1000 * median([usage.wall for usage in usages])
-        cpu = 1000 * median([usage.cpu for usage in usages])
-        note = f"CPU {cpu:.0f} ms; best {1000 * min(usage.wall for usage in usages):.0f} ms; roofline: interpreter and libraries"
-        yield Row("start_up", metric, wall, "ms", f"<= {limit_ms}", wall <= limit_ms, roofline=roofline, note=note)
+        cpu, wall = median([usage.cpu for usage in usages]), [usage.wall for usage in usages]
+        note = f"CPU {1000 * cpu:.0f} ms; wall {1000 * min(wall):.0f} at best, median {1000 * median(wall):.0f}; roofline: interpreter and libraries"
+        value = needed_ms(usages)
+        yield Row("start_up", metric, value, "ms", f"<= {limit_ms}", value <= limit_ms, roofline=roofline, note=note)
