@@ -20,7 +20,7 @@ from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.log_alignment import NO_EPOCH, BatchHeader, TransactionScan, alignment_point, header_of, lso_fixpoint
+from kmirror.mirror.log_alignment import NO_EPOCH, AlignmentHeader, TransactionScan, alignment_point, header_of, lso_fixpoint
 from kmirror.record.record_batch import RecordBatch, iter_batches, next_batch_size
 
 FETCH_SIZE_BYTES = 4 << 20
@@ -35,7 +35,7 @@ class DroppedRecords:
     reason: str
     cut_offset: int
     log_end_offset: int
-    batches: list[BatchHeader] = field(default_factory=list)
+    batches: list[AlignmentHeader] = field(default_factory=list)
 
     @property
     def record_count(self) -> int:
@@ -78,7 +78,7 @@ async def failback_loss(
 
 
 async def _failback_loss(
-    source: AdminClient, topic_partition: TopicPartition, headers: list[BatchHeader], end_offset: int, last_mirror_epoch: int
+    source: AdminClient, topic_partition: TopicPartition, headers: list[AlignmentHeader], end_offset: int, last_mirror_epoch: int
 ) -> DroppedRecords:
     above = next((header.base_offset for header in headers if header.leader_epoch > last_mirror_epoch), None)
     start = headers[0].base_offset
@@ -100,7 +100,7 @@ async def _failback_loss(
     )
 
 
-async def _source_has(source: AdminClient, topic_partition: TopicPartition, ours: BatchHeader) -> bool:
+async def _source_has(source: AdminClient, topic_partition: TopicPartition, ours: AlignmentHeader) -> bool:
     try:
         data = await source.fetch_records(topic_partition, ours.base_offset, max_bytes=ours.size_in_bytes)
     except ApiException as error:
@@ -125,13 +125,13 @@ async def _rows_at_source(admin: AdminClient, source: AdminClient, mirror_name: 
     return {TopicPartition(row.topic, row.partition): row for row in described[mirror_name].partitions}
 
 
-async def _all_headers(admin: AdminClient, topic_partition: TopicPartition) -> tuple[list[BatchHeader], int]:
+async def _all_headers(admin: AdminClient, topic_partition: TopicPartition) -> tuple[list[AlignmentHeader], int]:
     end_offset = (await admin.list_offsets([topic_partition]))[topic_partition]
     headers = [header async for header in _headers(admin, topic_partition, end_offset)]
     return headers, end_offset
 
 
-async def _headers(admin: AdminClient, topic_partition: TopicPartition, end_offset: int) -> AsyncIterator[BatchHeader]:
+async def _headers(admin: AdminClient, topic_partition: TopicPartition, end_offset: int) -> AsyncIterator[AlignmentHeader]:
     offset = (await admin.list_offsets([topic_partition], timestamp=EARLIEST_TIMESTAMP))[topic_partition]
     while offset < end_offset:
         data = await admin.fetch_records(topic_partition, offset, max_bytes=FETCH_SIZE_BYTES)
@@ -145,7 +145,7 @@ async def _headers(admin: AdminClient, topic_partition: TopicPartition, end_offs
         offset = next_offset
 
 
-def _dropped(topic_partition: TopicPartition, reason: str, cut: int, end_offset: int, headers: list[BatchHeader]) -> DroppedRecords:
+def _dropped(topic_partition: TopicPartition, reason: str, cut: int, end_offset: int, headers: list[AlignmentHeader]) -> DroppedRecords:
     return DroppedRecords(topic_partition, reason, cut, end_offset, [header for header in headers if header.last_offset >= cut])
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from kmirror.mirror.log_alignment import BatchHeader, LogSummary, source_of_reset, summarize
+from kmirror.mirror.log_alignment import AlignmentHeader, LogSummary, source_of_reset, summarize
 from kmirror.record.record_batch import RecordBatch
 from kmirror.replica.partition import Partition
-from kmirror.storage import batch_header as stored
+from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.unified_log import UnifiedLog
 
 _log = logging.getLogger(__name__)
 
 
-def batch_headers(log: UnifiedLog, start_offset: int) -> Iterator[BatchHeader]:
+def batch_headers(log: UnifiedLog, start_offset: int) -> Iterator[AlignmentHeader]:
     """Headers from `start_offset` on; resets are looked into."""
     for header in log.batch_headers(start_offset):
         yield _header(log, header)
@@ -64,11 +64,11 @@ def cut_fully(partition: Partition, new_offset: int) -> int:
     return before - start
 
 
-def _header(log: UnifiedLog, header: stored.BatchHeader) -> BatchHeader:
+def _header(log: UnifiedLog, header: BatchHeader) -> AlignmentHeader:
     reset_source = None
     if header.is_control and not header.is_transactional:
         reset_source = source_of_reset(_read_batch(log, header))
-    return BatchHeader(
+    return AlignmentHeader(
         header.base_offset,
         header.last_offset,
         header.partition_leader_epoch,
@@ -81,6 +81,6 @@ def _header(log: UnifiedLog, header: stored.BatchHeader) -> BatchHeader:
     )
 
 
-def _read_batch(log: UnifiedLog, header: stored.BatchHeader) -> RecordBatch:
+def _read_batch(log: UnifiedLog, header: BatchHeader) -> RecordBatch:
     read = log.read(header.base_offset, header.size_in_bytes, FetchIsolation.LOG_END, min_one_message=True)
     return RecordBatch(read.records.to_bytes())

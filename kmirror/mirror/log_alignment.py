@@ -26,7 +26,7 @@ from kmirror.wire.messages.mirror_pid_reset_record import MirrorPidResetRecord
 NO_EPOCH = -1
 
 
-class BatchHeader(NamedTuple):
+class AlignmentHeader(NamedTuple):
     """What alignment needs of a batch. `reset_source` is the SourceClusterId of a MIRROR_PID_RESET, else None."""
 
     base_offset: int
@@ -40,10 +40,10 @@ class BatchHeader(NamedTuple):
     size_in_bytes: int
 
 
-def header_of(batch: RecordBatch) -> BatchHeader:
+def header_of(batch: RecordBatch) -> AlignmentHeader:
     """The header of a batch; only control batches are looked into."""
     reset_source = source_of_reset(batch) if batch.is_control and not batch.is_transactional else None
-    return BatchHeader(
+    return AlignmentHeader(
         batch.base_offset,
         batch.last_offset,
         batch.partition_leader_epoch,
@@ -64,7 +64,7 @@ def source_of_reset(batch: RecordBatch) -> str | None:
     return None
 
 
-def headers(buffer: Buffer) -> Iterator[BatchHeader]:
+def headers(buffer: Buffer) -> Iterator[AlignmentHeader]:
     for batch in iter_batches(buffer):
         yield header_of(batch)
 
@@ -84,7 +84,7 @@ class TransactionScan:
         self._open: dict[int, int] = {}
         self._transactions: list[Transaction] = []
 
-    def add(self, header: BatchHeader) -> None:
+    def add(self, header: AlignmentHeader) -> None:
         if header.reset_source is not None:
             for producer_id, first_offset in self._open.items():
                 self._transactions.append(Transaction(producer_id, first_offset, header.base_offset))
@@ -124,10 +124,10 @@ class LogSummary:
     largest_epoch: int = NO_EPOCH
     largest_epoch_before_last_batch: int = NO_EPOCH
     largest_epoch_before_own_reset: int | None = None
-    last_batch: BatchHeader | None = None
+    last_batch: AlignmentHeader | None = None
     scan: TransactionScan = field(default_factory=TransactionScan)
 
-    def add(self, header: BatchHeader) -> None:
+    def add(self, header: AlignmentHeader) -> None:
         self.largest_epoch_before_last_batch = self.largest_epoch
         if header.reset_source is not None:
             self.largest_epoch_before_own_reset = self.largest_epoch if header.reset_source == self.source_cluster_id else None
@@ -151,7 +151,7 @@ class LogSummary:
         )
 
 
-def summarize(batch_headers: Iterable[BatchHeader], source_cluster_id: str) -> LogSummary:
+def summarize(batch_headers: Iterable[AlignmentHeader], source_cluster_id: str) -> LogSummary:
     summary = LogSummary(source_cluster_id)
     for header in batch_headers:
         summary.add(header)
@@ -200,7 +200,7 @@ def alignment_point(
     return AlignmentPoint(first_offset_above, False)
 
 
-def lower_to_batch_start(target: int, containing: BatchHeader | None) -> int:
+def lower_to_batch_start(target: int, containing: AlignmentHeader | None) -> int:
     """C35: a target inside a batch is lowered to the batch's base offset."""
     if containing is not None and containing.base_offset < target <= containing.last_offset:
         return containing.base_offset

@@ -11,7 +11,7 @@ from kmirror.cli.mirrors import ACTIONS, HELP, UsageError, build_parser, check_o
 from kmirror.cli.mirrors_dry_run import DroppedRecords, loss_json, loss_text
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_table, topic_list
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.log_alignment import BatchHeader
+from kmirror.mirror.log_alignment import AlignmentHeader
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,10 @@ def test_one_action_is_found() -> None:
 
 
 def test_s18_list_table() -> None:
-    mirrors = [MirrorListing("new-mirror", "localhost:9091,localhost:9092", "lBq12jYZRp-9wF3M9MPopg", 1), MirrorListing("my-mirror", "localhost:9091,localhost:9092", "", 2)]
+    mirrors = [
+        MirrorListing("new-mirror", "localhost:9091,localhost:9092", "lBq12jYZRp-9wF3M9MPopg", 1),
+        MirrorListing("my-mirror", "localhost:9091,localhost:9092", "", 2),
+    ]
     lines = list_table(mirrors).splitlines()
     assert [line.split() for line in lines] == [
         ["MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER"],
@@ -75,7 +78,9 @@ def described() -> list[MirrorDescription]:
 
     return [
         MirrorDescription("new-mirror", rows(("baz", 1, 859, 859, 0), ("baz", 0, 189, 189, 0))),
-        MirrorDescription("my-mirror", rows(("foo", 1, 94, 84, 10), ("foo", 0, 69, 66, 3), ("foo", 2, 94, 90, 4), ("bar", 0, -1, 2324, -1))),
+        MirrorDescription(
+            "my-mirror", rows(("foo", 1, 94, 84, 10), ("foo", 0, 69, 66, 3), ("foo", 2, 94, 90, 4), ("bar", 0, -1, 2324, -1))
+        ),
     ]
 
 
@@ -110,7 +115,7 @@ def test_topic_list_is_sorted() -> None:
 
 
 def test_dry_run_output() -> None:
-    batch = BatchHeader(5, 8, 2, 4002, True, False, None, 4, 200)
+    batch = AlignmentHeader(5, 8, 2, 4002, True, False, None, 4, 200)
     loss = DroppedRecords(TopicPartition("t", 0), "open", 5, 9, [batch])
     assert loss_text([loss, DroppedRecords(TopicPartition("t", 1), "same", 7, 7)]).splitlines() == [
         "t-0: 4 record(s) at offsets 5 to 8 would be dropped (open)",

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kmirror.mirror.log_alignment import (
     NO_EPOCH,
+    AlignmentHeader,
     AlignmentPoint,
-    BatchHeader,
     Transaction,
     TransactionScan,
     alignment_point,
@@ -23,17 +23,17 @@ from kmirror.mirror.log_alignment import (
 from kmirror.record.control_record import build_mirror_pid_reset
 
 
-def data(base: int, last: int | None = None, *, epoch: int = 0, producer: int = -1, transactional: bool = False) -> BatchHeader:
+def data(base: int, last: int | None = None, *, epoch: int = 0, producer: int = -1, transactional: bool = False) -> AlignmentHeader:
     end = base if last is None else last
-    return BatchHeader(base, end, epoch, producer, transactional, False, None, end - base + 1, 100)
+    return AlignmentHeader(base, end, epoch, producer, transactional, False, None, end - base + 1, 100)
 
 
-def marker(base: int, producer: int, *, epoch: int = 0) -> BatchHeader:
-    return BatchHeader(base, base, epoch, producer, True, True, None, 1, 78)
+def marker(base: int, producer: int, *, epoch: int = 0) -> AlignmentHeader:
+    return AlignmentHeader(base, base, epoch, producer, True, True, None, 1, 78)
 
 
-def reset(base: int, source: str, *, epoch: int) -> BatchHeader:
-    return BatchHeader(base, base, epoch, -1, False, True, source, 1, 98)
+def reset(base: int, source: str, *, epoch: int) -> AlignmentHeader:
+    return AlignmentHeader(base, base, epoch, -1, False, True, source, 1, 98)
 
 
 KIP_LOG = [
@@ -115,7 +115,7 @@ def test_f15_bump_is_above_log_stored_epoch_and_source() -> None:
         ([], -1, 1, False),
     ],
 )
-def test_d4_step_0(log: list[BatchHeader], stored: int, leader_epoch: int, expected: bool) -> None:
+def test_d4_step_0(log: list[AlignmentHeader], stored: int, leader_epoch: int, expected: bool) -> None:
     assert summarize(log, "A").ends_in_own_reset(stored_epoch=stored, leader_epoch=leader_epoch) is expected
 
 
@@ -145,4 +145,4 @@ def test_c35_target_inside_a_batch_is_lowered() -> None:
 def test_reset_batch_is_recognised_by_its_source() -> None:
     batch = build_mirror_pid_reset("dc-east", timestamp=1_771_239_071_191, base_offset=10, partition_leader_epoch=2)
     (header,) = headers(batch)
-    assert header == BatchHeader(10, 10, 2, -1, False, True, "dc-east", 1, len(batch))
+    assert header == AlignmentHeader(10, 10, 2, -1, False, True, "dc-east", 1, len(batch))
