@@ -18,11 +18,11 @@ from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.controller.controller_result import ControllerResult
-from kmirror.controller.error_responses import error_response
 from kmirror.controller.metadata_log_apis import MetadataLogApis
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.request_context import ControllerRequestContext
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.error_responses import error_response
 from kmirror.wire.framing import RequestHeader, encode_response, read_request, read_request_header
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
@@ -98,7 +98,7 @@ class ControllerApis:
                 raise ApiException(Errors.NOT_CONTROLLER, Errors.NOT_CONTROLLER.message)
             return await handler(header, request, context)
         except ApiException as error:
-            return error_response(key, request, error)
+            return error_response(key, header.api_version, request, error)
 
     def versions(self) -> dict[ApiKeys, tuple[int, int]]:
         """API -> lowest and highest version that the controller listener serves and advertises."""

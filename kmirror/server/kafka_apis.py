@@ -33,13 +33,13 @@ from kmirror.server.apis.forwarded import FORWARDED
 from kmirror.server.authorizer import AclOperation, Authorizer, ResourceType
 from kmirror.server.auto_topic_creation import AutoTopicCreationManager
 from kmirror.server.controller_channel import ControllerChannel
-from kmirror.server.error_responses import error_response
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.producer_id_manager import ProducerIdManager
 from kmirror.server.request_context import NO_RESPONSE, NoMessage, Request
 from kmirror.server.served_versions import ServedVersions
 from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.error_responses import error_response
 from kmirror.wire.framing import encode_response, read_request
 
 Parts = Sequence[Buffer | FileSlice]
@@ -152,7 +152,7 @@ class KafkaApis:
         except ApiException as error:
             if error.error is Errors.UNKNOWN_SERVER_ERROR:
                 _log.error("Unexpected error handling %s from %s: %s", request.api_key.name, request.client_address, error.message)
-            return error_response(request, error)
+            return error_response(request.api_key, request.api_version, request.message, error)
 
     async def handle_message(self, request: Request) -> Any:
         """A decoded request, answered without a socket (requests between roles of one process, tests)."""

@@ -14,8 +14,8 @@ from kmirror.common.uuid import Uuid
 from kmirror.network.request_context import CLOSE, RequestContext
 from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import RecordBatch
-from kmirror.server import error_responses
 from kmirror.server.kafka_apis import HANDLER_MODULES
+from kmirror.wire import error_responses
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, read_request_header, read_response
 from kmirror.wire.messages import (

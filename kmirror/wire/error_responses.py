@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kmirror.common.errors import ApiException
-from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class
 
 Builder = Callable[[Any, "ErrorFields"], Any]
@@ -95,14 +94,14 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
 }
 
 
-def error_response(request: Request, error: ApiException) -> Any:
-    """The response message; `error` itself is raised again where the API has no place for it."""
-    response: Any = API_TABLE[request.api_key].response()
-    builder = _BUILDERS.get(request.api_key)
+def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiException) -> Any:
+    """The response message to `request`; `error` itself is raised again where the API has no place for it."""
+    response: Any = API_TABLE[api_key].response()
+    builder = _BUILDERS.get(api_key)
     if builder is not None:
         field_name, build = builder
-        setattr(response, field_name, build(request.message, ErrorFields(request.api_key, error)))
-        if request.api_key is ApiKeys.ELECT_LEADERS and request.api_version >= 1:
+        setattr(response, field_name, build(request, ErrorFields(api_key, error)))
+        if api_key is ApiKeys.ELECT_LEADERS and api_version >= 1:
             response.error_code = int(error.error)
         return response
     if not hasattr(response, "error_code"):
