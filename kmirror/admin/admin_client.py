@@ -224,7 +224,8 @@ class AdminClient:
         self, resource_type: ConfigResourceType, name: str, changes: Iterable[tuple[str, ConfigOperation, str | None]]
     ) -> None:
         configs = [
-            incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes
+            incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in changes
         ]
         resource = incremental_alter_configs.AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
         response = await self._ask_any(incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource]), self._timeout_ms)
@@ -415,4 +416,3 @@ def _raise(code: int, message: str | None) -> None:
     error = _error(code, message)
     if error is not None:
         raise error
-

@@ -92,7 +92,9 @@ class MirrorCommand:
 
     async def do_remove(self) -> str:
         described = (await self._admin.describe_mirrors([self._options.mirror]))[self._options.mirror]
-        matching = [row for row in described.partitions if row.topic in _matching(self._options.topic, {row.topic for row in described.partitions})]
+        matching = [
+            row for row in described.partitions if row.topic in _matching(self._options.topic, {row.topic for row in described.partitions})
+        ]
         if self._options.dry_run:
             losses = await mirrors_dry_run.failover_loss(self._admin, {TopicPartition(row.topic, row.partition) for row in matching})
             return mirrors_dry_run.loss_json(losses) if self._options.json else mirrors_dry_run.loss_text(losses)

@@ -348,9 +348,7 @@ class _ClientConnection:
         correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             expected = self._in_flight[0].correlation_id if self._in_flight else "none"
-            self.lose(
-                DisconnectError(f"{self._node.host}:{self._node.port} answered request {correlation_id}, expected was {expected}")
-            )
+            self.lose(DisconnectError(f"{self._node.host}:{self._node.port} answered request {correlation_id}, expected was {expected}"))
             return
         request = self._in_flight.popleft()
         request.timer.cancel()

@@ -163,9 +163,7 @@ class TaskScope:
     others. After `cancel` has begun nothing can be spawned.
     """
 
-    def __init__(
-        self, runtime: Runtime, name: str, *, on_failure: Callable[[str, BaseException], None] | None = None
-    ) -> None:
+    def __init__(self, runtime: Runtime, name: str, *, on_failure: Callable[[str, BaseException], None] | None = None) -> None:
         self._runtime = runtime
         self._name = name
         self._on_failure = on_failure or self._report

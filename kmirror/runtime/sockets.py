@@ -267,9 +267,7 @@ class SocketConnection:
 class SocketListener:
     """A listening socket that makes a `SocketConnection` of each caller."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, protocol_factory: Callable[[], ConnectionProtocol]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, protocol_factory: Callable[[], ConnectionProtocol]) -> None:
         self._loop = loop
         self._socket = sock
         self._protocol_factory = protocol_factory

@@ -94,9 +94,7 @@ def test_requests_share_a_connection_and_a_key_gives_another(bench):
 def test_several_requests_are_in_flight_in_order(bench):
     bench.delay_ms = 10
     scope = TaskScope(bench.client_runtime, "many")
-    tasks = [
-        scope.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000), name=str(index)) for index in range(20)
-    ]
+    tasks = [scope.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000), name=str(index)) for index in range(20)]
     bench.world.loop.run_for_us(2_000_000)
     assert [task.result().cluster_id for task in tasks] == ["tester"] * 20
     ids = [context.header.correlation_id for context in bench.requests]

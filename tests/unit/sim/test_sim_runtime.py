@@ -194,7 +194,11 @@ def test_a_node_can_be_killed_from_inside_one_of_its_own_steps(world):
 def test_a_dead_runtime_refuses_everything(world):
     runtime = world.node("a").boot()
     world.node("a").kill()
-    for use in (lambda: runtime.call_soon(print), lambda: runtime.call_later_ms(1, print), lambda: runtime.spawn(asyncio.sleep(1), name="x")):
+    for use in (
+        lambda: runtime.call_soon(print),
+        lambda: runtime.call_later_ms(1, print),
+        lambda: runtime.spawn(asyncio.sleep(1), name="x"),
+    ):
         with pytest.raises(NodeKilledError):
             use()
 
