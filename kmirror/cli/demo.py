@@ -52,9 +52,9 @@ def run(command: str, options: argparse.Namespace) -> int:
     """0 when both logs are equal at the end, 1 otherwise."""
     if options.records < 1:
         raise KmirrorError(f"--records takes a number above 0, not {options.records}")
+    options.output.mkdir(parents=True, exist_ok=True)
     folder = options.keep or Path(tempfile.mkdtemp(prefix="kmirror-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    options.output.mkdir(parents=True, exist_ok=True)
     try:
         return Demo(folder, options).run()
     finally:
