@@ -68,7 +68,9 @@ def _log4j(folder: pathlib.Path, stream: str, level: str) -> str:
     return f"-Dlog4j2.configurationFile={path}"
 
 
-def java_tool(main_class: str, *arguments: str, classpath: str | None = None, stdin: str | None = None, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+def java_tool(
+    main_class: str, *arguments: str, classpath: str | None = None, stdin: str | None = None, timeout: float = 90
+) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's command line classes to its end; output is decoded leniently."""
     log4j = _log4j(ROOT / ".cache", "err", "ERROR")
     command = [java(), *TOOL_JVM, log4j, "-cp", classpath or kafka_classpath(), main_class, *arguments]

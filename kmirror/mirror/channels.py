@@ -17,9 +17,7 @@ SECURITY_PROTOCOL_CONFIG = "security.protocol"
 class InterBrokerChannel:
     """`BrokerChannel` over the inter-broker listener, by the addresses in the metadata image."""
 
-    def __init__(
-        self, client: NetworkClient, image: Callable[[], MetadataImage], *, listener_name: str, request_timeout_ms: int
-    ) -> None:
+    def __init__(self, client: NetworkClient, image: Callable[[], MetadataImage], *, listener_name: str, request_timeout_ms: int) -> None:
         self._client = client
         self._image = image
         self._listener_name = listener_name

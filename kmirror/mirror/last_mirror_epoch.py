@@ -53,9 +53,7 @@ class SourceAnswers:
     brokers: list[BrokerAnswer] = field(default_factory=list)
 
 
-async def ask_source(
-    source: SourceCluster, *, mirror_name: str, topic_partition: TopicPartition, own_cluster_id: str
-) -> SourceAnswers:
+async def ask_source(source: SourceCluster, *, mirror_name: str, topic_partition: TopicPartition, own_cluster_id: str) -> SourceAnswers:
     """Ask every broker of the source. SourceError when not even Metadata comes back."""
     before = await source.refresh([topic_partition.topic])
     answers = [await _ask_broker(source, node, mirror_name, topic_partition, own_cluster_id) for node in source.nodes()]

@@ -74,9 +74,7 @@ async def _last_equal(
         stride *= 2
 
 
-async def _bisect(
-    log: UnifiedLog, equal: BatchHeader, unequal: BatchHeader, source: SourceLog, *, is_compacted: bool
-) -> BatchHeader:
+async def _bisect(log: UnifiedLog, equal: BatchHeader, unequal: BatchHeader, source: SourceLog, *, is_compacted: bool) -> BatchHeader:
     between = []
     for header in log.batch_headers(equal.base_offset):
         if header.base_offset >= unequal.base_offset:

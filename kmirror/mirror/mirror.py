@@ -67,7 +67,7 @@ class Mirror:
 
     @property
     def source_cluster_id(self) -> str:
-        """"" until the source was reached once."""
+        """ "" until the source was reached once."""
         return self.configs.get(SOURCE_CLUSTER_ID_CONFIG) or self._learned_cluster_id
 
     @property

@@ -160,7 +160,10 @@ class MirrorCoordinator:
         return TopicPartition(MIRROR_STATE_TOPIC_NAME, partition_for(key, len(topic.partitions)))
 
     def _by_state_partition(
-        self, mirror_name: str, partitions: Iterable[PartitionKey], result: dict[PartitionKey, StoredState | Errors] | dict[PartitionKey, Errors]
+        self,
+        mirror_name: str,
+        partitions: Iterable[PartitionKey],
+        result: dict[PartitionKey, StoredState | Errors] | dict[PartitionKey, Errors],
     ) -> dict[TopicPartition, list[PartitionKey]]:
         groups: dict[TopicPartition, list[PartitionKey]] = {}
         image = self._image()

@@ -69,7 +69,10 @@ class MirrorFetcherManager:
             raise SourceError(f"the source has no leader of {topic_partition}")
         self.remove_partition(topic_partition)
         fetched = FetchedMirrorPartition(
-            driver, topic_id=topic.topic_id, source_epoch=partition.leader_epoch, source_is_mirror=mirror.is_known_chain(topic_partition.topic)
+            driver,
+            topic_id=topic.topic_id,
+            source_epoch=partition.leader_epoch,
+            source_is_mirror=mirror.is_known_chain(topic_partition.topic),
         )
         key = FetcherKey(self._fetcher_id(topic_partition), node, driver.id.mirror_name)
         self._owner[topic_partition] = key

@@ -145,7 +145,9 @@ class MirrorMetadataManager:
                     )
                     for key, value in sorted(changes.items())
                 ]
-                resources.append(incremental_alter_configs.AlterConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configs=configs))
+                resources.append(
+                    incremental_alter_configs.AlterConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configs=configs)
+                )
         if not resources:
             return
         response = await self._controller.send(incremental_alter_configs.IncrementalAlterConfigsRequest(resources=resources))

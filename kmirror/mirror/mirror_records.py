@@ -118,7 +118,11 @@ def _check_version(value: bytes) -> int:
 
 
 def _key(kind: int, mirror_name: str) -> bytes:
-    message = LastMirrorEpochsKey(mirror_name=mirror_name) if kind == LAST_MIRROR_EPOCHS_TYPE else MirrorPartitionStateKey(mirror_name=mirror_name)
+    message = (
+        LastMirrorEpochsKey(mirror_name=mirror_name)
+        if kind == LAST_MIRROR_EPOCHS_TYPE
+        else MirrorPartitionStateKey(mirror_name=mirror_name)
+    )
     writer = Writer()
     message.write(writer, 0)
     return kind.to_bytes(2, "big") + writer.to_bytes()

@@ -18,7 +18,9 @@ def counted_replicas(partition: Partition, *, all_replicas: bool) -> list[int]:
 
 def behind(partition: Partition, offset: int, *, all_replicas: bool = False) -> list[int]:
     """Replicas that do not have everything below `offset` yet."""
-    return [broker_id for broker_id in counted_replicas(partition, all_replicas=all_replicas) if log_end_offset(partition, broker_id) < offset]
+    return [
+        broker_id for broker_id in counted_replicas(partition, all_replicas=all_replicas) if log_end_offset(partition, broker_id) < offset
+    ]
 
 
 def not_cut(partition: Partition, offset: int, *, all_replicas: bool = False) -> list[int]:

@@ -158,7 +158,10 @@ class SourceCluster:
 
     async def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """The dynamic overrides of topics (never broker defaults, C17)."""
-        resources = [describe_configs.DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configuration_keys=None) for name in sorted(topics)]
+        resources = [
+            describe_configs.DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configuration_keys=None)
+            for name in sorted(topics)
+        ]
         if not resources:
             return {}
         response = await self._ask_any(describe_configs.DescribeConfigsRequest(resources=resources))

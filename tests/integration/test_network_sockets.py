@@ -164,7 +164,9 @@ def test_close_sends_what_is_unsent_first():
     run(main)
 
 
-@pytest.mark.parametrize(("host", "targets"), [("", ["127.0.0.1", "localhost"]), ("localhost", ["localhost", "127.0.0.1"]), ("127.0.0.1", ["127.0.0.1"])])
+@pytest.mark.parametrize(
+    ("host", "targets"), [("", ["127.0.0.1", "localhost"]), ("localhost", ["localhost", "127.0.0.1"]), ("127.0.0.1", ["127.0.0.1"])]
+)
 def test_listening_addresses(host, targets):
     async def main(runtime: AsyncioRuntime) -> None:
         server = await started(runtime, tiny_broker(), host)

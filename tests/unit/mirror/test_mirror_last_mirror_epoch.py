@@ -32,7 +32,12 @@ OTHER = BrokerAnswer(2, OURS, SourceMirror(Errors.NONE))
 UNKNOWN = SourceMirror(Errors.UNKNOWN_MIRROR)
 
 
-def decide(*brokers: BrokerAnswer, before: SourceMetadata | None = None, after: SourceMetadata | None = None, safeguards: MirrorSafeguards = ALL_SAFEGUARDS) -> int:
+def decide(
+    *brokers: BrokerAnswer,
+    before: SourceMetadata | None = None,
+    after: SourceMetadata | None = None,
+    safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
+) -> int:
     answers = SourceAnswers(before or metadata(), after or before or metadata(), list(brokers))
     return decide_last_mirror_epoch(
         answers, mirror_name="m", topic_partition=T0, topic_id=TOPIC_ID, own_cluster_id="OWN", safeguards=safeguards

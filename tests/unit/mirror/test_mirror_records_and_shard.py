@@ -27,7 +27,9 @@ def test_a7_keys_and_values() -> None:
     assert epochs.value.hex() == "000002096d792d746f706963030000000000000001000000000100000003000000"
 
 
-@pytest.mark.parametrize(("offset", "time", "state", "crc"), [(0, 1771239071191, S.PREPARING, 3314855113), (1, 1771239071219, S.MIRRORING, 3968746657)])
+@pytest.mark.parametrize(
+    ("offset", "time", "state", "crc"), [(0, 1771239071191, S.PREPARING, 3314855113), (1, 1771239071219, S.MIRRORING, 3968746657)]
+)
 def test_s20_batches_of_the_kips_dump(offset: int, time: int, state: S, crc: int) -> None:
     record = partition_state_record("my-mirror", "my-topic", 0, state)
     raw = build_batch([Record(offset, time, record.key, record.value, [])], base_offset=offset, partition_leader_epoch=0)
