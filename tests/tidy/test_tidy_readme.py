@@ -1,4 +1,4 @@
-"""The README's examples are run: every `sh` and `python` block, in order, in one folder."""
+"""The README's examples are run: every `sh` and `python` block, in order, in one folder, on ports that are free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import sys
 
 import pytest
 
+from kmirror.cli.demo_cluster import free_ports
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+README_PORTS = ("19092", "19093", "29092", "29093")
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -37,8 +40,10 @@ def test_the_readme_has_an_example_of_every_tool() -> None:
 def test_the_readmes_examples_run(tmp_path) -> None:
     binaries = pathlib.Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    ports = dict(zip(README_PORTS, map(str, free_ports(len(README_PORTS))), strict=True))
     script = ["set -eu", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT"]
-    for index, (language, body) in enumerate(blocks()):
+    for index, (language, text) in enumerate(blocks()):
+        body = re.sub("|".join(README_PORTS), lambda match: ports[match[0]], text)
         script.append(f"echo '== block {index} ({language})'")
         if language == "python":
             (tmp_path / f"block{index}.py").write_text(body)
