@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.coordinator.group.group_metadata_manager import GroupConfig
-from kmirror.record.record_batch import RecordBatch
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.wire.messages.heartbeat import HeartbeatRequest
 from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -22,49 +22,6 @@ from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommi
 from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 TP = TopicPartition(GROUP_METADATA_TOPIC_NAME, 0)
-
-
-class MemoryLog:
-    """A `PartitionLog` of one partition whose high watermark is its end, unless appends are made to fail."""
-
-    def __init__(self) -> None:
-        self.batches: list[bytes] = []
-        self.end = 0
-        self.error: Errors | None = None
-        self.listeners: list[Callable[[int], None]] = []
-
-    def log_start_offset(self, topic_partition: TopicPartition) -> int:
-        return 0
-
-    def log_end_offset(self, topic_partition: TopicPartition) -> int:
-        return self.end
-
-    def high_watermark(self, topic_partition: TopicPartition) -> int:
-        return self.end
-
-    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
-        return b"".join(batch for batch in self.batches if RecordBatch(batch).last_offset >= offset)
-
-    def append(self, topic_partition: TopicPartition, batch: Any, *, leader_epoch: int) -> int:
-        if self.error is not None:
-            raise ApiException(self.error)
-        raw = bytearray(batch)
-        raw[0:8] = self.end.to_bytes(8, "big")
-        self.batches.append(bytes(raw))
-        self.end += RecordBatch(raw).record_count
-        for listener in list(self.listeners):
-            listener(self.end)
-        return self.end
-
-    async def flush_if_single_replica(self, topic_partition: TopicPartition) -> None:
-        return None
-
-    def max_batch_size(self, topic_partition: TopicPartition) -> int:
-        return 1 << 20
-
-    def add_listener(self, topic_partition: TopicPartition, listener: Callable[[int], None]) -> Callable[[], None]:
-        self.listeners.append(listener)
-        return lambda: self.listeners.remove(listener)
 
 
 class Harness:
@@ -245,7 +202,7 @@ def test_a_failed_append_of_the_assignment_fails_the_sync_and_rebalances() -> No
         harness = Harness()
         await harness.load()
         joined = await harness.join_known()
-        harness.log.error = Errors.NOT_ENOUGH_REPLICAS
+        harness.log.refuse = Errors.NOT_ENOUGH_REPLICAS
         assert (await harness.sync(joined, {joined.member_id: b"x"})).error_code == Errors.COORDINATOR_NOT_AVAILABLE
         assert (await harness.coordinator.describe_group("g", 6)).group_state == "PreparingRebalance"
 

@@ -6,68 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
-from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
 TP = TopicPartition("__internal", 0)
-
-
-class MemoryLog:
-    """`PartitionLog` in memory; the high watermark follows the end unless held back."""
-
-    def __init__(self) -> None:
-        self.batches: list[bytes] = []
-        self.end = 0
-        self.committed = 0
-        self.hold = False
-        self.refuse: Errors | None = None
-        self.flushes = 0
-        self.listeners: list[Callable[[int], None]] = []
-
-    def log_start_offset(self, topic_partition: TopicPartition) -> int:
-        return 0
-
-    def log_end_offset(self, topic_partition: TopicPartition) -> int:
-        return self.end
-
-    def high_watermark(self, topic_partition: TopicPartition) -> int:
-        return self.committed
-
-    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
-        return b"".join(batch for batch in self.batches if RecordBatch(batch).last_offset >= offset)
-
-    def append(self, topic_partition: TopicPartition, batch: Buffer, *, leader_epoch: int) -> int:
-        if self.refuse is not None:
-            raise ApiException(self.refuse)
-        placed = bytearray(batch)
-        placed[:8] = self.end.to_bytes(8, "big")
-        self.batches.append(bytes(placed))
-        self.end += RecordBatch(placed).record_count
-        if not self.hold:
-            self.commit()
-        return self.end
-
-    async def flush_if_single_replica(self, topic_partition: TopicPartition) -> None:
-        self.flushes += 1
-
-    def max_batch_size(self, topic_partition: TopicPartition) -> int:
-        return 1000
-
-    def add_listener(self, topic_partition: TopicPartition, listener: Callable[[int], None]) -> Callable[[], None]:
-        self.listeners.append(listener)
-        return lambda: self.listeners.remove(listener)
-
-    def commit(self) -> None:
-        self.committed = self.end
-        for listener in list(self.listeners):
-            listener(self.committed)
 
 
 class SetShard:
@@ -96,7 +45,7 @@ class SetShard:
 
 def scenario(body: Callable[[CoordinatorRuntime[SetShard], MemoryLog, Runtime], Awaitable[None]], *, flush: bool = False) -> None:
     async def main(runtime: Runtime) -> None:
-        log = MemoryLog()
+        log = MemoryLog(max_batch_size=1000)
         shards: CoordinatorRuntime[SetShard] = CoordinatorRuntime(
             runtime, name="test", log=log, shard_factory=SetShard, flush_single_replica=flush
         )
