@@ -216,6 +216,8 @@ class EmbeddedCluster:
         self._loop = LoopThread("kmirror-embedded")
 
     def _close(self) -> None:
+        if self._runtime is not None:
+            self._runtime.close()
         self._loop_thread.close()
         self._loop = None
         self._runtime = None
@@ -282,5 +284,3 @@ class EmbeddedCluster:
     async def _stop_all(self) -> None:
         for node in reversed(self.nodes):
             await self._stop_node(node)
-        if self._runtime is not None:
-            self._runtime.close()
