@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.kafka_principal import KafkaPrincipal
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.metadata_log_apis import MetadataLogApis
 from kmirror.controller.quorum_controller import QuorumController
@@ -181,8 +182,8 @@ class ControllerApis:
         return EnvelopeResponse(response_data=frame[4:])
 
 
-def _read_principal(data: bytes | None) -> str:
-    """`type:name` of a serialized principal (an int16 version and the message); PRINCIPAL_DESERIALIZATION_FAILURE if it is none."""
+def _read_principal(data: bytes | None) -> KafkaPrincipal:
+    """A serialized principal (an int16 version and the message); PRINCIPAL_DESERIALIZATION_FAILURE if it is none."""
     if data is None or len(data) < 2:
         raise ApiException(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, "The envelope has no principal.")
     view = memoryview(data)
@@ -190,4 +191,4 @@ def _read_principal(data: bytes | None) -> str:
     if not DefaultPrincipalData.LOWEST_VERSION <= version <= DefaultPrincipalData.HIGHEST_VERSION:
         raise ApiException(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, f"Invalid principal data version {version}")
     principal = DefaultPrincipalData.read(view, 2, version)[0]
-    return f"{principal.type}:{principal.name}"
+    return KafkaPrincipal(principal.type, principal.name, principal.token_authenticated)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerRequestContext:
-    """`principal` is `type:name`; `is_broker` is true for what a broker asks for itself (cluster action), false for what it
+    """`is_broker` is true for what a broker asks for itself (cluster action), false for what it
     forwards of a client. `listener_name` and `client_address` are those of the connection (of the client, when forwarded)."""
 
-    principal: str = "User:ANONYMOUS"
+    principal: KafkaPrincipal = ANONYMOUS
     is_broker: bool = False
     listener_name: str = "CONTROLLER"
     client_address: str = ""

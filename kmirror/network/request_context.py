@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
+from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
 from kmirror.wire.framing import RequestHeader
 
 
@@ -27,3 +28,5 @@ class RequestContext:
     listener_name: str
     client_address: str
     connection_id: str
+    principal: KafkaPrincipal = ANONYMOUS
+    security_protocol: str = "PLAINTEXT"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Protocol
 
-from kmirror.server.request_context import KafkaPrincipal
+from kmirror.common.kafka_principal import KafkaPrincipal
 
 
 class AclOperation(IntEnum):

@@ -77,7 +77,9 @@ class ControllerServer:
             return CLOSE
         except ProtocolReadError:
             return CLOSE
-        asked = ControllerRequestContext(is_broker=True, listener_name=context.listener_name, client_address=context.client_address)
+        asked = ControllerRequestContext(
+            principal=context.principal, is_broker=True, listener_name=context.listener_name, client_address=context.client_address
+        )
         apis = await asyncio.shield(self._ready)
         response = await apis.handle(header, message, asked)
         return encode_response(header.api_key, header.api_version, header.correlation_id, response)

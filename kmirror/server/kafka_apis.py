@@ -135,6 +135,8 @@ class KafkaApis:
             listener_name=context.listener_name,
             client_address=context.client_address,
             connection_id=context.connection_id,
+            principal=context.principal,
+            security_protocol=context.security_protocol,
         )
         self._count(request)
         response = await self.respond(handler, request)

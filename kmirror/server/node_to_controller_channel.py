@@ -81,7 +81,9 @@ def _as_bytes(part: Buffer | FileSlice) -> bytes:
 def _principal_bytes(request: Request) -> bytes:
     """Kafka's `DefaultKafkaPrincipalBuilder.serialize`: a version and the message."""
     out = Writer()
-    principal = DefaultPrincipalData(type=request.principal.principal_type, name=request.principal.name)
+    principal = DefaultPrincipalData(
+        type=request.principal.principal_type, name=request.principal.name, token_authenticated=request.principal.token_authenticated
+    )
     principal.write(out, PRINCIPAL_VERSION)
     return PRINCIPAL_VERSION.to_bytes(2, "big") + out.to_bytes()
 

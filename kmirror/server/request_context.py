@@ -7,24 +7,11 @@ message, or `NO_RESPONSE` (Produce with acks=0), or `CLOSE_CONNECTION` (an error
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
+from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
 from kmirror.wire.api_keys import ApiKeys
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaPrincipal:
-    """Who a connection belongs to, e.g. `User:ANONYMOUS`."""
-
-    principal_type: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.principal_type}:{self.name}"
-
-
-ANONYMOUS: Final = KafkaPrincipal("User", "ANONYMOUS")
 
 
 @dataclass(slots=True)
@@ -39,7 +26,8 @@ class Request:
     listener_name: str
     client_address: str = ""
     connection_id: str = ""
-    principal: KafkaPrincipal = field(default=ANONYMOUS)
+    principal: KafkaPrincipal = ANONYMOUS
+    security_protocol: str = "PLAINTEXT"
 
 
 class NoMessage(enum.Enum):
