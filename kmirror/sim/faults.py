@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from kmirror.common.ports import Random
 from kmirror.runtime.system_ports import SeededRandom
-from kmirror.sim.cluster import SimCluster
 from kmirror.sim.history import History, Told
 from kmirror.sim.network import Link
 from kmirror.sim.runtime import SimWorld
+from kmirror.sim.server import SimServer
 
 SLOW = Link(20_000, 250_000, 2_000_000)
 
@@ -46,7 +46,7 @@ NO_FAULTS = FaultRates(0, 0, 0, 0, 0, 0, 0)
 class FaultInjector:
     """`hosts` are all that talk to each other; `clusters` those that can die."""
 
-    def __init__(self, world: SimWorld, clusters: Sequence[SimCluster], hosts: Sequence[str], rates: FaultRates, history: History) -> None:
+    def __init__(self, world: SimWorld, clusters: Sequence[SimServer], hosts: Sequence[str], rates: FaultRates, history: History) -> None:
         self.active = False
         self._world = world
         self._clusters = list(clusters)
@@ -57,11 +57,11 @@ class FaultInjector:
         self._held: dict[str, None] = {}
         self._mending: dict[asyncio.Task[None], None] = {}
 
-    def hold(self, cluster: SimCluster) -> None:
+    def hold(self, cluster: SimServer) -> None:
         """The story owns this node's life from now on."""
         self._held[cluster.name] = None
 
-    def release(self, cluster: SimCluster) -> None:
+    def release(self, cluster: SimServer) -> None:
         self._held.pop(cluster.name, None)
 
     async def run(self) -> None:
@@ -88,7 +88,7 @@ class FaultInjector:
     def _between(self, low: int, high: int) -> int:
         return low + self._random.randrange(high - low + 1)
 
-    def _later(self, delay_ms: int, action: str, cluster: SimCluster | None) -> None:
+    def _later(self, delay_ms: int, action: str, cluster: SimServer | None) -> None:
         async def mend() -> None:
             await asyncio.sleep(delay_ms / 1000)
             if cluster is None:
@@ -142,12 +142,12 @@ class FaultInjector:
         self._tell(f"the link from {first} to {second} is slow")
         self._later(self._between(300, 1_500), "heal", None)
 
-    def _node_pause(self, cluster: SimCluster) -> None:
+    def _node_pause(self, cluster: SimServer) -> None:
         duration_ms = self._between(50, 800)
         cluster.node.pause(duration_ms * 1000)
         self._tell(f"{cluster.name} stands still for {duration_ms} ms")
 
-    def _clock_jump(self, cluster: SimCluster) -> None:
+    def _clock_jump(self, cluster: SimServer) -> None:
         cluster.node.clock.offset_ms = self._between(0, 20_000) - 10_000
         self._tell(f"the wall clock of {cluster.name} is off by {cluster.node.clock.offset_ms} ms")
 

@@ -16,8 +16,9 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.network.client import NetworkClient
-from kmirror.sim.cluster import DATA_DIR, PORT
+from kmirror.sim.cluster import PORT
 from kmirror.sim.history import LastMirrorEpochWritten, LogKey, Removed, StateLost, StateWritten
+from kmirror.sim.server import DATA_DIR
 from kmirror.sim.storm import CALM, MIRROR, STORM, TOPIC, HistoryFunction, Setting, Stage, StormResult, run_history, storm
 from kmirror.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
