@@ -8,8 +8,12 @@ chosen by the kernel and a folder that is removed at the end (unless one is give
 `mirroring=True` formats with `mirror.version=1`, sets both unstable flags, and sets the internal topics' replication
 factors to min(3, brokers).
 
+`processes=True` gives each broker a process of its own (`kmirror.node_main`, with its properties and its log in its
+folder) and keeps the controller, a node of its own then, in this process. No child outlives this process, however it ends.
+
 `stop_node` shuts a node down in good order, `kill_node` drops it as SIGKILL would (nothing is flushed, no checkpoint is
-written), `start_node` starts it again on the same folder and ports, so that clients find it again.
+written; with processes it *is* SIGKILL), `start_node` starts it again on the same folder and ports, so that clients find it
+again. A cluster that fails to start leaves nothing running.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from typing import Any, Self, TypeVar
 from kmirror.common.errors import KmirrorError
 from kmirror.common.uuid import Uuid
 from kmirror.controller.storage_tool import FormatOptions, format_node
+from kmirror.node_process import NodeProcess
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.os_files import VolatileOsFileSystem
 from kmirror.server.kafka_config import KafkaConfig
@@ -33,6 +38,7 @@ from kmirror.server.kafka_server import KafkaServer
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
+SEPARATE_CONTROLLER_ID = 3000
 
 
 class LoopThread:
@@ -62,7 +68,7 @@ class LoopThread:
 
 
 class EmbeddedNode:
-    """One node of the cluster: its folder, its ports, and its server while it runs."""
+    """One node of the cluster: its folder, its ports, and its server (or its process) while it runs."""
 
     def __init__(self, node_id: int, folder: Path) -> None:
         self.node_id = node_id
@@ -70,17 +76,41 @@ class EmbeddedNode:
         self.port = 0
         self.controller_port = 0
         self.server: KafkaServer | None = None
+        self.process: NodeProcess | None = None
 
     @property
     def log_dir(self) -> Path:
         return self.folder / "data"
 
+    @property
+    def is_running(self) -> bool:
+        return self.server is not None or self.process is not None
+
+    async def stop(self) -> None:
+        """Controlled shutdown; nothing when it does not run."""
+        server, self.server = self.server, None
+        process, self.process = self.process, None
+        if server is not None:
+            await server.stop()
+        if process is not None:
+            await process.stop()
+
+    async def kill(self) -> None:
+        """The end at once; nothing when it does not run."""
+        server, self.server = self.server, None
+        process, self.process = self.process, None
+        if server is not None:
+            await server.kill()
+        if process is not None:
+            await process.kill()
+
 
 class EmbeddedCluster:
-    """A cluster of `brokers` nodes; the first is controller, too.
+    """A cluster of `brokers` nodes; the first is controller, too (with `processes` the controller is a node beside them).
 
-    `config` adds Kafka broker properties (they win over the defaults); `folder` keeps the data (a restart on the same
-    folder finds it); `cluster_id` defaults to a random one. Raises `KmirrorError` for wrong settings.
+    `config` adds Kafka broker properties (they win over the defaults), `node_config` those of single nodes by their index
+    (they win over `config`); `folder` keeps the data (a restart on the same folder finds it); `cluster_id` defaults to a
+    random one. Raises `KmirrorError` for wrong settings.
     """
 
     def __init__(
@@ -88,14 +118,18 @@ class EmbeddedCluster:
         brokers: int = 1,
         *,
         mirroring: bool = False,
+        processes: bool = False,
         config: Mapping[str, str] | None = None,
+        node_config: Mapping[int, Mapping[str, str]] | None = None,
         folder: str | Path | None = None,
         cluster_id: str | None = None,
     ) -> None:
         if brokers < 1:
             raise KmirrorError(f"a cluster has at least one broker, not {brokers}")
         self.mirroring = mirroring
+        self.processes = processes
         self._config = dict(config or {})
+        self._node_config = {index: dict(values) for index, values in (node_config or {}).items()}
         self._keep = folder is not None
         self._given_folder = Path(folder) if folder is not None else None
         self._cluster_id = cluster_id
@@ -103,6 +137,7 @@ class EmbeddedCluster:
         self._runtime: AsyncioRuntime | None = None
         self._brokers = brokers
         self.nodes: list[EmbeddedNode] = []
+        self._controller = EmbeddedNode(0, Path())
         self.folder = Path()
 
     # -- what a user asks -------------------------------------------------------------------------------------------
@@ -123,11 +158,11 @@ class EmbeddedCluster:
 
     def stop_node(self, node: int = 0) -> None:
         """Controlled shutdown of one node."""
-        self._call(self._stop_node(self._node(node)))
+        self._call(self._node(node).stop())
 
     def kill_node(self, node: int = 0) -> None:
-        """Drop one node at once, as SIGKILL does: the page cache survives, nothing else."""
-        self._call(self._kill_node(self._node(node)))
+        """Drop one node at once, as (and with processes by) SIGKILL: the page cache survives, nothing else."""
+        self._call(self._node(node).kill())
 
     def start_node(self, node: int = 0) -> None:
         """Start a stopped or killed node again on its folder and its ports."""
@@ -202,6 +237,8 @@ class EmbeddedCluster:
 
         async def run() -> T:
             server = self._node(node).server
+            if server is None and self._node(node).process is not None:
+                raise KmirrorError(f"node {self._node(node).node_id} runs in another process")
             if server is None:
                 raise KmirrorError(f"node {self._node(node).node_id} is not running")
             return function(server)
@@ -213,6 +250,7 @@ class EmbeddedCluster:
             raise KmirrorError("the cluster is already running")
         self.folder = self._given_folder or Path(tempfile.mkdtemp(prefix="kmirror-"))
         self.nodes = [EmbeddedNode(1 + index, self.folder / f"node-{1 + index}") for index in range(self._brokers)]
+        self._controller = EmbeddedNode(SEPARATE_CONTROLLER_ID, self.folder / "controller") if self.processes else self.nodes[0]
         self._loop = LoopThread("kmirror-embedded")
 
     def _close(self) -> None:
@@ -225,13 +263,16 @@ class EmbeddedCluster:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _properties(self, node: EmbeddedNode) -> dict[str, str]:
-        controller = self.nodes[0]
-        listeners = f"PLAINTEXT://{HOST}:{node.port}"
+        controller = self._controller
+        is_broker, is_controller = node in self.nodes, node is controller
+        listeners = [f"PLAINTEXT://{HOST}:{node.port}"] if is_broker else []
+        if is_controller:
+            listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
         values = {
-            "process.roles": "broker,controller" if node is controller else "broker",
+            "process.roles": ",".join(["broker"] * is_broker + ["controller"] * is_controller),
             "node.id": str(node.node_id),
             "controller.quorum.voters": f"{controller.node_id}@{HOST}:{controller.controller_port}",
-            "listeners": f"{listeners},CONTROLLER://{HOST}:{node.controller_port}" if node is controller else listeners,
+            "listeners": ",".join(listeners),
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
@@ -247,40 +288,75 @@ class EmbeddedCluster:
             values["unstable.api.versions.enable"] = "true"
             values["unstable.feature.versions.enable"] = "true"
             values["mirror.topic.replication.factor"] = replication
-        return values | self._config
+        return values | self._config | self._node_config.get(node.node_id - 1, {})
 
     async def _start_all(self) -> None:
         self._runtime = AsyncioRuntime(files=None if self._keep else VolatileOsFileSystem())
         if self._cluster_id is None:
             self._cluster_id = str(Uuid.random(self._runtime.random))
-        for node in self.nodes:
-            await self._start_node(node)
+        try:
+            if self.processes:
+                await self._start_processes(self.nodes)
+            else:
+                for node in self.nodes:
+                    await self._start_node(node)
+        except BaseException:
+            for node in reversed([self._controller, *self.nodes]):
+                await node.kill()
+            raise
+
+    async def _start_processes(self, nodes: list[EmbeddedNode]) -> None:
+        """The children load their code while the controller starts here, then all of them start at the same time."""
+        for node in nodes:
+            node.process = NodeProcess(node.node_id, node.folder / "server.properties", node.folder / "server.log", volatile=not self._keep)
+        if self._controller.server is None:
+            await self._start_server(self._controller)
+        for node in nodes:
+            self._format(node)
+            assert node.process is not None
+            node.process.begin(self._properties(node), time_ms=self._runtime_in_use.clock.time_ms())
+        for node in nodes:
+            assert node.process is not None
+            ports = await node.process.wait_ready()
+            node.port = ports["PLAINTEXT"]
 
     async def _start_node(self, node: EmbeddedNode) -> None:
-        assert self._runtime is not None and self._cluster_id is not None, "started nodes before the cluster"
-        if node.server is not None:
+        if node.is_running:
             raise KmirrorError(f"node {node.node_id} is already running")
+        if not self.processes:
+            await self._start_server(node)
+            return
+        try:
+            await self._start_processes([node])
+        except BaseException:
+            await node.kill()
+            raise
+
+    async def _start_server(self, node: EmbeddedNode) -> None:
+        config = self._format(node)
+        server = KafkaServer(config, self._runtime_in_use)
+        await server.start()
+        node.server = server
+        if node in self.nodes:
+            node.port = server.bound_port("PLAINTEXT")
+        if node is self._controller:
+            node.controller_port = server.bound_port("CONTROLLER")
+
+    def _format(self, node: EmbeddedNode) -> KafkaConfig:
+        """The node's settings; its log dirs are formatted when they are new."""
+        assert self._cluster_id is not None, "formatted a node before the cluster had an id"
         config = KafkaConfig.from_props(self._properties(node))
         if not (node.log_dir / "meta.properties").exists():
             features = {"mirror.version": 1} if self.mirroring else {}
-            format_node(config, FormatOptions(cluster_id=self._cluster_id, features=features), self._runtime)
-        server = KafkaServer(config, self._runtime)
-        await server.start()
-        node.server = server
-        node.port = server.bound_port("PLAINTEXT")
-        if node is self.nodes[0]:
-            node.controller_port = server.bound_port("CONTROLLER")
+            format_node(config, FormatOptions(cluster_id=self._cluster_id, features=features), self._runtime_in_use)
+        return config
 
-    async def _stop_node(self, node: EmbeddedNode) -> None:
-        server, node.server = node.server, None
-        if server is not None:
-            await server.stop()
-
-    async def _kill_node(self, node: EmbeddedNode) -> None:
-        server, node.server = node.server, None
-        if server is not None:
-            await server.kill()
+    @property
+    def _runtime_in_use(self) -> AsyncioRuntime:
+        assert self._runtime is not None, "started nodes before the cluster"
+        return self._runtime
 
     async def _stop_all(self) -> None:
         for node in reversed(self.nodes):
-            await self._stop_node(node)
+            await node.stop()
+        await self._controller.stop()

@@ -9,18 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import signal
 import sys
 from pathlib import Path
 
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ConfigError
-from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.node_main import LOG_DATE_FORMAT, LOG_FORMAT, serve
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.server.kafka_server import KafkaServer
-
-LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
-_log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
@@ -31,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
 
 def run(command: str, options: argparse.Namespace) -> int:
     """The exit code: 0 after a controlled shutdown, 1 after an error or a forced end."""
-    logging.basicConfig(level=options.log_level, format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S", stream=sys.stderr)
+    logging.basicConfig(level=options.log_level, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stderr)
     properties = read_properties(options.config)
     for override in options.override:
         name, separator, value = override.partition("=")
@@ -41,41 +36,3 @@ def run(command: str, options: argparse.Namespace) -> int:
     config = KafkaConfig.from_props(properties)
     config.log_unknown()
     return asyncio.run(serve(config))
-
-
-async def serve(config: KafkaConfig) -> int:
-    """Run the node until a signal says otherwise."""
-    runtime = AsyncioRuntime()
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    forced = asyncio.Event()
-
-    def on_signal() -> None:
-        if stopping.is_set():
-            forced.set()
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    server = KafkaServer(config, runtime)
-    try:
-        await server.start()
-        await stopping.wait()
-        _log.info("[KafkaServer id=%d] shutting down", config.node_id)
-        return await _stop(server, forced)
-    finally:
-        runtime.close()
-
-
-async def _stop(server: KafkaServer, forced: asyncio.Event) -> int:
-    shutdown = asyncio.ensure_future(server.stop())
-    force = asyncio.ensure_future(forced.wait())
-    force.add_done_callback(lambda _: shutdown.cancel())
-    try:
-        await shutdown
-    except asyncio.CancelledError:
-        await server.kill()
-        return 1
-    finally:
-        force.cancel()
-    return 0

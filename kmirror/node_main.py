@@ -1,0 +1,111 @@
+"""One node as a process: the program behind `kmirror start`, and behind every node of `EmbeddedCluster(processes=True)`.
+
+`serve` runs a node until SIGTERM or SIGINT shut it down in good order; a second signal drops it at once.
+
+As a module (`python -m kmirror.node_main CONFIG`) it is the child of a cluster and speaks with its parent over its standard
+streams: it loads its code, waits for a line on stdin (the properties file is complete then, so a parent may spawn its
+children before it knows what to tell them), serves, and says so with one line of JSON on stdout, the bound port of each
+listener. The log goes to stderr, which the parent points at a file.
+
+A child never outlives its parent. The parent holds the other end of stdin and never closes it while the child shall run;
+when the kernel does (however the parent died), a thread of the child reads the end of the file and kills the process, also
+when its loop is stuck. A copy of that end in yet another process, such as a `fork` without `exec`, keeps the child alive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.runtime.os_files import OsFileSystem, VolatileOsFileSystem
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.kafka_server import KafkaServer
+from kmirror.storage.meta_properties import decode_properties
+
+LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
+LOG_DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
+_log = logging.getLogger(__name__)
+
+
+async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_started: Callable[[KafkaServer], None] | None = None) -> int:
+    """Run the node until a signal says otherwise; the exit code: 0 after a controlled shutdown, 1 after a forced end."""
+    runtime = AsyncioRuntime(files=files)
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    forced = asyncio.Event()
+
+    def on_signal() -> None:
+        if stopping.is_set():
+            forced.set()
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    server = KafkaServer(config, runtime)
+    try:
+        await server.start()
+        if on_started is not None:
+            on_started(server)
+        await stopping.wait()
+        _log.info("[KafkaServer id=%d] shutting down", config.node_id)
+        return await _stop(server, forced)
+    finally:
+        runtime.close()
+
+
+async def _stop(server: KafkaServer, forced: asyncio.Event) -> int:
+    shutdown = asyncio.ensure_future(server.stop())
+    force = asyncio.ensure_future(forced.wait())
+    force.add_done_callback(lambda _: shutdown.cancel())
+    try:
+        await shutdown
+    except asyncio.CancelledError:
+        await server.kill()
+        return 1
+    finally:
+        force.cancel()
+    return 0
+
+
+def _die_with_parent() -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _report_ports(server: KafkaServer, config: KafkaConfig) -> None:
+    ports = {listener.name: server.bound_port(listener.name) for listener in (config.broker_listeners if config.is_broker else [])}
+    print(json.dumps(ports), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="kmirror.node_main", description="a node of an EmbeddedCluster; its parent starts it")
+    parser.add_argument("config", type=Path, help="the node's properties file")
+    parser.add_argument("--volatile", action="store_true", help="never fsync: the data is thrown away at the end")
+    options = parser.parse_args()
+    if not os.read(sys.stdin.fileno(), 1):
+        return 1
+    threading.Thread(target=_die_with_parent, name="parent-watch", daemon=True).start()
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stderr)
+    try:
+        config = KafkaConfig.from_props(decode_properties(str(options.config), options.config.read_bytes()))
+        files = VolatileOsFileSystem() if options.volatile else OsFileSystem()
+        return asyncio.run(serve(config, files=files, on_started=lambda server: _report_ports(server, config)))
+    except (KmirrorError, OSError) as error:
+        _log.error("%s", error)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

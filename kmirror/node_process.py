@@ -1,0 +1,88 @@
+"""The parent's handle on a node that runs as a process of its own (`kmirror.node_main`).
+
+    spawn ──> (the child loads its code) ── begin ──> (it starts) ── wait_ready ──> stop, or kill
+
+All coroutines belong to one loop. `spawn` returns at once, so that several children load at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from kmirror.common.errors import KmirrorError
+from kmirror.storage.meta_properties import encode_properties
+
+TAIL_BYTES = 4096
+
+
+class NodeProcess:
+    """One run of a node. `properties_path` is read by the child after `begin`; its log is appended to `log_path`."""
+
+    def __init__(self, node_id: int, properties_path: Path, log_path: Path, *, volatile: bool) -> None:
+        self.node_id = node_id
+        self.log_path = log_path
+        self._properties_path = properties_path
+        command = [sys.executable, "-m", "kmirror.node_main", str(properties_path), *(["--volatile"] if volatile else [])]
+        properties_path.parent.mkdir(parents=True, exist_ok=True)
+        with log_path.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+        self._output: asyncio.StreamReader | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def begin(self, properties: dict[str, str], *, time_ms: int) -> None:
+        """Write the properties file and let the child go."""
+        self._properties_path.write_bytes(encode_properties(properties, time_ms=time_ms))
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is dead already; `wait_ready` says so
+
+    async def wait_ready(self) -> dict[str, int]:
+        """Listener name to bound port; KmirrorError with the last line of the node's log when it ended instead."""
+        line = await (await self._reader()).readline()
+        if not line:
+            await self._reap()
+            raise KmirrorError(f"node {self.node_id} did not start: {self._last_log_line()} (the whole log: {self.log_path})")
+        ports: dict[str, int] = json.loads(line)
+        return ports
+
+    async def stop(self) -> None:
+        """Controlled shutdown; returns when the process has ended."""
+        self._process.send_signal(signal.SIGTERM)
+        await self._reap()
+
+    async def kill(self) -> None:
+        """SIGKILL; returns when the process has ended."""
+        self._process.kill()
+        await self._reap()
+
+    async def _reader(self) -> asyncio.StreamReader:
+        if self._output is None:
+            reader = asyncio.StreamReader()
+            await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._process.stdout)
+            self._output = reader
+        return self._output
+
+    async def _reap(self) -> None:
+        """The end of the child's stdout is the end of the child, so nothing has to poll for it."""
+        await (await self._reader()).read()
+        self._process.wait()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+
+    def _last_log_line(self) -> str:
+        lines = self.log_path.read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "its log is empty"
