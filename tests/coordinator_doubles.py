@@ -8,6 +8,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import RecordBatch
+from kmirror.storage.producer_state_entry import VerificationGuard
 
 
 class MemoryLog:
@@ -35,7 +36,15 @@ class MemoryLog:
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
         return b"".join(batch for batch in self.batches if RecordBatch(batch).last_offset >= offset)
 
-    def append(self, topic_partition: TopicPartition, batch: Buffer, *, leader_epoch: int) -> int:
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: Buffer,
+        *,
+        leader_epoch: int,
+        verification_guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> int:
         if self.refuse is not None:
             raise ApiException(self.refuse)
         placed = bytearray(batch)

@@ -32,6 +32,7 @@ from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.replica.replica import Replica
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, ReplicaConfig
 from kmirror.storage.log_append_info import AppendOrigin, LogAppendInfo
+from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
@@ -215,7 +216,15 @@ class Partition:
 
     # --- append -----------------------------------------------------------------------------------------------------
 
-    def append_records_to_leader(self, records: Buffer, *, origin: AppendOrigin, required_acks: int) -> LogAppendInfo:
+    def append_records_to_leader(
+        self,
+        records: Buffer,
+        *,
+        origin: AppendOrigin,
+        required_acks: int,
+        verification_guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> LogAppendInfo:
         """Append a batch of a client or a coordinator; ApiException otherwise. The caller then completes what waits for it."""
         log = self.leader_log
         if origin is AppendOrigin.CLIENT:
@@ -228,7 +237,13 @@ class Partition:
                 f"The size of the current ISR : {in_sync} is insufficient to satisfy the min.isr requirement of "
                 f"{min_in_sync_replicas} for partition {self.topic_partition}",
             )
-        info = log.append_as_leader(records, leader_epoch=self.leader_epoch, origin=origin)
+        info = log.append_as_leader(
+            records,
+            leader_epoch=self.leader_epoch,
+            origin=origin,
+            verification_guard=verification_guard,
+            transaction_version=transaction_version,
+        )
         self._maybe_increment_leader_high_watermark(log)
         return info
 

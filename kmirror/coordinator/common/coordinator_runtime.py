@@ -2,6 +2,7 @@
 
     leadership gained -> LOADING: the log is read from its start and replayed -> ACTIVE
     write(fn): fn(shard, now) -> CoordinatorResult -> append -> replay -> wait for the high watermark -> response
+    write_transactional(fn): the same in a producer's transaction; complete_transaction writes the marker that ends it
     read(fn):  fn(shard, now) -> wait until everything it may have seen is committed -> response
     leadership lost -> CLOSED: parked responses fail with NOT_COORDINATOR, timers end, the state is dropped
 
@@ -20,17 +21,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorShard, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.record.builder import build_batch
-from kmirror.record.control_record import ControlRecordType
-from kmirror.record.record import Record
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
+from kmirror.storage.producer_state_entry import VerificationGuard
 
 S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")
@@ -46,6 +48,16 @@ class CoordinatorState(Enum):
     ACTIVE = "active"
     FAILED = "failed"
     CLOSED = "closed"
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """The producer in whose transaction records are written; (-1, -1) outside of transactions."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+NO_PRODUCER = ProducerIdAndEpoch()
 
 
 class _Parked:
@@ -162,12 +174,59 @@ class CoordinatorRuntime(Generic[S]):
         timeout_ms: int | None = None,
     ) -> R:
         """Decide, append, replay, and answer once committed. ApiException: the coordinator's state, the append, or REQUEST_TIMED_OUT."""
+        return await self._write(topic_partition, operation, NO_PRODUCER, None, timeout_ms)
+
+    async def write_transactional(
+        self,
+        topic_partition: TopicPartition,
+        operation: Callable[[S, int], CoordinatorResult[R]],
+        *,
+        producer: ProducerIdAndEpoch,
+        verification_guard: VerificationGuard | None = None,
+        timeout_ms: int | None = None,
+    ) -> R:
+        """`write` in one transactional batch of `producer`; `verification_guard` says that its transaction was verified."""
+        return await self._write(topic_partition, operation, producer, verification_guard, timeout_ms)
+
+    async def _write(
+        self,
+        topic_partition: TopicPartition,
+        operation: Callable[[S, int], CoordinatorResult[R]],
+        producer: ProducerIdAndEpoch,
+        verification_guard: VerificationGuard | None,
+        timeout_ms: int | None,
+    ) -> R:
         context = self._active(topic_partition)
-        result, end_offset = self._decide(context, operation)
+        result, end_offset = self._decide(context, operation, producer, verification_guard)
         if result.records and self._flush_single_replica:
             await self._log.flush_if_single_replica(topic_partition)
         await self._wait_committed(context, end_offset, timeout_ms or self._write_timeout_ms)
         return result.response
+
+    async def complete_transaction(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        producer: ProducerIdAndEpoch,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int = 0,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Write the marker that ends the producer's transaction here, apply it, and return once it is committed."""
+        context = self._active(topic_partition)
+        marker = build_end_transaction_marker(
+            ControlRecordType.COMMIT if committed else ControlRecordType.ABORT,
+            coordinator_epoch=coordinator_epoch,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            timestamp=self._runtime.clock.time_ms(),
+        )
+        end_offset = self._log.append(topic_partition, marker, leader_epoch=context.leader_epoch, transaction_version=transaction_version)
+        context.shard.replay_end_transaction_marker(
+            producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, committed=committed
+        )
+        await self._wait_committed(context, end_offset, timeout_ms or self._write_timeout_ms)
 
     async def read(self, topic_partition: TopicPartition, operation: Callable[[S, int], R]) -> R:
         """Ask the shard; the answer is given once everything appended so far is committed."""
@@ -191,26 +250,44 @@ class CoordinatorRuntime(Generic[S]):
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
         return context
 
-    def _decide(self, context: _Context[S], operation: Callable[[S, int], CoordinatorResult[R]]) -> tuple[CoordinatorResult[R], int]:
+    def _decide(
+        self,
+        context: _Context[S],
+        operation: Callable[[S, int], CoordinatorResult[R]],
+        producer: ProducerIdAndEpoch,
+        verification_guard: VerificationGuard | None,
+    ) -> tuple[CoordinatorResult[R], int]:
         now_ms = self._runtime.clock.time_ms()
         result = operation(context.shard, now_ms)
         batches = [result.records] if result.atomic and result.records else [[record] for record in result.records]
         end_offset = self._log.log_end_offset(context.topic_partition)
         for records in batches:
-            end_offset = self._append(context, records, now_ms)
+            end_offset = self._append(context, records, now_ms, producer, verification_guard)
             for index, record in enumerate(records):
                 offset = end_offset - len(records) + index
-                context.shard.replay(offset, record, producer_id=-1, producer_epoch=-1)
+                context.shard.replay(offset, record, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
         return result, end_offset
 
-    def _append(self, context: _Context[S], records: list[CoordinatorRecord], now_ms: int) -> int:
-        batch = build_batch([Record(index, now_ms, record.key, record.value, []) for index, record in enumerate(records)], base_offset=0)
+    def _append(
+        self,
+        context: _Context[S],
+        records: list[CoordinatorRecord],
+        now_ms: int,
+        producer: ProducerIdAndEpoch,
+        verification_guard: VerificationGuard | None,
+    ) -> int:
+        batch = build_batch(
+            [Record(index, now_ms, record.key, record.value, []) for index, record in enumerate(records)],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=producer is not NO_PRODUCER,
+        )
         limit = self._log.max_batch_size(context.topic_partition)
         if len(batch) > limit:
             raise ApiException(
                 Errors.RECORD_LIST_TOO_LARGE, f"a batch of {len(batch)} bytes for {context.topic_partition}, which takes {limit}"
             )
-        return self._log.append(context.topic_partition, batch, leader_epoch=context.leader_epoch)
+        return self._log.append(context.topic_partition, batch, leader_epoch=context.leader_epoch, verification_guard=verification_guard)
 
     async def _wait_committed(self, context: _Context[S], offset: int, timeout_ms: int) -> None:
         if context.state is not CoordinatorState.ACTIVE:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.producer_state_entry import VerificationGuard
 
 
 class PartitionLog(Protocol):
@@ -22,8 +23,19 @@ class PartitionLog(Protocol):
         """Whole batches from `offset` on, at least one if there is one, up to the log end (not the high watermark)."""
         ...
 
-    def append(self, topic_partition: TopicPartition, batch: Buffer, *, leader_epoch: int) -> int:
-        """Append one batch with origin coordinator and acks -1 (min.insync.replicas holds); the log end after it."""
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: Buffer,
+        *,
+        leader_epoch: int,
+        verification_guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> int:
+        """Append one batch with origin coordinator and acks -1 (min.insync.replicas holds); the log end after it.
+
+        `verification_guard` is that of a transactional batch, `transaction_version` that of a marker.
+        """
         ...
 
     async def flush_if_single_replica(self, topic_partition: TopicPartition) -> None:

@@ -15,6 +15,7 @@ from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_append_info import AppendOrigin
+from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.storage.unified_log import UnifiedLog
 
 
@@ -60,11 +61,25 @@ class ReplicaManagerLog:
         data = self._log(topic_partition).read(offset, max_bytes, FetchIsolation.LOG_END, min_one_message=True)
         return data.records.to_bytes()
 
-    def append(self, topic_partition: TopicPartition, batch: Buffer, *, leader_epoch: int) -> int:
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: Buffer,
+        *,
+        leader_epoch: int,
+        verification_guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> int:
         partition = self._replica_manager.get_partition_or_exception(topic_partition)
         if partition.leader_epoch != leader_epoch:
             raise ApiException(Errors.NOT_LEADER_OR_FOLLOWER)
-        info = partition.append_records_to_leader(batch, origin=AppendOrigin.COORDINATOR, required_acks=-1)
+        info = partition.append_records_to_leader(
+            batch,
+            origin=AppendOrigin.COORDINATOR,
+            required_acks=-1,
+            verification_guard=verification_guard,
+            transaction_version=transaction_version,
+        )
         self._replica_manager.complete_delayed(topic_partition)
         return info.last_offset + 1
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition, partition_for
-from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime
+from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, ProducerIdAndEpoch
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -21,6 +21,7 @@ from kmirror.coordinator.group.group_records import OffsetAndMetadata
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
 from kmirror.runtime.api import Runtime
+from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.wire.messages.delete_groups import DeletableGroupResult
 from kmirror.wire.messages.describe_groups import DescribedGroup
 from kmirror.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -30,6 +31,7 @@ from kmirror.wire.messages.list_groups import ListedGroup
 from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kmirror.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kmirror.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 R = TypeVar("R")
 OFFSET_COMMIT_TIMEOUT_MS = 5_000
@@ -144,6 +146,42 @@ class GroupCoordinator:
             self._shard_of(request.group_id),
             lambda shard, now_ms: shard.offsets.commit(request, now_ms),
             timeout_ms=OFFSET_COMMIT_TIMEOUT_MS,
+        )
+
+    async def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, *, verification_guard: VerificationGuard | None = None
+    ) -> TxnOffsetCommitResponse:
+        """Commit within the producer's transaction (TxnOffsetCommit); the offsets are pending until `complete_transaction`.
+
+        `verification_guard` is what the log of the group's partition (`partition_for`) gave when the transaction was verified.
+        """
+        self._check_group_id(request.group_id)
+        return await self._shards.write_transactional(
+            self._shard_of(request.group_id),
+            lambda shard, now_ms: shard.offsets.commit_transactional(request, now_ms),
+            producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+            verification_guard=verification_guard,
+            timeout_ms=OFFSET_COMMIT_TIMEOUT_MS,
+        )
+
+    async def complete_transaction(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int = 0,
+    ) -> None:
+        """A marker for a partition of `__consumer_offsets` (WriteTxnMarkers): it must go through here, where the offsets are."""
+        assert topic_partition.topic == GROUP_METADATA_TOPIC_NAME, f"a marker for {topic_partition} does not end offset commits"
+        await self._shards.complete_transaction(
+            topic_partition,
+            producer=ProducerIdAndEpoch(producer_id, producer_epoch),
+            coordinator_epoch=coordinator_epoch,
+            committed=committed,
+            transaction_version=transaction_version,
         )
 
     async def fetch_offsets(self, group_id: str, wanted: dict[str, list[int]] | None) -> dict[str, dict[int, OffsetAndMetadata | None]]:

@@ -44,7 +44,7 @@ class GroupCoordinatorShard:
         key, value = read_record(record)
         if isinstance(key, OffsetCommitKey):
             if isinstance(value, OffsetCommitValue):
-                self.offsets.replay_commit(key, value)
+                self.offsets.replay_commit(offset, producer_id, key, value)
             else:
                 self.offsets.replay_tombstone(key)
         elif isinstance(value, GroupMetadataValue):
@@ -59,7 +59,7 @@ class GroupCoordinatorShard:
             self.groups.groups[key.group] = group_from_record(key.group, value)
 
     def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """Transactional commits come with the transaction coordinator; a marker alone changes nothing."""
+        self.offsets.replay_end_transaction_marker(producer_id, committed=committed)
 
     def on_loaded(self, now_ms: int) -> None:
         self._loaded = True

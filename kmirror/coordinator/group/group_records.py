@@ -39,6 +39,8 @@ class OffsetAndMetadata(Struct, frozen=True):
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_EXPIRE_TIMESTAMP
     topic_id: Uuid = Uuid.ZERO
+    record_offset: int = -1
+    """Where its record lies; -1 while it has none. Decides between a commit and an older transactional one that ends later."""
 
 
 def _prefixed(number: int, write: Callable[[Writer], None]) -> bytes:
