@@ -6,6 +6,7 @@ from typing import Any
 
 from storage_doubles import ManualClock, SeededRandom
 
+from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
 from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from kmirror.controller.cluster_control_manager import ClusterControlManager
@@ -21,6 +22,7 @@ from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.features import supported_features
 from kmirror.metadata.image import MetadataProvenance, TopicImage
 from kmirror.metadata.registrations import PartitionRegistration
+from kmirror.wire.messages import alter_partition as ap
 from kmirror.wire.messages import broker_registration as br
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kmirror.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -120,6 +122,21 @@ class ControllerDouble:
         result = self.run(self.replication.create_topics(CreateTopicsRequest(topics=[topic]))).topics[0]
         assert result.error_code == 0, result
         return self.state.image.topics.by_name[name]
+
+    def alter_isr(self, topic: str, isr: list[int], partition: int = 0) -> Errors:
+        """The present leader asks for `isr` in the present epochs."""
+        present = self.partition(topic, partition)
+        brokers = self.state.image.cluster.brokers
+        data = ap.AlterPartitionRequestPartitionData(
+            partition_index=partition,
+            leader_epoch=present.leader_epoch,
+            partition_epoch=present.partition_epoch,
+            new_isr_with_epochs=[ap.BrokerState(broker_id=replica, broker_epoch=brokers[replica].epoch) for replica in isr],
+        )
+        topic_data = ap.AlterPartitionRequestTopicData(topic_id=self.state.image.topics.by_name[topic].id, partitions=[data])
+        request = ap.AlterPartitionRequest(broker_id=present.leader, broker_epoch=brokers[present.leader].epoch, topics=[topic_data])
+        result = self.run(self.replication.alter_partition(request, 3)).topics[0].partitions[0]
+        return Errors(result.error_code)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRegistration:
         return self.state.image.topics.by_name[topic].partitions[partition]

@@ -7,7 +7,7 @@ bare. What comes bare counts as a broker's: it may change topics that a mirror o
 
 `ControllerServer` (in `server`) owns the socket: it reads header and message with `wire.framing` and calls `handle`.
 
-Not here: DescribeConfigs, delegation tokens, partition reassignments, and the requests among several voters (Vote, BeginQuorumEpoch, AddRaftVoter ...), since there is one voter.
+Not here: DescribeConfigs, delegation tokens, and the requests among several voters (Vote, BeginQuorumEpoch, AddRaftVoter ...), since there is one voter.
 """
 
 from __future__ import annotations
@@ -51,6 +51,12 @@ class ControllerApis:
             ApiKeys.DELETE_TOPICS: lambda header, request, by_broker: c.replication.delete_topics(request, by_broker=by_broker),
             ApiKeys.CREATE_PARTITIONS: lambda header, request, by_broker: c.replication.create_partitions(request, by_broker=by_broker),
             ApiKeys.ELECT_LEADERS: lambda header, request, by_broker: c.replication.elect_leaders(request),
+            ApiKeys.ALTER_PARTITION_REASSIGNMENTS: lambda header, request, by_broker: (
+                c.replication.reassignments.alter_partition_reassignments(request)
+            ),
+            ApiKeys.LIST_PARTITION_REASSIGNMENTS: lambda header, request, by_broker: ControllerResult(
+                [], c.replication.reassignments.list_partition_reassignments(request)
+            ),
             ApiKeys.ALTER_PARTITION: lambda header, request, by_broker: c.replication.alter_partition(request, header.api_version),
             ApiKeys.ASSIGN_REPLICAS_TO_DIRS: lambda header, request, by_broker: c.replication.assign_replicas_to_dirs(request),
             ApiKeys.INCREMENTAL_ALTER_CONFIGS: lambda header, request, by_broker: c.configuration.incremental_alter_configs(

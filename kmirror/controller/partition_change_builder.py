@@ -72,7 +72,7 @@ class PartitionChangeBuilder(Struct):
         replicas = list(partition.replicas) if self.target_replicas is None else list(self.target_replicas)
         removing = list(partition.removing_replicas) if self.target_removing is None else list(self.target_removing)
         adding = list(partition.adding_replicas) if self.target_adding is None else list(self.target_adding)
-        if (removing or adding) and _reassignment_is_complete(isr, adding):
+        if (removing or adding) and _reassignment_is_complete(isr, replicas, removing):
             replicas = [replica for replica in replicas if replica not in removing]
             isr = [replica for replica in isr if replica not in removing]
             removing, adding = [], []
@@ -175,8 +175,10 @@ class PartitionChangeBuilder(Struct):
             record.adding_replicas = adding
 
 
-def _reassignment_is_complete(isr: list[int], adding: list[int]) -> bool:
-    return bool(isr) and all(replica in isr for replica in adding)
+def _reassignment_is_complete(isr: list[int], replicas: list[int], removing: list[int]) -> bool:
+    """When everything that stays is in sync; before, a leaving replica may still be the one that has the data."""
+    staying = [replica for replica in replicas if replica not in removing]
+    return bool(staying) and all(replica in isr for replica in staying)
 
 
 def partition_change_record_version(metadata_version: int) -> int:

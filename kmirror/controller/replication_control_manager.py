@@ -14,6 +14,7 @@ from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.leader_updates import builder_for
 from kmirror.controller.partition_change_builder import Election
+from kmirror.controller.partition_reassignments import PartitionReassignments
 from kmirror.controller.replica_placer import place_replicas
 from kmirror.metadata.image import RESOURCE_TOPIC, ConfigResource, TopicImage
 from kmirror.metadata.mirror_names import association_of, validate_topic_name
@@ -46,6 +47,7 @@ class ReplicationControlManager:
         self._state = state
         self._cluster = cluster
         self._configuration = configuration
+        self.reassignments = PartitionReassignments(state, lambda replicas: self._check_replicas(replicas, None))
 
     # ---- creating topics
 
