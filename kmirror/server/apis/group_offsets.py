@@ -1,0 +1,211 @@
+"""Offsets of groups: OffsetCommit, OffsetFetch, OffsetDelete.
+
+| API | versions | remarks |
+|---|---|---|
+| OffsetCommit | 2-10 | v10 topic ids (KIP-848); v2-4 retention time |
+| OffsetFetch | 1-10 | v2 all topics, v7 require_stable, v8 several groups, v9 member and epoch, v10 topic ids |
+| OffsetDelete | 0 | KIP-496 |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
+from kmirror.coordinator.group.group_records import OffsetAndMetadata
+from kmirror.metadata.image import TopicsImage
+from kmirror.server.apis.group_coordinators import coordinator_of
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kmirror.wire.messages.offset_delete import OffsetDeleteResponse
+from kmirror.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from kmirror.server.kafka_apis import KafkaApis
+
+INVALID_OFFSET = -1
+OFFSET_TOPIC_ID_VERSION = 10
+OFFSET_FETCH_GROUPS_VERSION = 8
+OFFSET_FETCH_TOP_ERROR_VERSION = 2
+
+
+def _topics(apis: KafkaApis) -> TopicsImage:
+    return apis.metadata_cache.image.topics
+
+
+async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommitResponse:
+    """Unknown topics and partitions get their error here; what is left goes to the coordinator."""
+    message: OffsetCommitRequest = request.message
+    topics = _topics(apis)
+    refused: list[OffsetCommitResponseTopic] = []
+    accepted: list[OffsetCommitRequestTopic] = []
+    for topic in message.topics:
+        by_id = request.api_version >= OFFSET_TOPIC_ID_VERSION
+        image = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
+        known = [p for p in topic.partitions if image is not None and p.partition_index in image.partitions]
+        error = Errors.UNKNOWN_TOPIC_ID if by_id and image is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
+        if len(known) < len(topic.partitions):
+            unknown = [p for p in topic.partitions if p not in known]
+            partitions = [OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in unknown]
+            refused.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+        if image is not None and known:
+            accepted.append(OffsetCommitRequestTopic(name=image.name, topic_id=image.id, partitions=known))
+    message.topics = accepted
+    try:
+        response = await coordinator_of(apis).commit_offsets(message) if accepted else OffsetCommitResponse()
+    except ApiException as error_of_all:
+        response = _commit_error(accepted, error_of_all.error)
+    for answered in response.topics:
+        if request.api_version >= OFFSET_TOPIC_ID_VERSION:
+            answered.name = ""
+        else:
+            answered.topic_id = Uuid.ZERO
+    response.topics += refused
+    return response
+
+
+def _commit_error(topics: list[OffsetCommitRequestTopic], error: Errors) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in topic.partitions],
+            )
+            for topic in topics
+        ]
+    )
+
+
+async def handle_offset_fetch(apis: KafkaApis, request: Request) -> OffsetFetchResponse:
+    message: OffsetFetchRequest = request.message
+    if request.api_version < OFFSET_FETCH_GROUPS_VERSION:
+        topics = (
+            None
+            if message.topics is None
+            else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in message.topics]
+        )
+        group = await _fetch_group(apis, OffsetFetchRequestGroup(group_id=message.group_id, topics=topics), request.api_version)
+        return _as_single_group(group, request.api_version, topics)
+    return OffsetFetchResponse(groups=[await _fetch_group(apis, group, request.api_version) for group in message.groups])
+
+
+async def _fetch_group(apis: KafkaApis, group: OffsetFetchRequestGroup, api_version: int) -> OffsetFetchResponseGroup:
+    by_id = api_version >= OFFSET_TOPIC_ID_VERSION
+    topics = _topics(apis)
+    wanted: dict[str, list[int]] | None = None
+    unknown: list[OffsetFetchResponseTopics] = []
+    if group.topics is not None:
+        wanted = {}
+        for topic in group.topics:
+            image = topics.topic_by_id(topic.topic_id) if by_id else None
+            if by_id and image is None:
+                unknown.append(_unknown_topic(topic))
+            else:
+                wanted[image.name if image is not None else topic.name] = list(topic.partition_indexes)
+    try:
+        found = await coordinator_of(apis).fetch_offsets(group.group_id, wanted)
+    except ApiException as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error)
+    answers = []
+    for name, partitions in found.items():
+        image = topics.topic(name)
+        if by_id and image is None:
+            continue
+        answers.append(
+            OffsetFetchResponseTopics(
+                name="" if by_id else name,
+                topic_id=image.id if by_id and image is not None else Uuid.ZERO,
+                partitions=[_offset(index, committed) for index, committed in partitions.items()],
+            )
+        )
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=answers + unknown)
+
+
+def _offset(index: int, committed: OffsetAndMetadata | None) -> OffsetFetchResponsePartitions:
+    if committed is None:
+        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET, metadata="")
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET, error_code=Errors.UNKNOWN_TOPIC_ID)
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _as_single_group(
+    group: OffsetFetchResponseGroup, api_version: int, asked: list[OffsetFetchRequestTopics] | None
+) -> OffsetFetchResponse:
+    """Before v8 there is one group, and before v2 its error stands in every partition."""
+    if group.error_code and api_version < OFFSET_FETCH_TOP_ERROR_VERSION:
+        group.topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET, error_code=group.error_code)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in asked or []
+        ]
+    return OffsetFetchResponse(
+        error_code=group.error_code if api_version >= OFFSET_FETCH_TOP_ERROR_VERSION else 0,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+async def handle_offset_delete(apis: KafkaApis, request: Request) -> OffsetDeleteResponse:
+    try:
+        return await coordinator_of(apis).delete_offsets(request.message)
+    except ApiException as error:
+        return OffsetDeleteResponse(error_code=error.error)
+
+
+HANDLERS = {
+    ApiKeys.OFFSET_COMMIT: handle_offset_commit,
+    ApiKeys.OFFSET_FETCH: handle_offset_fetch,
+    ApiKeys.OFFSET_DELETE: handle_offset_delete,
+}
