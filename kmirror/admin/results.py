@@ -30,6 +30,29 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
+class ConfigSource(IntEnum):
+    """`ConfigEntry.ConfigSource`, by the numbers of the wire."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A place where a configuration has a value, the one in force first."""
+
+    name: str
+    value: str | None
+    source: int
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
     """One described configuration; a sensitive one has the value None."""
@@ -40,6 +63,7 @@ class ConfigEntry:
     is_sensitive: bool = False
     is_read_only: bool = False
     is_default: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +79,7 @@ class ClusterDescription:
     cluster_id: str | None
     controller_id: int
     nodes: list[Node]
+    fenced: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +89,8 @@ class PartitionDescription:
     leader_epoch: int
     replicas: list[int]
     isr: list[int]
+    elr: list[int] | None = None
+    last_known_elr: list[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +99,21 @@ class TopicDescription:
     topic_id: Uuid
     is_internal: bool
     partitions: list[PartitionDescription]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicListing:
+    name: str
+    topic_id: Uuid
+    is_internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """The number of partitions that a topic shall have; `new_assignments`: the replicas of each new one."""
+
+    total_count: int
+    new_assignments: list[list[int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

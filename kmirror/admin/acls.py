@@ -1,0 +1,123 @@
+"""AdminClient on access rules (ACLs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
+from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
+from kmirror.common.errors import ApiException
+from kmirror.wire.messages import create_acls, delete_acls, describe_acls
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AclBinding:
+    """One rule: who may, or may not, do what with which resources."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType
+    principal: str
+    host: str
+    operation: AclOperation
+    permission_type: AclPermissionType
+
+
+@dataclass(frozen=True, slots=True)
+class AclBindingFilter:
+    """Which rules: None, ANY and (for patterns) MATCH widen."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission_type: AclPermissionType = AclPermissionType.ANY
+
+
+class AclAdmin(AdminRequests):
+    """Describe, create and delete rules."""
+
+    async def describe_acls(self, binding_filter: AclBindingFilter | None = None) -> list[AclBinding]:
+        """Every rule that the filter matches."""
+        wanted = binding_filter or AclBindingFilter()
+        request = describe_acls.DescribeAclsRequest(
+            resource_type_filter=wanted.resource_type,
+            resource_name_filter=wanted.name,
+            pattern_type_filter=wanted.pattern_type,
+            principal_filter=wanted.principal,
+            host_filter=wanted.host,
+            operation=wanted.operation,
+            permission_type=wanted.permission_type,
+        )
+        response = await self._ask_any(request, self._timeout_ms)
+        raise_for(response.error_code, response.error_message)
+        return [
+            AclBinding(
+                ResourceType(resource.resource_type),
+                resource.resource_name,
+                PatternType(resource.pattern_type),
+                row.principal,
+                row.host,
+                AclOperation(row.operation),
+                AclPermissionType(row.permission_type),
+            )
+            for resource in response.resources
+            for row in resource.acls
+        ]
+
+    async def create_acls(self, bindings: Iterable[AclBinding]) -> dict[AclBinding, ApiException | None]:
+        """Add rules (one that is there already is no error); what came of each."""
+        wanted = list(bindings)
+        creations = [
+            create_acls.AclCreation(
+                resource_type=row.resource_type,
+                resource_name=row.name,
+                resource_pattern_type=row.pattern_type,
+                principal=row.principal,
+                host=row.host,
+                operation=row.operation,
+                permission_type=row.permission_type,
+            )
+            for row in wanted
+        ]
+        response = await self._ask_any(create_acls.CreateAclsRequest(creations=creations), self._timeout_ms)
+        return {row: error_of(answer.error_code, answer.error_message) for row, answer in zip(wanted, response.results, strict=True)}
+
+    async def delete_acls(self, filters: Iterable[AclBindingFilter]) -> dict[AclBindingFilter, list[AclBinding]]:
+        """Delete every rule that a filter matches; the deleted rules by filter. The first failure is raised."""
+        wanted = list(filters)
+        rows = [
+            delete_acls.DeleteAclsFilter(
+                resource_type_filter=row.resource_type,
+                resource_name_filter=row.name,
+                pattern_type_filter=row.pattern_type,
+                principal_filter=row.principal,
+                host_filter=row.host,
+                operation=row.operation,
+                permission_type=row.permission_type,
+            )
+            for row in wanted
+        ]
+        response = await self._ask_any(delete_acls.DeleteAclsRequest(filters=rows), self._timeout_ms)
+        result = {}
+        for row, answer in zip(wanted, response.filter_results, strict=True):
+            raise_for(answer.error_code, answer.error_message)
+            deleted = []
+            for acl in answer.matching_acls:
+                raise_for(acl.error_code, acl.error_message)
+                deleted.append(
+                    AclBinding(
+                        ResourceType(acl.resource_type),
+                        acl.resource_name,
+                        PatternType(acl.pattern_type),
+                        acl.principal,
+                        acl.host,
+                        AclOperation(acl.operation),
+                        AclPermissionType(acl.permission_type),
+                    )
+                )
+            result[row] = deleted
+        return result

@@ -1,0 +1,180 @@
+"""Requests of `AdminClient`: whom to ask, what to try again, and when to give up.
+
+Requests go to any known broker, which forwards them to the controller where needed; what only the leader of a partition, the
+coordinator of a group or one broker knows is asked of it. A broker that cannot be reached is passed over for the next; when
+none is left: `NoBrokerError`. Retriable errors of the cluster are retried until the time is up, with a short pause: leaders
+that move, coordinators that load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from kmirror.admin.results import Node, RequestOptions
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.runtime.api import Runtime
+from kmirror.wire.messages import find_coordinator, metadata
+
+DEFAULT_TIMEOUT_MS = 60_000
+RETRY_PAUSE_MS = 100
+GROUP_COORDINATOR = 0
+TRANSACTION_COORDINATOR = 1
+
+T = TypeVar("T")
+
+
+class NoBrokerError(KmirrorError):
+    """No broker of the cluster could be reached."""
+
+
+class AdminRequests:
+    """One cluster's brokers and the ways to ask them. The families of `AdminClient` build on this."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        bootstrap_servers: Sequence[tuple[str, int]],
+        *,
+        client_id: str = "adminclient",
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> None:
+        self._runtime = runtime
+        self._bootstrap = list(bootstrap_servers)
+        self._client = NetworkClient(runtime, client_id)
+        self._timeout_ms = timeout_ms
+        self._nodes: dict[int, Node] = {}
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _timeout(self, options: RequestOptions | None) -> int:
+        return self._timeout_ms if options is None or options.timeout_ms is None else options.timeout_ms
+
+    async def _metadata(self, names: Sequence[str] | None) -> Any:
+        """Metadata of `names` (None: all topics); it refreshes the list of brokers."""
+        topics = None if names is None else [metadata.MetadataRequestTopic(name=name) for name in names]
+        response = await self._ask_any(metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False), self._timeout_ms)
+        if response.brokers:
+            self._nodes = {broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers}
+        return response
+
+    async def _ask_any(self, request: Any, timeout_ms: int) -> Any:
+        known = [(self._nodes[node_id].host, self._nodes[node_id].port) for node_id in sorted(self._nodes)]
+        failures = []
+        for host, port in dict.fromkeys(known + self._bootstrap):
+            try:
+                return await self._client.send(host, port, request, timeout_ms=timeout_ms)
+            except DisconnectError as error:
+                failures.append(str(error))
+            except UnsupportedVersionError as error:
+                raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
+            except RequestTimeoutError as error:
+                raise ApiException(Errors.REQUEST_TIMED_OUT, str(error)) from error
+        raise NoBrokerError("no broker could be reached: " + "; ".join(failures))
+
+    async def _ask_node(self, node_id: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:
+        """Ask this broker and no other."""
+        node = await self._node(node_id)
+        return await self._send(node.host, node.port, request, timeout_ms, max_version=max_version)
+
+    async def _node(self, node_id: int) -> Node:
+        if node_id not in self._nodes:
+            await self._metadata([])
+        if node_id not in self._nodes:
+            raise NoBrokerError(f"there is no broker {node_id} in the cluster")
+        return self._nodes[node_id]
+
+    async def _send(self, host: str, port: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:
+        try:
+            return await self._client.send(host, port, request, timeout_ms=timeout_ms, max_version=max_version)
+        except UnsupportedVersionError as error:
+            raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
+        except (DisconnectError, RequestTimeoutError) as error:
+            raise NoBrokerError(str(error)) from error
+
+    async def _by_leader(
+        self, partitions: Sequence[TopicPartition], ask: Callable[[Node, list[TopicPartition]], Awaitable[dict[TopicPartition, T]]]
+    ) -> dict[TopicPartition, T]:
+        """`ask` each leader about its share of `partitions`; again, all of them, after a retriable error."""
+
+        async def attempt() -> dict[TopicPartition, T]:
+            response = await self._metadata(sorted({partition.topic for partition in partitions}))
+            leaders = {
+                TopicPartition(topic.name, row.partition_index): row.leader_id
+                for topic in response.topics
+                if topic.name is not None and topic.error_code == Errors.NONE
+                for row in topic.partitions
+            }
+            groups: dict[int, list[TopicPartition]] = {}
+            for topic_partition in partitions:
+                leader = leaders.get(topic_partition)
+                if leader is None:
+                    raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} does not exist")
+                if leader not in self._nodes:
+                    raise ApiException(Errors.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
+                groups.setdefault(leader, []).append(topic_partition)
+            result: dict[TopicPartition, T] = {}
+            for node_id, group in sorted(groups.items()):
+                result |= await ask(self._nodes[node_id], group)
+            return result
+
+        return await self._retry(attempt, self._timeout_ms)
+
+    async def _coordinators(self, keys: Iterable[str], key_type: int) -> dict[str, Node]:
+        """The coordinator of each group or transactional id; a retriable ApiException while one is not available."""
+        request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=sorted(keys))
+        response = await self._ask_any(request, self._timeout_ms)
+        found = {}
+        for row in response.coordinators:
+            raise_for(row.error_code, row.error_message)
+            found[row.key] = Node(row.node_id, row.host, row.port)
+        return found
+
+    async def _by_coordinator(
+        self,
+        keys: Iterable[str],
+        key_type: int,
+        ask: Callable[[Node, list[str]], Awaitable[dict[str, T]]],
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[str, T]:
+        """`ask` each coordinator about its share of `keys`; again after a retriable error."""
+        wanted = sorted(set(keys))
+
+        async def attempt() -> dict[str, T]:
+            groups: dict[int, list[str]] = {}
+            nodes: dict[int, Node] = {}
+            for key, node in (await self._coordinators(wanted, key_type)).items():
+                nodes[node.id] = node
+                groups.setdefault(node.id, []).append(key)
+            result: dict[str, T] = {}
+            for node_id, group in sorted(groups.items()):
+                result |= await ask(nodes[node_id], group)
+            return result
+
+        return await self._retry(attempt, self._timeout_ms if timeout_ms is None else timeout_ms) if wanted else {}
+
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
+        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
+        while True:
+            try:
+                return await attempt()
+            except ApiException as error:
+                if not error.error.retriable or self._runtime.clock.monotonic_ms() >= deadline_ms:
+                    raise
+            await self._runtime.sleep_ms(RETRY_PAUSE_MS)
+
+
+def error_of(code: int, message: str | None) -> ApiException | None:
+    """The exception of an error code in a response; None for success."""
+    return None if code == 0 else ApiException(Errors.for_code(code), message or None)
+
+
+def raise_for(code: int, message: str | None) -> None:
+    """Raise the exception of an error code in a response, if it is one."""
+    error = error_of(code, message)
+    if error is not None:
+        raise error

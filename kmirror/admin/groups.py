@@ -1,0 +1,302 @@
+"""AdminClient on groups: list, describe, offsets, members. Coordinators are asked, and asked again while they move or load.
+
+Descriptions. A group of the KIP-848 protocol answers ConsumerGroupDescribe; any other answers that with GROUP_ID_NOT_FOUND and
+is then described as a classic group, whose members' assignment is what the consumer protocol's bytes say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kmirror.admin.admin_requests import GROUP_COORDINATOR, AdminRequests, error_of, raise_for
+from kmirror.admin.results import Node
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.wire.messages import (
+    consumer_group_describe,
+    delete_groups,
+    describe_groups,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
+from kmirror.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+
+CLASSIC = "Classic"
+CONSUMER = "Consumer"
+CONSUMER_PROTOCOL_TYPE = "consumer"
+LAST_VERSION_WITH_TOPIC_NAMES = 9
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """One group: `type` and `state` are Kafka's words, "" when the broker does not say."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it only ever committed offsets."""
+        return self.protocol_type == ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """One member; epochs and the target assignment are None in a classic group."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    target_assignment: tuple[TopicPartition, ...] | None = None
+    member_epoch: int | None = None
+    is_classic: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupDescription:
+    """One group; epochs are None in a classic group."""
+
+    group_id: str
+    protocol_type: str
+    partition_assignor: str
+    members: list[MemberDescription]
+    type: str
+    state: str
+    coordinator: Node
+    group_epoch: int | None = None
+    target_assignment_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """A committed offset; `leader_epoch` is -1 when it is not known."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupAdmin(AdminRequests):
+    """Groups and what they committed."""
+
+    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """Every group of every broker, sorted by id; of these states and types only, where some are given."""
+        request = list_groups.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+        async def attempt() -> list[GroupListing]:
+            await self._metadata([])
+            found = {}
+            for node_id in sorted(self._nodes):
+                response = await self._ask_node(node_id, request, self._timeout_ms)
+                raise_for(response.error_code, None)
+                for row in response.groups:
+                    found[row.group_id] = GroupListing(row.group_id, row.protocol_type, row.group_state, row.group_type)
+            return [found[group_id] for group_id in sorted(found)]
+
+        return await self._retry(attempt, self._timeout_ms)
+
+    async def list_consumer_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """Groups of consumers, and those that only commit offsets."""
+        listed = await self.list_groups(states=states, types=types)
+        return [row for row in listed if row.protocol_type in ("", CONSUMER_PROTOCOL_TYPE)]
+
+    async def describe_consumer_groups(
+        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, ConsumerGroupDescription | ApiException]:
+        """Each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
+
+        async def ask(node: Node, ids: list[str]) -> dict[str, ConsumerGroupDescription | ApiException]:
+            found: dict[str, ConsumerGroupDescription | ApiException] = {}
+            try:
+                request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=ids)
+                for row in (await self._send(node.host, node.port, request, self._timeout_ms)).groups:
+                    error = Errors.for_code(row.error_code)
+                    if error.retriable:
+                        raise ApiException(error, row.error_message)
+                    if error in (Errors.GROUP_ID_NOT_FOUND, Errors.UNSUPPORTED_VERSION):
+                        continue
+                    found[row.group_id] = ApiException(error, row.error_message or None) if error else _consumer_group(row, node)
+            except ApiException as error:
+                if error.error is not Errors.UNSUPPORTED_VERSION:
+                    raise
+            rest = [group_id for group_id in ids if group_id not in found]
+            return found | (await self._describe_classic(node, rest) if rest else {})
+
+        return await self._by_coordinator(group_ids, GROUP_COORDINATOR, ask, timeout_ms=timeout_ms)
+
+    async def _describe_classic(self, node: Node, ids: list[str]) -> dict[str, ConsumerGroupDescription | ApiException]:
+        response = await self._send(node.host, node.port, describe_groups.DescribeGroupsRequest(groups=ids), self._timeout_ms)
+        found: dict[str, ConsumerGroupDescription | ApiException] = {}
+        for row in response.groups:
+            error = Errors.for_code(row.error_code)
+            if error.retriable:
+                raise ApiException(error)
+            if error:
+                found[row.group_id] = ApiException(error, row.error_message or None)
+            elif row.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
+                text = f"GroupId {row.group_id} is not a consumer group ({row.protocol_type})."
+                found[row.group_id] = ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL, text)
+            else:
+                found[row.group_id] = _classic_group(row, node)
+        return found
+
+    async def delete_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, ApiException | None]:
+        """Delete groups without members; what came of each."""
+
+        async def ask(node: Node, ids: list[str]) -> dict[str, ApiException | None]:
+            response = await self._send(node.host, node.port, delete_groups.DeleteGroupsRequest(groups_names=ids), self._timeout_ms)
+            return {row.group_id: _unless_retriable(row.error_code) for row in response.results}
+
+        return await self._by_coordinator(group_ids, GROUP_COORDINATOR, ask)
+
+    async def list_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What a group committed, for all partitions that it has or for `partitions` (None: nothing was committed)."""
+        topics = None
+        if partitions is not None:
+            wanted: dict[str, list[int]] = {}
+            for name in partitions:
+                wanted.setdefault(name.topic, []).append(name.partition)
+            topics = [offset_fetch.OffsetFetchRequestTopics(name=name, partition_indexes=rows) for name, rows in wanted.items()]
+
+        async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
+            groups = [offset_fetch.OffsetFetchRequestGroup(group_id=group_id, topics=topics)]
+            request = offset_fetch.OffsetFetchRequest(groups=groups, require_stable=require_stable)
+            max_version = LAST_VERSION_WITH_TOPIC_NAMES
+            response = await self._send(node.host, node.port, request, self._timeout_ms, max_version=max_version)
+            group = response.groups[0]
+            raise_for(group.error_code, None)
+            offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
+            for topic in group.topics:
+                for row in topic.partitions:
+                    raise_for(row.error_code, None)
+                    committed = OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)
+                    offsets[TopicPartition(topic.name, row.partition_index)] = committed if row.committed_offset >= 0 else None
+            return {group_id: offsets}
+
+        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+
+    async def alter_consumer_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, ApiException | None]:
+        """Commit offsets in the name of a group without members; what came of each."""
+        wanted: dict[str, list[offset_commit.OffsetCommitRequestPartition]] = {}
+        for name, committed in offsets.items():
+            row = offset_commit.OffsetCommitRequestPartition(
+                partition_index=name.partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
+            )
+            wanted.setdefault(name.topic, []).append(row)
+        topics = [offset_commit.OffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in wanted.items()]
+        request = offset_commit.OffsetCommitRequest(group_id=group_id, topics=topics)
+        return await self._partition_errors(group_id, request, max_version=LAST_VERSION_WITH_TOPIC_NAMES)
+
+    async def delete_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ApiException | None]:
+        """Forget what a group committed for partitions that it is not subscribed to; what came of each."""
+        wanted: dict[str, list[offset_delete.OffsetDeleteRequestPartition]] = {}
+        for name in partitions:
+            wanted.setdefault(name.topic, []).append(offset_delete.OffsetDeleteRequestPartition(partition_index=name.partition))
+        topics = [offset_delete.OffsetDeleteRequestTopic(name=name, partitions=rows) for name, rows in wanted.items()]
+        return await self._partition_errors(group_id, offset_delete.OffsetDeleteRequest(group_id=group_id, topics=topics))
+
+    async def _partition_errors(
+        self, group_id: str, request: Any, *, max_version: int | None = None
+    ) -> dict[TopicPartition, ApiException | None]:
+        async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, ApiException | None]]:
+            response = await self._send(node.host, node.port, request, self._timeout_ms, max_version=max_version)
+            raise_for(getattr(response, "error_code", 0), None)
+            errors: dict[TopicPartition, ApiException | None] = {}
+            for topic in response.topics:
+                for row in topic.partitions:
+                    error = Errors.for_code(row.error_code)
+                    if error in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE):
+                        raise ApiException(error)
+                    errors[TopicPartition(topic.name, row.partition_index)] = error_of(row.error_code, None)
+            return {group_id: errors}
+
+        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+
+    async def remove_members_from_consumer_group(
+        self, group_id: str, group_instance_ids: Iterable[str], *, reason: str = ""
+    ) -> dict[str, ApiException | None]:
+        """Make static members leave; what came of each."""
+        members = [leave_group.MemberIdentity(group_instance_id=name, reason=reason or None) for name in group_instance_ids]
+
+        async def ask(node: Node, ids: list[str]) -> dict[str, dict[str, ApiException | None]]:
+            request = leave_group.LeaveGroupRequest(group_id=group_id, members=members)
+            response = await self._send(node.host, node.port, request, self._timeout_ms)
+            raise_for(response.error_code, None)
+            return {group_id: {row.group_instance_id or row.member_id: error_of(row.error_code, None) for row in response.members}}
+
+        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+
+
+def _unless_retriable(code: int) -> ApiException | None:
+    error = error_of(code, None)
+    if error is not None and error.error.retriable:
+        raise error
+    return error
+
+
+def _partitions(topics: Any) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.topic_name, partition) for topic in topics for partition in topic.partitions)
+
+
+def _consumer_group(row: consumer_group_describe.DescribedGroup, node: Node) -> ConsumerGroupDescription:
+    members = [
+        MemberDescription(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            _partitions(member.assignment.topic_partitions),
+            _partitions(member.target_assignment.topic_partitions),
+            member.member_epoch,
+            None if member.member_type == -1 else member.member_type == 0,
+        )
+        for member in row.members
+    ]
+    return ConsumerGroupDescription(
+        row.group_id,
+        CONSUMER_PROTOCOL_TYPE,
+        row.assignor_name,
+        members,
+        CONSUMER,
+        row.group_state,
+        node,
+        row.group_epoch,
+        row.assignment_epoch,
+    )
+
+
+def _classic_group(row: describe_groups.DescribedGroup, node: Node) -> ConsumerGroupDescription:
+    members = [
+        MemberDescription(
+            member.member_id, member.group_instance_id, member.client_id, member.client_host, _classic_assignment(member.member_assignment)
+        )
+        for member in row.members
+    ]
+    return ConsumerGroupDescription(row.group_id, row.protocol_type, row.protocol_data, members, CLASSIC, row.group_state, node)
+
+
+def _classic_assignment(data: bytes | memoryview) -> tuple[TopicPartition, ...]:
+    """What the consumer protocol's bytes say; they begin with a version of two bytes."""
+    if len(data) < 2:
+        return ()
+    version = int.from_bytes(data[:2], "big", signed=True)
+    assignment, _ = ConsumerProtocolAssignment.read(memoryview(data), 2, min(max(version, 0), 3))
+    return tuple(TopicPartition(row.topic, partition) for row in assignment.assigned_partitions for partition in row.partitions)

@@ -1,0 +1,133 @@
+"""AdminClient on mirrors: the KIP's eight calls (E6). Changes go through any broker; descriptions are merged from all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
+from kmirror.admin.results import (
+    AddTopicsToMirrorOptions,
+    AddTopicsToMirrorResult,
+    CreateMirrorOptions,
+    DeleteMirrorOptions,
+    DescribeMirrorsOptions,
+    ListMirrorsOptions,
+    MirrorDescription,
+    MirrorListing,
+    MirrorPartitionDescription,
+    PauseMirrorTopicsOptions,
+    PauseMirrorTopicsResult,
+    RemoveTopicsFromMirrorOptions,
+    RemoveTopicsFromMirrorResult,
+    ResumeMirrorTopicsOptions,
+    ResumeMirrorTopicsResult,
+)
+from kmirror.common.errors import ApiException, Errors
+from kmirror.wire.messages import (
+    add_topics_to_mirror,
+    create_mirror,
+    delete_mirror,
+    describe_mirrors,
+    list_mirrors,
+    pause_mirror_topics,
+    remove_topics_from_mirror,
+    resume_mirror_topics,
+)
+
+
+class MirrorAdmin(AdminRequests):
+    """Create, change, list and describe cluster mirrors."""
+
+    async def create_mirror(self, mirror_name: str, configs: Mapping[str, str], options: CreateMirrorOptions | None = None) -> None:
+        """Create a cluster mirror with its configs (bootstrap.servers of the source at least)."""
+        config = [create_mirror.MirrorConfig(name=name, value=value) for name, value in configs.items()]
+        request = create_mirror.CreateMirrorRequest(mirror_name=mirror_name, config=config)
+        response = await self._ask_any(request, self._timeout(options))
+        raise_for(response.error_code, response.error_message)
+
+    async def add_topics_to_mirror(
+        self, mirror_name: str, topics: Iterable[str], options: AddTopicsToMirrorOptions | None = None
+    ) -> AddTopicsToMirrorResult:
+        """Start mirroring topics: they become read-only. The broker creates those that only the source has."""
+        data = [add_topics_to_mirror.TopicData(topic_name=name) for name in sorted(topics)]
+        request = add_topics_to_mirror.AddTopicsToMirrorRequest(mirror_name=mirror_name, topics=data)
+        return AddTopicsToMirrorResult(await self._mirror_results(request, self._timeout(options)))
+
+    async def remove_topics_from_mirror(
+        self, mirror_name: str, topics: Iterable[str], options: RemoveTopicsFromMirrorOptions | None = None
+    ) -> RemoveTopicsFromMirrorResult:
+        """Stop mirroring topics: each partition is cut to a consistent end and then becomes writable (failover)."""
+        data = [remove_topics_from_mirror.TopicData(topic_name=name) for name in sorted(topics)]
+        request = remove_topics_from_mirror.RemoveTopicsFromMirrorRequest(mirror_name=mirror_name, topics=data)
+        return RemoveTopicsFromMirrorResult(await self._mirror_results(request, self._timeout(options)))
+
+    async def pause_mirror_topics(
+        self, mirror_name: str, topics: Iterable[str], options: PauseMirrorTopicsOptions | None = None
+    ) -> PauseMirrorTopicsResult:
+        """Stop fetching; the topics stay read-only."""
+        data = [pause_mirror_topics.TopicData(topic_name=name) for name in sorted(topics)]
+        request = pause_mirror_topics.PauseMirrorTopicsRequest(mirror_name=mirror_name, topics=data)
+        return PauseMirrorTopicsResult(await self._mirror_results(request, self._timeout(options)))
+
+    async def resume_mirror_topics(
+        self, mirror_name: str, topics: Iterable[str], options: ResumeMirrorTopicsOptions | None = None
+    ) -> ResumeMirrorTopicsResult:
+        """Fetch again from where the pause began."""
+        data = [resume_mirror_topics.TopicData(topic_name=name) for name in sorted(topics)]
+        request = resume_mirror_topics.ResumeMirrorTopicsRequest(mirror_name=mirror_name, topics=data)
+        return ResumeMirrorTopicsResult(await self._mirror_results(request, self._timeout(options)))
+
+    async def delete_mirror(self, mirror_name: str, options: DeleteMirrorOptions | None = None) -> None:
+        """Delete a mirror whose topics are all stopped; failback with it is not possible afterwards."""
+        response = await self._ask_any(delete_mirror.DeleteMirrorRequest(mirror_name=mirror_name), self._timeout(options))
+        raise_for(response.error_code, response.error_message)
+
+    async def list_mirrors(self, options: ListMirrorsOptions | None = None) -> list[MirrorListing]:
+        """All mirrors, sorted by name."""
+        response = await self._ask_any(list_mirrors.ListMirrorsRequest(), self._timeout(options))
+        raise_for(response.error_code, response.error_message)
+        rows = [MirrorListing(row.mirror_name, row.source_bootstrap, row.source_cluster_id, row.topic_count) for row in response.mirrors]
+        return sorted(rows, key=lambda row: row.mirror_name)
+
+    async def describe_mirrors(
+        self, mirror_names: Iterable[str] = (), options: DescribeMirrorsOptions | None = None
+    ) -> dict[str, MirrorDescription]:
+        """Mirrors (all when none is named) with their partitions, asked of every broker and merged; UNKNOWN_MIRROR for a name that none has."""
+        timeout_ms = self._timeout(options)
+        names = sorted(mirror_names)
+        flag = options is not None and options.include_authorized_operations
+        request = describe_mirrors.DescribeMirrorsRequest(mirror_names=names, include_authorized_operations=flag)
+
+        async def ask() -> dict[str, MirrorDescription]:
+            await self._metadata([])
+            merged: dict[str, dict[tuple[str, int], MirrorPartitionDescription]] = {}
+            for node_id in sorted(self._nodes):
+                response = await self._send(self._nodes[node_id].host, self._nodes[node_id].port, request, timeout_ms)
+                if response.error_code != Errors.UNKNOWN_MIRROR:
+                    raise_for(response.error_code, response.error_message)
+                for mirror in response.mirrors:
+                    if mirror.error_code == Errors.UNKNOWN_MIRROR:
+                        continue
+                    raise_for(mirror.error_code, f"mirror {mirror.mirror_name}")
+                    rows = merged.setdefault(mirror.mirror_name, {})
+                    for topic in mirror.topics:
+                        for row in topic.partitions:
+                            rows[topic.topic_name, row.partition_index] = _partition(topic.topic_name, row)
+            for name in names:
+                if name not in merged:
+                    raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{name}' does not exist.")
+            return {name: MirrorDescription(name, [rows[key] for key in sorted(rows)]) for name, rows in sorted(merged.items())}
+
+        return await self._retry(ask, timeout_ms)
+
+    async def _mirror_results(self, request: Any, timeout_ms: int) -> dict[str, ApiException | None]:
+        response = await self._ask_any(request, timeout_ms)
+        raise_for(response.error_code, response.error_message)
+        return {row.name: error_of(row.error_code, None) for row in response.topics}
+
+
+def _partition(topic: str, row: describe_mirrors.PartitionDetail) -> MirrorPartitionDescription:
+    return MirrorPartitionDescription(
+        topic, row.partition_index, row.source_offset, row.destination_offset, row.lag, row.state, row.last_mirror_epoch
+    )
