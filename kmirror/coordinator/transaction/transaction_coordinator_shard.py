@@ -1,0 +1,378 @@
+"""One partition of `__transaction_state`: the transactional ids that hash to it, as synchronous functions.
+
+A request decides on the state that its predecessors left, also where their records are not committed yet; its answer, an
+error too, waits for them (see `coordinator_runtime`). Kafka keeps a change pending and answers CONCURRENT_TRANSACTIONS
+meanwhile; here the second request simply waits, which clients cannot tell from a slower first one.
+
+A new producer id comes from the controller, so a decision that needs one raises `ProducerIdNeededError`; the coordinator asks
+again with the id. The end of a transaction is decided here (`end_transaction`) and told to `on_prepared`; who writes the
+markers comes back with `complete`. After a load `on_prepared` is told of every transaction whose end was decided before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Clock
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
+from kmirror.coordinator.transaction.transaction_log import read_transaction_record, transaction_record, transaction_tombstone
+from kmirror.coordinator.transaction.transaction_metadata import (
+    EXHAUSTED_EPOCH,
+    TRANSACTIONS_V2,
+    TransactionMetadata,
+    is_epoch_exhausted,
+)
+from kmirror.coordinator.transaction.transaction_state import TransactionEvent, TransactionState
+from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+R = TypeVar("R")
+REMOVE_EXPIRED_TIMER: Final = "remove-expired-transactional-ids"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """Kafka's broker settings of the same names."""
+
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_max_timeout_ms: int = 900_000
+    abort_timed_out_transactions_interval_ms: int = 10_000
+    remove_expired_transactional_ids_interval_ms: int = 3_600_000
+    two_phase_commit_enable: bool = False
+
+
+class ProducerIdNeededError(KmirrorError):
+    """The decision needs a new producer id; ask the controller and decide again."""
+
+    def __init__(self) -> None:
+        super().__init__("a new producer id is needed")
+
+
+class ProducerResult(NamedTuple):
+    """An error, or the id and epoch with which the producer goes on."""
+
+    error: Errors
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+class PendingCompletion(NamedTuple):
+    """A transaction whose end is decided: what the markers say, and what will be written when all are there."""
+
+    prepared: TransactionMetadata
+    completed: TransactionMetadata
+    coordinator_epoch: int
+
+    @property
+    def is_commit(self) -> bool:
+        return self.prepared.state is TransactionState.PREPARE_COMMIT
+
+
+class TransactionFilter(NamedTuple):
+    """Of ListTransactions; empty collections, a negative duration and no pattern let everything pass."""
+
+    producer_ids: frozenset[int] = frozenset()
+    states: frozenset[TransactionState] | None = None
+    duration_ms: int = -1
+    matches_id: Callable[[str], bool] | None = None
+
+    def matches(self, metadata: TransactionMetadata, now_ms: int) -> bool:
+        return (
+            (not self.producer_ids or metadata.producer_id in self.producer_ids)
+            and (self.states is None or metadata.state in self.states)
+            and (self.duration_ms < 0 or now_ms - metadata.start_timestamp_ms > self.duration_ms)
+            and (self.matches_id is None or self.matches_id(metadata.transactional_id))
+        )
+
+
+class TransactionCoordinatorShard:
+    """Implements `CoordinatorShard`. `transaction_version` is the level of that feature now."""
+
+    def __init__(
+        self,
+        config: TransactionConfig,
+        context: ShardContext,
+        *,
+        clock: Clock,
+        transaction_version: Callable[[], int],
+        on_prepared: Callable[[TopicPartition, str], None],
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._clock = clock
+        self._transaction_version = transaction_version
+        self._on_prepared = on_prepared
+        self._transactions: dict[str, TransactionMetadata] = {}
+        self._decided: tuple[CoordinatorRecord, TransactionMetadata] | None = None
+        self._loaded = False
+
+    # -- CoordinatorShard -----------------------------------------------------------------------------------------------
+
+    def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int, producer_epoch: int) -> None:
+        found = read_transaction_record(record)
+        if found is None:
+            return  # a key type of a later version
+        transactional_id, metadata = found
+        if metadata is None:
+            self._transactions.pop(transactional_id, None)
+            return
+        if self._decided is not None and self._decided[0] == record:
+            metadata = self._decided[1]  # just decided here: with what the record does not carry
+        self._transactions[transactional_id] = metadata
+        if self._loaded and metadata.state.is_prepared:
+            self._on_prepared(self._context.topic_partition, transactional_id)
+
+    def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """No transactions are written to this topic."""
+
+    def on_loaded(self, now_ms: int) -> None:
+        self._loaded = True
+        self._schedule_removal()
+        for transactional_id, metadata in self._transactions.items():
+            if metadata.state.is_prepared:
+                self._on_prepared(self._context.topic_partition, transactional_id)
+
+    def on_unloaded(self) -> None:
+        """Whoever writes markers notices by the answer NOT_COORDINATOR."""
+
+    # -- InitProducerId ---------------------------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        expected: tuple[int, int] | None,
+        new_producer_id: int | None,
+        now_ms: int,
+    ) -> CoordinatorResult[ProducerResult]:
+        """The id and epoch of a (new instance of a) producer; `expected` is what the producer says it has. An open transaction is
+        aborted first: CONCURRENT_TRANSACTIONS until that is done."""
+        current = self._transactions.get(transactional_id)
+        if current is None:
+            current = TransactionMetadata(
+                transactional_id=transactional_id,
+                producer_id=_given(new_producer_id),
+                timeout_ms=timeout_ms,
+                last_update_timestamp_ms=now_ms,
+            )
+        try:
+            if expected is not None and not _is_valid_producer(current, *expected):
+                raise ApiException(Errors.PRODUCER_FENCED)
+            follows = current.outcome(TransactionEvent.INIT_PRODUCER_ID)
+            if follows is TransactionState.PREPARE_EPOCH_FENCE:
+                aborted = self._fenced_abort(current, new_producer_id, now_ms)
+                return self._decide(aborted, ProducerResult(Errors.CONCURRENT_TRANSACTIONS))
+            initialized = self._initialized(current, timeout_ms, expected, new_producer_id, now_ms)
+        except ApiException as error:
+            return CoordinatorResult([], ProducerResult(error.error))
+        return self._decide(initialized, ProducerResult(Errors.NONE, initialized.producer_id, initialized.producer_epoch))
+
+    def _initialized(
+        self,
+        current: TransactionMetadata,
+        timeout_ms: int,
+        expected: tuple[int, int] | None,
+        new_producer_id: int | None,
+        now_ms: int,
+    ) -> TransactionMetadata:
+        expected_epoch = None if expected is None else expected[1]
+        if current.is_producer_epoch_exhausted and expected_epoch in (None, current.producer_epoch):
+            return current.prepare_producer_id_rotation(
+                _given(new_producer_id), timeout_ms=timeout_ms, record_last_epoch=expected is not None, now_ms=now_ms
+            )
+        return current.prepare_increment_producer_epoch(timeout_ms=timeout_ms, expected_producer_epoch=expected_epoch, now_ms=now_ms)
+
+    # -- AddPartitionsToTxn -----------------------------------------------------------------------------------------------
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        client_transaction_version: int,
+        now_ms: int,
+    ) -> CoordinatorResult[Errors]:
+        """Begin or widen the producer's transaction."""
+        try:
+            current = self._of_producer(transactional_id, producer_id, producer_epoch)
+            current.outcome(TransactionEvent.ADD_PARTITIONS)
+        except ApiException as error:
+            return CoordinatorResult([], error.error)
+        if current.state is TransactionState.ONGOING and set(partitions) <= set(current.partitions):
+            return CoordinatorResult([], Errors.NONE)
+        added = current.prepare_add_partitions(tuple(partitions), client_transaction_version=client_transaction_version, now_ms=now_ms)
+        return self._decide(added, Errors.NONE)
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Errors]:
+        """Whether each partition is in the producer's open transaction; TRANSACTION_ABORTABLE for one that is not."""
+        try:
+            current = self._of_producer(transactional_id, producer_id, producer_epoch)
+            if current.state.is_prepared:
+                raise ApiException(Errors.CONCURRENT_TRANSACTIONS)
+        except ApiException as error:
+            return dict.fromkeys(partitions, error.error)
+        return {partition: Errors.NONE if partition in current.partitions else Errors.TRANSACTION_ABORTABLE for partition in partitions}
+
+    def _of_producer(self, transactional_id: str, producer_id: int, producer_epoch: int) -> TransactionMetadata:
+        current = self._transactions.get(transactional_id)
+        if current is None or current.producer_id != producer_id:
+            raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
+        if current.producer_epoch != producer_epoch:
+            raise ApiException(Errors.PRODUCER_FENCED)
+        return current
+
+    # -- EndTxn -----------------------------------------------------------------------------------------------------------
+
+    def end_transaction(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        client_transaction_version: int,
+        new_producer_id: int | None,
+        now_ms: int,
+    ) -> CoordinatorResult[ProducerResult]:
+        """Decide the end of the producer's transaction; the answer says with which id and epoch it goes on (version 2)."""
+        current = self._transactions.get(transactional_id)
+        try:
+            if current is None:
+                raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
+            if client_transaction_version < TRANSACTIONS_V2:
+                event = _end_v1(current, producer_id, producer_epoch, commit=commit)
+            else:
+                event = _end_v2(current, producer_id, producer_epoch, commit=commit)
+            current.outcome(event)
+        except ApiException as error:
+            if error.error is not Errors.NONE or current is None:
+                return CoordinatorResult([], ProducerResult(error.error))
+            return CoordinatorResult([], ProducerResult(Errors.NONE, current.producer_id, current.producer_epoch))
+        is_v2 = client_transaction_version >= TRANSACTIONS_V2
+        prepared = current.prepare_abort_or_commit(
+            event,
+            client_transaction_version=client_transaction_version if is_v2 else 0,
+            next_producer_id=_given(new_producer_id) if is_v2 and current.is_producer_epoch_exhausted else NO_PRODUCER_ID,
+            now_ms=now_ms,
+        )
+        goes_on = prepared.prepare_complete(now_ms=now_ms)
+        return self._decide(prepared, ProducerResult(Errors.NONE, goes_on.producer_id, goes_on.producer_epoch))
+
+    def timed_out(self, now_ms: int) -> list[TransactionMetadata]:
+        """Transactions that are open for longer than their producers wanted."""
+        return [metadata for metadata in self._transactions.values() if metadata.is_timed_out(now_ms)]
+
+    def abort_timed_out(self, timed_out: TransactionMetadata, *, new_producer_id: int | None, now_ms: int) -> CoordinatorResult[bool]:
+        """Fence the producer of a transaction that `timed_out` gave and abort it; False when it ended (or went on) meanwhile."""
+        current = self._transactions.get(timed_out.transactional_id)
+        if (
+            current is None
+            or (current.producer_id, current.producer_epoch) != (timed_out.producer_id, timed_out.producer_epoch)
+            or not current.is_timed_out(now_ms)
+        ):
+            return CoordinatorResult([], False)
+        return self._decide(self._fenced_abort(current, new_producer_id, now_ms), True)
+
+    def _fenced_abort(self, current: TransactionMetadata, new_producer_id: int | None, now_ms: int) -> TransactionMetadata:
+        version = self._transaction_version()
+        is_v2 = version >= TRANSACTIONS_V2
+        return current.prepare_fence_producer_epoch().prepare_abort_or_commit(
+            TransactionEvent.ABORT_FENCED,
+            client_transaction_version=version if is_v2 else 0,
+            next_producer_id=_given(new_producer_id) if is_v2 and current.is_producer_epoch_exhausted else NO_PRODUCER_ID,
+            now_ms=now_ms,
+        )
+
+    # -- the end of the end -------------------------------------------------------------------------------------------------
+
+    def pending_completion(self, transactional_id: str, now_ms: int) -> PendingCompletion | None:
+        """What the markers of a decided end say; None when there is no decided end (any more)."""
+        current = self._transactions.get(transactional_id)
+        if current is None or not current.state.is_prepared:
+            return None
+        return PendingCompletion(current, current.prepare_complete(now_ms=now_ms), self._context.leader_epoch)
+
+    def complete(self, pending: PendingCompletion) -> CoordinatorResult[bool]:
+        """All markers of `pending` are written. False when it is not what is pending here."""
+        current = self._transactions.get(pending.prepared.transactional_id)
+        if current != pending.prepared or pending.coordinator_epoch != self._context.leader_epoch:
+            return CoordinatorResult([], False)
+        return self._decide(pending.completed, True)
+
+    # -- questions and expiry -----------------------------------------------------------------------------------------------
+
+    def transaction(self, transactional_id: str) -> TransactionMetadata | None:
+        return self._transactions.get(transactional_id)
+
+    def list_transactions(self, wanted: TransactionFilter, now_ms: int) -> list[TransactionMetadata]:
+        return [metadata for metadata in self._transactions.values() if wanted.matches(metadata, now_ms)]
+
+    def remove_expired(self, now_ms: int) -> CoordinatorResult[None]:
+        """Tombstones for ids that nobody used for `transactional.id.expiration.ms`."""
+        expiration_ms = self._config.transactional_id_expiration_ms
+        expired = [name for name, metadata in self._transactions.items() if metadata.is_expired(now_ms, expiration_ms)]
+        return CoordinatorResult([transaction_tombstone(transactional_id) for transactional_id in expired], None)
+
+    def _schedule_removal(self) -> None:
+        interval_ms = self._config.remove_expired_transactional_ids_interval_ms
+        self._context.timer.schedule(REMOVE_EXPIRED_TIMER, interval_ms, self._remove_expired_now)
+
+    def _remove_expired_now(self) -> CoordinatorResult[None]:
+        self._schedule_removal()
+        return self.remove_expired(self._clock.time_ms())
+
+    def _decide(self, metadata: TransactionMetadata, response: R) -> CoordinatorResult[R]:
+        record = transaction_record(metadata, transaction_version=self._transaction_version())
+        self._decided = (record, metadata)
+        return CoordinatorResult([record], response)
+
+
+def _given(producer_id: int | None) -> int:
+    if producer_id is None:
+        raise ProducerIdNeededError
+    return producer_id
+
+
+def _is_valid_producer(current: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
+    """Whether a producer may ask to be bumped: it is new here, it is the one known, or it is the one before an id rotation, again."""
+    return (
+        current.producer_epoch == NO_PRODUCER_EPOCH
+        or producer_id == current.producer_id
+        or (producer_id == current.previous_producer_id and is_epoch_exhausted(producer_epoch))
+    )
+
+
+def _end_v1(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> TransactionEvent:
+    if current.producer_id != producer_id:
+        raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
+    if current.producer_epoch != producer_epoch:
+        raise ApiException(Errors.PRODUCER_FENCED)
+    return TransactionEvent.COMMIT_V1 if commit else TransactionEvent.ABORT_V1
+
+
+def _end_v2(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> TransactionEvent:
+    """In version 2 the epoch tells a repetition (one behind) from the next end (equal)."""
+    is_overflow_retry = current.previous_producer_id == producer_id and producer_epoch == EXHAUSTED_EPOCH and current.producer_epoch == 0
+    is_bump_retry = current.producer_epoch == producer_epoch + 1
+    if current.producer_id != producer_id and not is_overflow_retry:
+        raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
+    is_current = current.producer_epoch == producer_epoch
+    if current.state.is_prepared:
+        is_valid = is_bump_retry
+    elif current.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
+        is_valid = is_bump_retry or is_overflow_retry or is_current
+    else:
+        is_valid = is_current
+    if not is_valid:
+        raise ApiException(Errors.PRODUCER_FENCED)
+    if is_bump_retry or is_overflow_retry:
+        return TransactionEvent.COMMIT_V2_AGAIN if commit else TransactionEvent.ABORT_V2_AGAIN
+    return TransactionEvent.COMMIT_V2 if commit else TransactionEvent.ABORT_V2

@@ -1,0 +1,173 @@
+"""Brings the markers of decided transactions to the leaders of their partitions (Kafka's `TransactionMarkerChannelManager`).
+
+Each broker has one WriteTxnMarkers request under way at most; what comes up meanwhile goes into the next one. A partition that
+cannot take its marker now (its leader moves, or has too few replicas) is asked again at whoever leads it then; one
+whose topic was deleted needs none. A leader that knows a newer coordinator, or a newer epoch of the producer, ends it: somebody
+else decides about this transaction now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.transaction.transaction_coordinator_shard import PendingCompletion
+from kmirror.metadata.image import MetadataImage
+from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+
+RETRY_BACKOFF_MS: Final = 20
+RETRY_BACKOFF_MAX_MS: Final = 1_000
+_FENCED: Final = (Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED, Errors.TRANSACTION_COORDINATOR_FENCED)
+_NEEDS_NONE: Final = (Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, Errors.UNSUPPORTED_VERSION)
+_log = logging.getLogger(__name__)
+
+PartitionErrors = dict[TopicPartition, Errors]
+
+
+class BrokerChannel(Protocol):
+    """Requests to other brokers of the cluster, and to this one."""
+
+    async def send(self, broker_id: int, message: Any) -> Any:
+        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError or ApiException without one."""
+        ...
+
+
+class _Queued(NamedTuple):
+    marker: WritableTxnMarker
+    partitions: list[TopicPartition]
+    done: asyncio.Future[PartitionErrors]
+
+
+class TransactionMarkerChannelManager:
+    def __init__(self, runtime: Runtime, *, image: Callable[[], MetadataImage], brokers: BrokerChannel, metrics: MetricsRegistry) -> None:
+        self._runtime = runtime
+        self._image = image
+        self._brokers = brokers
+        self._scope = TaskScope(runtime, "transaction-markers")
+        self._queues: dict[int, list[_Queued]] = {}
+        self._waiting_for_leader = 0
+        metrics.gauge(
+            MetricName("kafka.coordinator.transaction", "TransactionMarkerChannelManager", "UnknownDestinationQueueSize"),
+            lambda: self._waiting_for_leader,
+        )
+
+    async def shutdown(self) -> None:
+        await self._scope.cancel()
+        for queue in self._queues.values():
+            for queued in queue:
+                queued.done.cancel()
+        self._queues.clear()
+
+    async def write_markers(self, pending: PendingCompletion, is_wanted: Callable[[], bool]) -> bool:
+        """Returns when every partition of `pending` has its marker (True), or when nobody wants them any more, or another coordinator's
+        word counts (False)."""
+        remaining = list(pending.prepared.partitions)
+        backoff_ms = RETRY_BACKOFF_MS
+        while remaining:
+            if not is_wanted():
+                return False
+            errors = await self._try_once(pending, remaining)
+            fenced = [error for error in errors.values() if error in _FENCED]
+            if fenced:
+                _log.info(
+                    "Sending of the transaction markers of %s with coordinator epoch %d has failed with %s; it ends here",
+                    pending.prepared.transactional_id,
+                    pending.coordinator_epoch,
+                    fenced[0].name,
+                )
+                return False
+            remaining = [partition for partition in remaining if errors[partition] is not Errors.NONE]
+            if remaining:
+                await self._runtime.sleep_ms(backoff_ms)
+                backoff_ms = min(2 * backoff_ms, RETRY_BACKOFF_MAX_MS)
+        return True
+
+    async def _try_once(self, pending: PendingCompletion, partitions: list[TopicPartition]) -> PartitionErrors:
+        """The outcome for each partition: NONE (done), an error that ends it, or any other (try again)."""
+        errors: PartitionErrors = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
+        topics = self._image().topics
+        for partition in partitions:
+            registration = topics.partition(partition.topic, partition.partition)
+            if registration is None:
+                errors[partition] = Errors.NONE  # deleted, and the transaction's records with it
+            elif not registration.has_leader:
+                errors[partition] = Errors.LEADER_NOT_AVAILABLE
+            else:
+                by_leader.setdefault(registration.leader, []).append(partition)
+        self._waiting_for_leader += (unknown := sum(error is Errors.LEADER_NOT_AVAILABLE for error in errors.values()))
+        try:
+            asked = [self._enqueue(leader, _marker(pending, group), group) for leader, group in sorted(by_leader.items())]
+            for future in asked:
+                errors |= await future
+        finally:
+            self._waiting_for_leader -= unknown
+        return errors
+
+    # -- one queue a broker -------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, broker_id: int, marker: WritableTxnMarker, partitions: list[TopicPartition]) -> asyncio.Future[PartitionErrors]:
+        done: asyncio.Future[PartitionErrors] = self._runtime.create_future()
+        queue = self._queues.get(broker_id)
+        if queue is None:
+            queue = self._queues[broker_id] = []
+            self._scope.spawn(self._send_queued(broker_id, queue), name=f"markers-to-{broker_id}")
+        queue.append(_Queued(marker, partitions, done))
+        return done
+
+    async def _send_queued(self, broker_id: int, queue: list[_Queued]) -> None:
+        """One request after the other until nothing is queued; one marker of a producer a request, since answers name the producer."""
+        while queue:
+            batch = {queued.marker.producer_id: queued for queued in reversed(queue)}
+            queue[:] = [queued for queued in queue if batch[queued.marker.producer_id] is not queued]
+            results = await self._send(broker_id, list(batch.values()))
+            for queued, errors in zip(batch.values(), results, strict=True):
+                if not queued.done.done():
+                    queued.done.set_result(errors)
+        del self._queues[broker_id]
+
+    async def _send(self, broker_id: int, batch: list[_Queued]) -> list[PartitionErrors]:
+        try:
+            response = await self._brokers.send(broker_id, WriteTxnMarkersRequest(markers=[queued.marker for queued in batch]))
+        except (ApiException, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
+            _log.info("Transaction markers could not be sent to broker %d and are sent again: %s", broker_id, error)
+            return [dict.fromkeys(queued.partitions, Errors.NETWORK_EXCEPTION) for queued in batch]
+        answered: dict[int, PartitionErrors] = {}
+        for result in response.markers:
+            errors = answered.setdefault(result.producer_id, {})
+            for topic in result.topics:
+                for partition in topic.partitions:
+                    errors[TopicPartition(topic.name, partition.partition_index)] = _outcome(Errors.for_code(partition.error_code))
+        return [
+            {
+                partition: answered.get(queued.marker.producer_id, {}).get(partition, Errors.UNKNOWN_SERVER_ERROR)
+                for partition in queued.partitions
+            }
+            for queued in batch
+        ]
+
+
+def _marker(pending: PendingCompletion, partitions: list[TopicPartition]) -> WritableTxnMarker:
+    topics: dict[str, list[int]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    return WritableTxnMarker(
+        producer_id=pending.prepared.producer_id,
+        producer_epoch=pending.prepared.producer_epoch,
+        transaction_result=pending.is_commit,
+        topics=[WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
+        coordinator_epoch=pending.coordinator_epoch,
+        transaction_version=pending.prepared.client_transaction_version,
+    )
+
+
+def _outcome(error: Errors) -> Errors:
+    """A partition that takes no markers at all needs none."""
+    return Errors.NONE if error in _NEEDS_NONE else error
