@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from kmirror.common.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType, known
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
-from kmirror.metadata.authorizer.acl_filter import AclBindingFilter, known
+from kmirror.metadata.authorizer.acl_filter import AclBindingFilter
 from kmirror.metadata.image import StandardAcl
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.wire.messages.access_control_entry_record import AccessControlEntryRecord

@@ -12,16 +12,29 @@ Not here: DescribeConfigs, delegation tokens, and the requests among several vot
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
+from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.kafka_principal import KafkaPrincipal
+from kmirror.controller.controller_authorization import check_request
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.metadata_log_apis import MetadataLogApis
+from kmirror.controller.mutation_quota import (
+    STRICT_SINCE_CREATE_PARTITIONS,
+    STRICT_SINCE_CREATE_TOPICS,
+    STRICT_SINCE_DELETE_TOPICS,
+    UNBOUNDED,
+    ControllerMutationQuota,
+    MutationQuotas,
+)
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.request_context import ControllerRequestContext
+from kmirror.metadata.authorizer.auth_helper import AuthHelper
+from kmirror.metadata.authorizer.authorizer import Authorizer
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.error_responses import error_response
 from kmirror.wire.framing import RequestHeader, encode_response, read_request, read_request_header
@@ -32,6 +45,7 @@ from kmirror.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kmirror.wire.mirror_dialect import MIRROR_API_KEYS, mirror_dialect
 from kmirror.wire.primitives import ProtocolReadError
 
+Request = TypeVar("Request")
 Handler = Callable[[RequestHeader, Any, ControllerRequestContext], Awaitable[Any]]
 ENDPOINT_TYPE_BROKERS, ENDPOINT_TYPE_CONTROLLERS = 1, 2
 
@@ -39,17 +53,19 @@ ENDPOINT_TYPE_BROKERS, ENDPOINT_TYPE_CONTROLLERS = 1, 2
 class ControllerApis:
     """`await handle(header, message, context)` gives the response message of the same API and version."""
 
-    def __init__(self, controller: QuorumController) -> None:
+    def __init__(
+        self, controller: QuorumController, authorizer: Authorizer | None = None, mutation_quotas: MutationQuotas | None = None
+    ) -> None:
         self.controller = controller
+        self.mutation_quotas = mutation_quotas
+        self.auth = AuthHelper(authorizer)
         self.metadata_log = MetadataLogApis(controller)
         self._handlers = self._make_handlers()
 
     def _make_handlers(self) -> dict[ApiKeys, Handler]:
         c, log = self.controller, self.metadata_log
         decide: dict[ApiKeys, Callable[[RequestHeader, Any, bool], ControllerResult[Any]]] = {
-            ApiKeys.CREATE_TOPICS: lambda header, request, by_broker: c.replication.create_topics(request),
-            ApiKeys.DELETE_TOPICS: lambda header, request, by_broker: c.replication.delete_topics(request, by_broker=by_broker),
-            ApiKeys.CREATE_PARTITIONS: lambda header, request, by_broker: c.replication.create_partitions(request, by_broker=by_broker),
+            ApiKeys.ALTER_CLIENT_QUOTAS: lambda header, request, by_broker: c.client_quotas.alter_client_quotas(request),
             ApiKeys.ELECT_LEADERS: lambda header, request, by_broker: c.replication.elect_leaders(request),
             ApiKeys.ALTER_PARTITION_REASSIGNMENTS: lambda header, request, by_broker: (
                 c.replication.reassignments.alter_partition_reassignments(request)
@@ -69,6 +85,8 @@ class ControllerApis:
             ApiKeys.UNREGISTER_BROKER: lambda header, request, by_broker: c.cluster.unregister_broker(request.broker_id),
             ApiKeys.CONTROLLER_REGISTRATION: lambda header, request, by_broker: c.cluster.register_controller(request),
             ApiKeys.ALLOCATE_PRODUCER_IDS: lambda header, request, by_broker: c.producer_ids.allocate(request),
+            ApiKeys.CREATE_ACLS: lambda header, request, by_broker: c.acls.create_acls(_with_authorizer(self.auth, request)),
+            ApiKeys.DELETE_ACLS: lambda header, request, by_broker: c.acls.delete_acls(_with_authorizer(self.auth, request)),
             ApiKeys.CREATE_MIRROR: lambda header, request, by_broker: c.mirrors.create_mirror(request),
             ApiKeys.DELETE_MIRROR: lambda header, request, by_broker: c.mirrors.delete_mirror(request),
             ApiKeys.ADD_TOPICS_TO_MIRROR: lambda header, request, by_broker: c.mirrors.add_topics(request),
@@ -79,6 +97,17 @@ class ControllerApis:
         }
         handlers: dict[ApiKeys, Handler] = {key: self._write_handler(key.name, decision) for key, decision in decide.items()}
         handlers |= {
+            ApiKeys.CREATE_TOPICS: self._mutation_handler(
+                STRICT_SINCE_CREATE_TOPICS, lambda request, by_broker, quota: c.replication.create_topics(request, quota=quota)
+            ),
+            ApiKeys.DELETE_TOPICS: self._mutation_handler(
+                STRICT_SINCE_DELETE_TOPICS,
+                lambda request, by_broker, quota: c.replication.delete_topics(request, by_broker=by_broker, quota=quota),
+            ),
+            ApiKeys.CREATE_PARTITIONS: self._mutation_handler(
+                STRICT_SINCE_CREATE_PARTITIONS,
+                lambda request, by_broker, quota: c.replication.create_partitions(request, by_broker=by_broker, quota=quota),
+            ),
             ApiKeys.FETCH: lambda header, request, context: log.fetch(request),
             ApiKeys.FETCH_SNAPSHOT: lambda header, request, context: log.fetch_snapshot(request),
             ApiKeys.DESCRIBE_QUORUM: lambda header, request, context: log.describe_quorum(request, header.api_version),
@@ -94,6 +123,23 @@ class ControllerApis:
 
         return handle
 
+    def _mutation_handler(
+        self, strict_since: int, decision: Callable[[Any, bool, ControllerMutationQuota], ControllerResult[Any]]
+    ) -> Handler:
+        """A write that takes permits of the client's controller mutation quota, strictly from version `strict_since` on (KIP-599)."""
+
+        async def handle(header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
+            quota: ControllerMutationQuota = UNBOUNDED
+            if self.mutation_quotas is not None and not context.is_broker:
+                is_strict = header.api_version >= strict_since
+                quota = self.mutation_quotas.new_quota_for(context.principal, header.client_id or "", is_strict=is_strict)
+            name = ApiKeys(header.api_key).name
+            response = await self.controller.write(name, lambda: decision(request, context.is_broker, quota))
+            response.throttle_time_ms = max(response.throttle_time_ms, quota.throttle_time_ms)
+            return response
+
+        return handle
+
     async def handle(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
         """Never raises for what a request asks; every failure becomes a response with Kafka's error code."""
         key = ApiKeys(header.api_key)
@@ -103,9 +149,19 @@ class ControllerApis:
                 raise ApiException(Errors.UNSUPPORTED_VERSION, f"The controller does not serve {key.name}.")
             if not self.controller.is_active and key is not ApiKeys.API_VERSIONS:
                 raise ApiException(Errors.NOT_CONTROLLER, Errors.NOT_CONTROLLER.message)
-            return await handler(header, request, context)
+            return await self._authorized(handler, header, request, replace(context, api_key=key))
         except ApiException as error:
             return error_response(key, header.api_version, request, error)
+
+    async def _authorized(self, handler: Handler, header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
+        """What the context may not ask for is taken out of the request, and answered beside the rest."""
+        if context.is_broker and not self.auth.may_on_cluster(context, AclOperation.CLUSTER_ACTION, log_if_denied=False):
+            context = replace(context, is_broker=False)
+        refuse = check_request(self.auth, context.api_key, context, request, self.controller.image)
+        response = await handler(header, request, context)
+        if refuse is not None:
+            refuse(response)
+        return response
 
     def versions(self) -> dict[ApiKeys, tuple[int, int]]:
         """API -> lowest and highest version that the controller listener serves and advertises."""
@@ -172,13 +228,13 @@ class ControllerApis:
                 return EnvelopeResponse(error_code=Errors.INVALID_REQUEST)
             message = read_request(inner, data, position)
             principal = _read_principal(request.request_principal)
+            address = str(ipaddress.ip_address(bytes(request.client_host_address)))
+        except ValueError:
+            return EnvelopeResponse(error_code=Errors.INVALID_REQUEST)
         except ProtocolReadError:
             return EnvelopeResponse(error_code=Errors.INVALID_REQUEST)
         except ApiException as error:
             return EnvelopeResponse(error_code=error.error)
-        address = (
-            ".".join(str(part) for part in request.client_host_address) if len(request.client_host_address) == 4 else context.client_address
-        )
         forwarded = replace(context, principal=principal, is_broker=False, forwarded=True, client_address=address)
         response = await self.handle(inner, message, forwarded)
         if getattr(response, "error_code", 0) == Errors.NOT_CONTROLLER:
@@ -186,6 +242,13 @@ class ControllerApis:
         parts = encode_response(inner.api_key, inner.api_version, inner.correlation_id, response)
         frame = b"".join(bytes(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.to_bytes() for part in parts)
         return EnvelopeResponse(response_data=frame[4:])
+
+
+def _with_authorizer(auth: AuthHelper, request: Request) -> Request:
+    """`request`, which is about access rules; ApiException where nobody would look at them."""
+    if auth.authorizer is None:
+        raise ApiException(Errors.SECURITY_DISABLED, "No Authorizer is configured.")
+    return request
 
 
 def _read_principal(data: bytes | None) -> KafkaPrincipal:

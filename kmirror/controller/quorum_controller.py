@@ -20,7 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
+from kmirror.controller.acl_control_manager import AclControlManager
 from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
+from kmirror.controller.client_quota_control_manager import ClientQuotaControlManager
 from kmirror.controller.cluster_control_manager import ClusterControlManager
 from kmirror.controller.configuration_control_manager import ConfigurationControlManager
 from kmirror.controller.controller_config import ControllerConfig
@@ -93,6 +95,8 @@ class QuorumController:
         self.configuration = ConfigurationControlManager(self.state)
         self.replication = ReplicationControlManager(self.state, self.cluster, self.configuration)
         self.features = FeatureControlManager(self.state)
+        self.client_quotas = ClientQuotaControlManager(self.state)
+        self.acls = AclControlManager(self.state)
         self.producer_ids = ProducerIdControlManager(self.state, self.cluster)
         self.mirrors = MirrorControlManager(self.state, self.configuration, self.replication)
         self.incarnation_id = Uuid.random(runtime.random)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
+from kmirror.wire.api_keys import ApiKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +18,4 @@ class ControllerRequestContext:
     listener_name: str = "CONTROLLER"
     client_address: str = ""
     forwarded: bool = False
+    api_key: ApiKeys = ApiKeys.API_VERSIONS

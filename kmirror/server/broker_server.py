@@ -22,6 +22,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.coordinator.group.group_metadata_manager import GroupConfig
+from kmirror.metadata.authorizer.acl_publisher import AclPublisher
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.features import supported_features
 from kmirror.metadata.image import MetadataImage
@@ -42,6 +43,7 @@ from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
 from kmirror.server.apis import groups, mirror
+from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager
 from kmirror.server.dynamic_broker_config import DynamicBrokerConfig
 from kmirror.server.kafka_apis import KafkaApis
@@ -169,8 +171,10 @@ class BrokerServer:
             ),
             safeguards=safeguards,
         )
+        authorizer = create_authorizer(config)
         self.apis = KafkaApis(
             runtime=runtime,
+            authorizer=authorizer,
             config=config,
             cluster_id=cluster_id,
             replica_manager=self.replica_manager,
@@ -183,6 +187,7 @@ class BrokerServer:
         self.apis.register(groups.HANDLERS)
         self.apis.register(mirror.HANDLERS)
         self._directory_ids = self.log_manager.directory_ids()
+        self._authorizer = authorizer
         self._ready: asyncio.Future[None] = runtime.create_future()
         self._sockets = [
             SocketServer(runtime, listener.name, listener.host, listener.port, self._handle, limits=config.socket_server_limits())
@@ -242,6 +247,8 @@ class BrokerServer:
         if self.log_manager.cleaner is not None:
             self._scope.spawn(run_log_cleaner(self._runtime, self.log_manager.cleaner), name="log-cleaner")
         self.replica_manager.start()
+        if self._authorizer is not None:
+            self._loader.install_publisher(AclPublisher(self._authorizer))
         self._loader.install_publisher(DynamicBrokerConfig(self._config, self.log_manager))
         self._loader.install_publisher(
             BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator, self.mirror)

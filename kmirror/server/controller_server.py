@@ -12,10 +12,12 @@ from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_apis import ControllerApis
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.request_context import ControllerRequestContext
+from kmirror.metadata.authorizer.acl_publisher import AclPublisher
 from kmirror.metadata.registrations import Endpoint
 from kmirror.network.request_context import CLOSE, CloseType, RequestContext
 from kmirror.network.socket_server import Parts, SocketServer
 from kmirror.runtime.api import Runtime
+from kmirror.server.authorizer import create_authorizer
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.storage.meta_properties import MetaProperties
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
@@ -39,6 +41,7 @@ class ControllerServer:
             runtime, self._listener.name, self._listener.host, self._listener.port, self._handle, limits=config.socket_server_limits()
         )
         self._ready: asyncio.Future[ControllerApis] = runtime.create_future()
+        self._authorizer = create_authorizer(config)
         self.controller: QuorumController | None = None
 
     @property
@@ -53,8 +56,12 @@ class ControllerServer:
             cluster_id=properties.cluster_id or "", directory_id=properties.directory_id or Uuid.ZERO, listeners=(endpoint,)
         )
         self.controller = QuorumController(config, self._runtime)
+        if self._authorizer is not None:
+            self.controller.loader.install_publisher(AclPublisher(self._authorizer, waits_for_load=True))
         await self.controller.start()
-        self._ready.set_result(ControllerApis(self.controller))
+        if self._authorizer is not None:
+            self._authorizer.complete_initial_load()
+        self._ready.set_result(ControllerApis(self.controller, self._authorizer))
 
     async def stop(self) -> None:
         await self._socket_server.stop()

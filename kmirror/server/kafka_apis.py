@@ -21,16 +21,18 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.ports import Buffer, FileSlice
+from kmirror.metadata.authorizer.auth_helper import AuthHelper
+from kmirror.metadata.authorizer.authorizer import Authorizer
 from kmirror.network.request_context import CLOSE, CloseType, RequestContext
 from kmirror.replica.fetch_session import FetchManager, FetchSessionCache
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime
 from kmirror.server.apis.api_versions import unsupported_version
 from kmirror.server.apis.forwarded import FORWARDED
-from kmirror.server.authorizer import AclOperation, Authorizer, ResourceType
 from kmirror.server.auto_topic_creation import AutoTopicCreationManager
 from kmirror.server.controller_channel import ControllerChannel
 from kmirror.server.kafka_config import KafkaConfig
@@ -67,6 +69,7 @@ HANDLER_MODULES: dict[ApiKeys, str] = {
     ApiKeys.DESCRIBE_PRODUCERS: "describe_producers",
     ApiKeys.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKeys.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    **dict.fromkeys((ApiKeys.DESCRIBE_ACLS, ApiKeys.CREATE_ACLS, ApiKeys.DELETE_ACLS), "acls"),
     **dict.fromkeys(FORWARDED, "forwarded"),
 }
 """The APIs of every broker and the file in `server/apis` that handles each; imported with the first request for it, so that
@@ -97,7 +100,7 @@ class KafkaApis:
         self.metadata_cache = metadata_cache
         self.controller = controller
         self.metrics = metrics
-        self.authorizer = authorizer
+        self.auth = AuthHelper(authorizer)
         self.group_coordinator = group_coordinator
         self.mirror = mirror
         self.served = ServedVersions(unstable=config.unstable_api_versions_enable)
@@ -171,9 +174,7 @@ class KafkaApis:
         return handler
 
     def authorize(self, request: Request, operation: AclOperation, resource_type: ResourceType, resource_name: str) -> bool:
-        if self.authorizer is None:
-            return True
-        return self.authorizer.authorize(request.principal, request.client_address, operation, resource_type, resource_name)
+        return self.auth.authorize(request, operation, resource_type, resource_name)
 
     def _count(self, request: Request) -> None:
         tags = (("request", request.api_key.name), ("version", str(request.api_version)))

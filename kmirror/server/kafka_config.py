@@ -16,6 +16,7 @@ from kmirror.common.config import to_text
 from kmirror.common.errors import ConfigError
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_config import ControllerConfig
+from kmirror.metadata.authorizer.standard_authorizer import AUTHORIZER_CONFIGS
 from kmirror.metadata.registrations import Endpoint
 from kmirror.metadata.topic_configs import inherited_topic_configs
 from kmirror.network.socket_server import SocketServerLimits
@@ -40,7 +41,7 @@ class KafkaConfig:
         configs = broker_configs()
         self.props = _with_synonyms(props)
         self.values = configs.parse(self.props)
-        self.unknown = configs.unknown_names(props)
+        self.unknown = [name for name in configs.unknown_names(props) if name not in AUTHORIZER_CONFIGS]
         self._protocols = self._effective_protocol_map()
         self.listeners = parse_listeners(self.get_list("listeners"), self._protocols)
         self.advertised_listeners = self._effective_advertised_listeners()

@@ -29,12 +29,22 @@ def validate(config: KafkaConfig) -> None:
         _validate_broker_only(config)
     if config.is_broker:
         _validate_broker_listeners(config)
+    _validate_early_start_listeners(config)
     for listener in config.advertised_listeners:
         is_advertised = "advertised.listeners" in config.props or listener.name not in config.controller_listener_names
         _require(
             not (is_advertised and listener.host == "0.0.0.0"),
             "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
         )
+
+
+def _validate_early_start_listeners(config: KafkaConfig) -> None:
+    known = {listener.name for listener in config.listeners} | set(config.controller_listener_names)
+    for name in config.get_list("early.start.listeners"):
+        if name.upper() not in known:
+            raise ConfigError(
+                f"early.start.listeners contains listener {name.upper()}, but this is not contained in listeners or controller.listener.names"
+            )
 
 
 def _validate_log_settings(config: KafkaConfig) -> None:

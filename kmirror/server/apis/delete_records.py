@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.replica_types import DeleteRecordsResult
 from kmirror.server.apis.produce import ADMIN_CLIENT_ID
-from kmirror.server.authorizer import AclOperation, ResourceType
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.delete_records import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.server.authorizer import CLUSTER_NAME, ResourceType, authorized_operations
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
@@ -48,9 +48,9 @@ async def handle_describe_cluster(apis: KafkaApis, request: Request) -> Describe
         brokers=brokers,
     )
     if message.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = authorized_operations(
-            apis.authorizer, request.principal, request.client_address, ResourceType.CLUSTER, CLUSTER_NAME
-        )
+        allowed = apis.auth.may_on_cluster(request, AclOperation.DESCRIBE)
+        operations = apis.auth.authorized_operations(request, ResourceType.CLUSTER, CLUSTER_NAME) if allowed else 0
+        response.cluster_authorized_operations = operations
     return response
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import (
     RESOURCE_BROKER,
@@ -24,7 +25,6 @@ from kmirror.metadata.image import (
     RESOURCE_MIRROR,
     RESOURCE_TOPIC,
 )
-from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.server.config_views import ConfigEntry, ConfigViews
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys

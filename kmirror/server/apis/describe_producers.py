@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import topic_name_problem
-from kmirror.server.authorizer import AclOperation, ResourceType
 from kmirror.server.request_context import Request
 from kmirror.storage.producer_state_entry import ProducerStateEntry
 from kmirror.wire.api_keys import ApiKeys

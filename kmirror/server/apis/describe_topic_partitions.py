@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import TopicImage
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.server.apis.topic_metadata import is_internal, view_partition
-from kmirror.server.authorizer import AclOperation, ResourceType, authorized_operations
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_topic_partitions import (
@@ -93,7 +93,7 @@ def _describe(
                 offline_replicas=view.offline_replicas,
             )
         )
-    operations = authorized_operations(apis.authorizer, request.principal, request.client_address, ResourceType.TOPIC, image.name)
+    operations = apis.auth.authorized_operations(request, ResourceType.TOPIC, image.name)
     topic = DescribeTopicPartitionsResponseTopic(
         name=image.name,
         topic_id=image.id,

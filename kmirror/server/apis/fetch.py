@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
@@ -30,7 +31,6 @@ from kmirror.replica.fetch_session import FetchSelection
 from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchPartitionData, FetchResults
 from kmirror.replica.replica_types import FetchPartition as PartitionFetch
 from kmirror.server.apis.leaders import LeaderEndpoints
-from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.server.request_context import Request
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.wire.api_keys import ApiKeys

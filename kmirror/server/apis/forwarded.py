@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.server.config_admin_manager import check_resource
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import (
@@ -30,7 +31,6 @@ from kmirror.replica.partition_reader import (
     fetch_offset_for_timestamp,
 )
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, ListOffsetsResult
-from kmirror.server.authorizer import AclOperation, ResourceType
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.list_offsets import (

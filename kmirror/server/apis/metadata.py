@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import TopicImage
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.server.apis.topic_metadata import is_internal, view_partition
-from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType, authorized_operations
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.metadata import (
@@ -51,9 +51,7 @@ async def handle_metadata(apis: KafkaApis, request: Request) -> MetadataResponse
     if request.api_version >= VERSIONS_WITH_CLUSTER_OPERATIONS.start and message.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code == Errors.NONE and topic.name is not None:
-                topic.topic_authorized_operations = authorized_operations(
-                    apis.authorizer, request.principal, request.client_address, ResourceType.TOPIC, topic.name
-                )
+                topic.topic_authorized_operations = apis.auth.authorized_operations(request, ResourceType.TOPIC, topic.name)
     nodes = apis.metadata_cache.alive_nodes(request.listener_name)
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes],
@@ -62,9 +60,9 @@ async def handle_metadata(apis: KafkaApis, request: Request) -> MetadataResponse
         topics=topics,
     )
     if message.include_cluster_authorized_operations and request.api_version in VERSIONS_WITH_CLUSTER_OPERATIONS:
-        response.cluster_authorized_operations = authorized_operations(
-            apis.authorizer, request.principal, request.client_address, ResourceType.CLUSTER, CLUSTER_NAME
-        )
+        allowed = apis.auth.may_on_cluster(request, AclOperation.DESCRIBE)
+        operations = apis.auth.authorized_operations(request, ResourceType.CLUSTER, CLUSTER_NAME) if allowed else 0
+        response.cluster_authorized_operations = operations
     return response
 
 

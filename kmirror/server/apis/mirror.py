@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import MetadataImage
@@ -32,7 +33,6 @@ from kmirror.mirror.topic_requests import ANY_STATE, StateSet, TopicRequest, nam
 from kmirror.server.apis.mirror_guard import HANDLERS as GUARDED_HANDLERS
 from kmirror.server.apis.mirror_states import HANDLERS as STATE_HANDLERS
 from kmirror.server.apis.mirror_states import mirror_of
-from kmirror.server.authorizer import AclOperation, ResourceType
 from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys

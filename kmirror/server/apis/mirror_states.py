@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import last_offset_for_leader_epoch
 from kmirror.replica.replica_types import EpochEndOffset
-from kmirror.server.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import offset_for_leader_epoch as messages

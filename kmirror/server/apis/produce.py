@@ -23,6 +23,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
@@ -30,7 +31,6 @@ from kmirror.record.legacy import validate_produce_records
 from kmirror.record.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_FLAG
 from kmirror.replica.replica_types import PartitionResponse
 from kmirror.server.apis.leaders import LeaderEndpoints
-from kmirror.server.authorizer import AclOperation, ResourceType
 from kmirror.server.request_context import CLOSE_CONNECTION, NO_RESPONSE, Request
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.wire.api_keys import ApiKeys

@@ -1,0 +1,71 @@
+"""DescribeAcls (key 29), CreateAcls (30), DeleteAcls (31). Served: v1-v3 each (v1 pattern types, v2 flexible, v3 resource type USER).
+
+DescribeAcls is answered by every broker from its metadata and needs DESCRIBE on the cluster; the other two are forwarded: the controller
+checks ALTER on the cluster and writes. Without `authorizer.class.name` all three are SECURITY_DISABLED.
+UNKNOWN (0) as a type, an operation or a permission closes the connection, as in Kafka, which cannot read such a request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType, known
+from kmirror.common.errors import Errors
+from kmirror.metadata.authorizer.acl_filter import AclBindingFilter
+from kmirror.server.request_context import CLOSE_CONNECTION, Request
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.describe_acls import AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from kmirror.server.kafka_apis import KafkaApis
+
+UNKNOWN = 0
+
+
+async def handle_describe_acls(apis: KafkaApis, request: Request) -> Any:
+    message: DescribeAclsRequest = request.message
+    if UNKNOWN in (message.pattern_type_filter, message.resource_type_filter, message.operation, message.permission_type):
+        return CLOSE_CONNECTION
+    apis.auth.authorize_cluster_operation(request, AclOperation.DESCRIBE)
+    if apis.auth.authorizer is None:
+        return DescribeAclsResponse(error_code=Errors.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker")
+    wanted = AclBindingFilter(
+        resource_type=known(ResourceType, message.resource_type_filter),
+        resource_name=message.resource_name_filter,
+        pattern_type=known(PatternType, message.pattern_type_filter),
+        principal=message.principal_filter,
+        host=message.host_filter,
+        operation=known(AclOperation, message.operation),
+        permission_type=known(AclPermissionType, message.permission_type),
+    )
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for acl in apis.metadata_cache.image.acls.values():
+        if wanted.matches(acl):
+            pattern = (acl.resource_type, acl.resource_name, acl.pattern_type)
+            resource = resources.setdefault(pattern, DescribeAclsResource(*pattern))
+            description = AclDescription(
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
+            )
+            resource.acls.append(description)
+    return DescribeAclsResponse(error_message=None, resources=list(resources.values()))
+
+
+async def handle_create_acls(apis: KafkaApis, request: Request) -> Any:
+    for creation in request.message.creations:
+        if UNKNOWN in (creation.resource_pattern_type, creation.resource_type, creation.permission_type, creation.operation):
+            return CLOSE_CONNECTION
+    return await apis.controller.forward(request)
+
+
+async def handle_delete_acls(apis: KafkaApis, request: Request) -> Any:
+    for entry in request.message.filters:
+        if UNKNOWN in (entry.pattern_type_filter, entry.resource_type_filter, entry.operation, entry.permission_type):
+            return CLOSE_CONNECTION
+    return await apis.controller.forward(request)
+
+
+HANDLERS = {
+    ApiKeys.DESCRIBE_ACLS: handle_describe_acls,
+    ApiKeys.CREATE_ACLS: handle_create_acls,
+    ApiKeys.DELETE_ACLS: handle_delete_acls,
+}

@@ -1,0 +1,90 @@
+"""Creating and deleting access rules on the controller, and who may ask the controller what."""
+
+from __future__ import annotations
+
+import pytest
+from metadata_doubles import ControllerDouble
+
+from kmirror.common.acl import AclOperation, PatternType, ResourceType
+from kmirror.common.errors import ApiException, Errors
+from kmirror.controller.acl_control_manager import MAX_RECORDS_PER_USER_OP, AclControlManager
+from kmirror.controller.controller_authorization import CLUSTER_OPERATIONS, GATES, UNGUARDED
+from kmirror.metadata.image import StandardAcl
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from kmirror.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+
+READ_FOO = AclCreation(2, "foo", 3, "User:a", "*", 3, 3)
+
+
+def create(controller: ControllerDouble, *creations: AclCreation) -> list[tuple[Errors, str | None]]:
+    response = controller.run(AclControlManager(controller.state).create_acls(CreateAclsRequest(creations=list(creations))))
+    return [(Errors(row.error_code), row.error_message) for row in response.results]
+
+
+def delete(controller: ControllerDouble, *filters: DeleteAclsFilter) -> list[list[str]]:
+    response = controller.run(AclControlManager(controller.state).delete_acls(DeleteAclsRequest(filters=list(filters))))
+    return [[acl.resource_name for acl in row.matching_acls] for row in response.filter_results]
+
+
+def names(controller: ControllerDouble) -> list[str]:
+    return sorted(acl.resource_name for acl in controller.state.image.acls.values())
+
+
+def test_a_rule_is_made_once_however_often_it_is_asked_for() -> None:
+    controller = ControllerDouble()
+    assert create(controller, READ_FOO, READ_FOO) == [(Errors.NONE, None)] * 2
+    assert create(controller, READ_FOO) == [(Errors.NONE, None)]
+    assert list(controller.state.image.acls.values()) == [StandardAcl(2, "foo", 3, "User:a", "*", 3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("creation", "text"),
+    [
+        (AclCreation(4, "my-cluster", 3, "User:a", "*", 7, 3), "The only valid name for the CLUSTER resource is kafka-cluster"),
+        (AclCreation(2, "", 3, "User:a", "*", 3, 3), "Invalid empty resource name"),
+        (AclCreation(99, "foo", 3, "User:a", "*", 3, 3), "Invalid resourceType UNKNOWN"),
+        (AclCreation(1, "foo", 3, "User:a", "*", 3, 3), "Invalid resourceType ANY"),
+        (AclCreation(2, "foo", 2, "User:a", "*", 3, 3), "Invalid patternType MATCH"),
+        (AclCreation(2, "foo", 3, "User:a", "*", 1, 3), "Invalid operation ANY"),
+        (AclCreation(2, "foo", 3, "User:a", "*", 3, 1), "Invalid permissionType ANY"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused_alone(creation: AclCreation, text: str) -> None:
+    controller = ControllerDouble()
+    assert create(controller, creation, READ_FOO) == [(Errors.INVALID_REQUEST, text), (Errors.NONE, None)]
+    assert names(controller) == ["foo"]
+
+
+def test_mirrors_and_two_phase_commit_can_be_named() -> None:
+    controller = ControllerDouble()
+    mirror = AclCreation(ResourceType.CLUSTER_MIRROR, "m", 3, "User:a", "*", AclOperation.ALTER, 3)
+    two_phase = AclCreation(ResourceType.TRANSACTIONAL_ID, "x", 4, "User:a", "*", AclOperation.TWO_PHASE_COMMIT, 3)
+    assert create(controller, mirror, two_phase) == [(Errors.NONE, None)] * 2
+
+
+def test_too_many_rules_at_once_are_refused_as_a_whole() -> None:
+    controller = ControllerDouble()
+    with pytest.raises(ApiException, match="Unable to perform excessively large batch operation") as refused:
+        create(controller, *(AclCreation(2, f"t{number}", 3, "User:a", "*", 3, 3) for number in range(MAX_RECORDS_PER_USER_OP + 1)))
+    assert refused.value.error is Errors.POLICY_VIOLATION
+    assert names(controller) == []
+
+
+def test_each_filter_tells_what_it_took_and_a_rule_goes_once() -> None:
+    controller = ControllerDouble()
+    create(controller, READ_FOO, AclCreation(2, "f", 4, "User:b", "*", 3, 3), AclCreation(3, "g", 3, "User:a", "*", 3, 3))
+    covering_foo = DeleteAclsFilter(2, "foo", PatternType.MATCH, None, None, 1, 1)
+    of_a = DeleteAclsFilter(1, None, PatternType.ANY, "User:a", None, 1, 1)
+    taken = delete(controller, covering_foo, of_a, DeleteAclsFilter(2, "none", PatternType.LITERAL, None, None, 1, 1))
+    assert [sorted(row) for row in taken] == [["f", "foo"], ["foo", "g"], []]
+    assert names(controller) == []
+
+
+def test_every_api_of_the_controller_listener_has_its_permission() -> None:
+    served = {key for key, spec in API_TABLE.items() if "controller" in spec.listeners or spec.forwardable}
+    brokers_alone = {ApiKeys.READ_MIRROR_STATES, ApiKeys.WRITE_MIRROR_STATES, ApiKeys.DESCRIBE_DELEGATION_TOKEN}
+    brokers_alone |= {ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS}
+    tables = [set(CLUSTER_OPERATIONS), set(GATES), set(UNGUARDED)]
+    assert set().union(*tables) == served - brokers_alone
+    assert sum(map(len, tables)) == len(set().union(*tables)), "an API is in two tables"
