@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from kmirror.admin.results import Node, RequestOptions
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client import AuthenticationError, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client_security import ClientSecurity
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import find_coordinator, metadata
 
@@ -40,10 +41,11 @@ class AdminRequests:
         *,
         client_id: str = "adminclient",
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        security: ClientSecurity = ClientSecurity.PLAINTEXT,
     ) -> None:
         self._runtime = runtime
         self._bootstrap = list(bootstrap_servers)
-        self._client = NetworkClient(runtime, client_id)
+        self._client = NetworkClient(runtime, client_id, security=security)
         self._timeout_ms = timeout_ms
         self._nodes: dict[int, Node] = {}
 
@@ -67,6 +69,8 @@ class AdminRequests:
         for host, port in dict.fromkeys(known + self._bootstrap):
             try:
                 return await self._client.send(host, port, request, timeout_ms=timeout_ms)
+            except AuthenticationError:
+                raise
             except DisconnectError as error:
                 failures.append(str(error))
             except UnsupportedVersionError as error:

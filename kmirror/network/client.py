@@ -13,6 +13,11 @@ waits behind it would not be answered either. A lost connection fails all its re
 failed attempt, and only then, the next attempt waits: 50 ms, doubling to 1 s, with 20 percent of jitter
 (reconnect.backoff.ms, reconnect.backoff.max.ms). Waiting counts towards the request's timeout.
 
+Security. With a `ClientSecurity` a connection is made over TLS, and logs in after the exchange of versions (SaslHandshake v1,
+SaslAuthenticate); a refusal is an `AuthenticationError`, which is a `DisconnectError` whose text says what the peer said. Where the
+peer limits the life of a login (KIP-368), the connection logs in again before the first request after 85 to 95 percent of
+it; requests wait meanwhile, those in flight are answered first.
+
 The records of a large response are views into its frame; the frame lives as long as they do.
 """
 
@@ -25,22 +30,33 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
 from kmirror.common.errors import Errors, KmirrorError
+from kmirror.network.client_security import ClientChannelBuilder, ClientSecurity
 from kmirror.network.frames import FrameReader, InvalidReceiveError, new_scratch
-from kmirror.runtime.api import Connection, Runtime, TimerHandle
+from kmirror.network.security.authentication_errors import SaslError, SslHandshakeError
+from kmirror.runtime.api import Connection, ConnectionProtocol, Runtime, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, Message
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kmirror.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kmirror.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 CLIENT_SOFTWARE_NAME: Final = "kmirror"
 MAX_RESPONSE_BYTES: Final = 2_147_483_647
 BACKOFF_JITTER: Final = 0.2
 MAX_BACKOFF_DOUBLINGS: Final = 16
+REAUTHENTICATION_WINDOW: Final = 0.85
+REAUTHENTICATION_JITTER: Final = 0.1
+NEVER_MS: Final = 1 << 62
 _CORRELATION_ID_BYTES: Final = 4
 _log = logging.getLogger(__name__)
 
 
 class DisconnectError(KmirrorError):
     """The connection could not be made, or was lost before the response came. The request may have been carried out."""
+
+
+class AuthenticationError(DisconnectError):
+    """The peer refused our login, or we its certificate. Trying again with the same credentials does not help."""
 
 
 class RequestTimeoutError(KmirrorError):
@@ -69,12 +85,20 @@ class ClientSettings:
 
 
 class NetworkClient:
-    """One node's client side. All methods on the loop's thread."""
+    """One node's client side. All methods on the loop's thread. ConfigError when the stores that `security` names cannot be read."""
 
-    def __init__(self, runtime: Runtime, client_id: str, *, settings: ClientSettings | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        client_id: str,
+        *,
+        settings: ClientSettings | None = None,
+        security: ClientSecurity = ClientSecurity.PLAINTEXT,
+    ) -> None:
         self._runtime = runtime
         self._client_id = client_id
         self._settings = settings or ClientSettings()
+        self._channel = None if security.security_protocol == "PLAINTEXT" else ClientChannelBuilder(security, runtime)
         self._scratch = new_scratch()
         self._nodes: dict[tuple[str, int, str], _Node] = {}
         self._closed = False
@@ -105,8 +129,10 @@ class NetworkClient:
         self, host: str, port: int, request: RequestMessage, *, timeout_ms: int, version: int | None = None, connection_key: str = ""
     ) -> None:
         """Send a request that has no response (Produce with acks=0)."""
-        connection = await self._ready(host, port, connection_key, self._runtime.clock.monotonic_ms() + timeout_ms)
-        connection.send_one_way(request, connection.choose_version(request.API_KEY, version=version, max_version=None))
+        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
+        connection = await self._ready(host, port, connection_key, deadline_ms)
+        chosen = connection.choose_version(request.API_KEY, version=version, max_version=None)
+        await connection.send_one_way(request, chosen, deadline_ms)
 
     async def api_version(
         self, host: str, port: int, api_key: int, *, timeout_ms: int, max_version: int | None = None, connection_key: str = ""
@@ -194,7 +220,9 @@ class NetworkClient:
         timeout_ms = self._settings.socket_connection_setup_timeout_ms
         try:
             connection = await asyncio.wait_for(self._connect(node), timeout_ms / 1000)
-            await connection.negotiate(self._runtime.clock.monotonic_ms() + timeout_ms)
+            deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
+            await connection.negotiate(deadline_ms)
+            await connection.log_in(deadline_ms)
             succeeded = True
             return connection
         except TimeoutError as error:
@@ -207,9 +235,13 @@ class NetworkClient:
             self._note_outcome(node, succeeded=succeeded)
 
     async def _connect(self, node: _Node) -> _ClientConnection:
-        _, connection = await self._runtime.connect(node.host, node.port, lambda: _ClientConnection(self, node))
+        connection = _ClientConnection(self, node)
+        await self._runtime.connect(node.host, node.port, lambda: self._over_tls(connection))
         node.connection = connection
         return connection
+
+    def _over_tls(self, connection: _ClientConnection) -> ConnectionProtocol:
+        return connection if self._channel is None else self._channel.wrap(connection, connection.host)
 
     def _note_outcome(self, node: _Node, *, succeeded: bool) -> None:
         if succeeded:
@@ -232,6 +264,10 @@ class NetworkClient:
     @property
     def settings(self) -> ClientSettings:
         return self._settings
+
+    @property
+    def channel(self) -> ClientChannelBuilder | None:
+        return self._channel
 
     @property
     def scratch(self) -> memoryview:
@@ -280,14 +316,21 @@ class _ClientConnection:
         self._next_correlation_id = 0
         self._error: DisconnectError | None = None
         self._ranges: dict[int, tuple[int, int]] = {}
+        self._ready = False
         self._room: asyncio.Event = asyncio.Event()
         self._room.set()
+        self._logging_in: asyncio.Future[None] | None = None
+        self._log_in_again_ms = NEVER_MS
         self.peer = ApiVersionsResponse()
         self.last_active_ms = self._runtime.clock.monotonic_ms()
 
     @property
     def usable(self) -> bool:
-        return self._error is None and bool(self._ranges)
+        return self._error is None and self._ready
+
+    @property
+    def host(self) -> str:
+        return self._node.host
 
     @property
     def in_flight(self) -> int:
@@ -314,6 +357,9 @@ class _ClientConnection:
         self._room.set()
 
     def connection_lost(self, error: Exception | None) -> None:
+        if isinstance(error, SslHandshakeError):
+            self.lose(AuthenticationError(f"{self._node.host}:{self._node.port}: {error}"))
+            return
         detail = f": {error}" if error is not None else ""
         self.lose(DisconnectError(f"{self._node.host}:{self._node.port} disconnected{detail}"))
 
@@ -323,6 +369,11 @@ class _ClientConnection:
         """Send, and return the response frame (from the correlation id on)."""
         while not self._room.is_set():
             await self._room.wait()
+        if self._runtime.clock.monotonic_ms() >= self._log_in_again_ms:
+            await self._log_in_again(deadline_ms)
+        return await self._exchange(request, version, deadline_ms)
+
+    async def _exchange(self, request: RequestMessage, version: int, deadline_ms: int) -> memoryview:
         correlation_id = self._write(request, version)
         response: asyncio.Future[memoryview] = self._runtime.create_future()
         delay_ms = max(0, deadline_ms - self._runtime.clock.monotonic_ms())
@@ -330,7 +381,9 @@ class _ClientConnection:
         self._in_flight.append(_InFlight(correlation_id, request.API_KEY, response, timer))
         return await response
 
-    def send_one_way(self, request: RequestMessage, version: int) -> None:
+    async def send_one_way(self, request: RequestMessage, version: int, deadline_ms: int) -> None:
+        if self._runtime.clock.monotonic_ms() >= self._log_in_again_ms:
+            await self._log_in_again(deadline_ms)
         self._write(request, version)
 
     def _write(self, request: RequestMessage, version: int) -> int:
@@ -406,6 +459,56 @@ class _ClientConnection:
         assert isinstance(response, ApiVersionsResponse), f"read_response gave {type(response).__name__}"
         return response
 
+    # Logging in
+
+    async def log_in(self, deadline_ms: int) -> None:
+        """The SASL exchange, where the client has one; the connection is usable after it."""
+        channel = self._client.channel
+        sasl = None if channel is None else channel.new_sasl_client(self.host)
+        if channel is None or sasl is None:
+            self._ready = True
+            return
+        version = self.choose_version(ApiKeys.SASL_HANDSHAKE, version=1, max_version=None)
+        frame = await self._exchange(SaslHandshakeRequest(mechanism=channel.mechanism), version, deadline_ms)
+        handshake: Any = read_response(ApiKeys.SASL_HANDSHAKE, version, frame)[1]
+        if handshake.error_code:
+            raise self._refused(_handshake_text(handshake, channel.mechanism))
+        version = self.choose_version(ApiKeys.SASL_AUTHENTICATE, version=None, max_version=None)
+        try:
+            token: bytes | None = sasl.initial_response()
+            while token is not None:
+                frame = await self._exchange(SaslAuthenticateRequest(auth_bytes=token), version, deadline_ms)
+                answer: Any = read_response(ApiKeys.SASL_AUTHENTICATE, version, frame)[1]
+                if answer.error_code:
+                    raise self._refused(answer.error_message or Errors.for_code(answer.error_code).message)
+                token = sasl.evaluate_challenge(bytes(answer.auth_bytes))
+        except SaslError as error:
+            raise self._refused(str(error)) from error
+        self._note_session(answer.session_lifetime_ms)
+        self._ready = True
+
+    def _refused(self, text: str) -> AuthenticationError:
+        error = AuthenticationError(f"{self.host}:{self._node.port} refused the login: {text}")
+        self.lose(error)
+        return error
+
+    def _note_session(self, lifetime_ms: int) -> None:
+        share = REAUTHENTICATION_WINDOW + REAUTHENTICATION_JITTER * self._runtime.random.random()
+        self._log_in_again_ms = self._runtime.clock.monotonic_ms() + int(lifetime_ms * share) if lifetime_ms > 0 else NEVER_MS
+
+    async def _log_in_again(self, deadline_ms: int) -> None:
+        """One login at a time; the requests that come meanwhile wait for it."""
+        while self._logging_in is not None:
+            await asyncio.shield(self._logging_in)
+        if self._runtime.clock.monotonic_ms() < self._log_in_again_ms:
+            return
+        self._logging_in = done = self._runtime.create_future()
+        try:
+            await self.log_in(deadline_ms)
+        finally:
+            self._logging_in = None
+            done.set_result(None)
+
     def choose_version(self, api_key: int, *, version: int | None, max_version: int | None) -> int:
         spec = API_TABLE[ApiKeys(api_key)]
         offered = self._ranges.get(api_key)
@@ -423,3 +526,11 @@ class _ClientConnection:
                 f"{peer} supports {ApiKeys(api_key).name} in versions {offered[0]} to {offered[1]}, we asked for {wanted}"
             )
         return highest
+
+
+def _handshake_text(handshake: Any, mechanism: str) -> str:
+    if handshake.error_code == Errors.UNSUPPORTED_SASL_MECHANISM:
+        return f"Client SASL mechanism '{mechanism}' not enabled in the server, enabled mechanisms are [{', '.join(handshake.mechanisms)}]"
+    if handshake.error_code == Errors.ILLEGAL_SASL_STATE:
+        return f"Unexpected handshake request with client mechanism {mechanism}, enabled mechanisms are [{', '.join(handshake.mechanisms)}]"
+    return f"{Errors.for_code(handshake.error_code).name} in answer to the handshake with mechanism {mechanism}"

@@ -1,0 +1,157 @@
+"""How a client secures its connections: Kafka's client properties, parsed and checked (`ClientSecurity`), and put to work.
+
+    security.protocol         PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
+    sasl.mechanism            PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI (Kafka's default)
+    sasl.jaas.config          the login module's options: username, password, tokenauth, unsecuredLogin..., serviceName
+    ssl.*                     key store, trust store, versions, suites, ssl.endpoint.identification.algorithm
+    sasl.oauthbearer.token.endpoint.url     a file: URL of a token, read at every login
+    sasl.kerberos.service.name
+
+`ClientSecurity` is a value: nothing is read or imported before a `NetworkClient` is made with it. `ClientChannelBuilder` is that
+client's part: TLS around a connection, and the SASL exchange of a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from kmirror.common.errors import ConfigError
+from kmirror.network.security.jaas_config import JaasConfig
+from kmirror.runtime.api import ConnectionProtocol, Runtime
+
+if TYPE_CHECKING:
+    from kmirror.network.security.sasl_client import SaslClient, SaslClientFactory
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_DEFAULT_MECHANISM: Final = "GSSAPI"
+_NO_JAAS: Final = (
+    "Could not find a 'KafkaClient' entry in the JAAS configuration. System property 'java.security.auth.login.config' is not set"
+)
+_PASSED_ON = ("sasl.kerberos.service.name", "sasl.oauthbearer.token.endpoint.url")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """`from_props` makes one of client properties; `PLAINTEXT` is none at all. `props` are the `ssl.*` and `sasl.*` it uses."""
+
+    PLAINTEXT: ClassVar[ClientSecurity]
+
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str = ""
+    jaas: JaasConfig | None = None
+    props: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_props(cls, props: Mapping[str, str]) -> ClientSecurity:
+        """Of Kafka's client properties; other names are ignored. ConfigError with Kafka's text for what is wrong."""
+        protocol = (props.get("security.protocol") or "PLAINTEXT").strip().upper()
+        if protocol not in SECURITY_PROTOCOLS:
+            allowed = "PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL"
+            raise ConfigError(
+                f"Invalid value {props['security.protocol']} for configuration security.protocol: "
+                f"String must be one of (case insensitive): {allowed}"
+            )
+        kept = {name: value for name, value in props.items() if name.startswith("ssl.") or name in _PASSED_ON}
+        if not protocol.startswith("SASL"):
+            return cls(protocol, props=kept)
+        mechanism = (props.get("sasl.mechanism") or _DEFAULT_MECHANISM).strip()
+        if mechanism not in MECHANISMS:
+            raise ConfigError(f"Failed to create SaslClient with mechanism {mechanism}")
+        text = props.get("sasl.jaas.config")
+        if text is None:
+            raise ConfigError(_NO_JAAS)
+        security = cls(protocol, mechanism, JaasConfig.parse(text), kept)
+        security._check_options()
+        return security
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    def option(self, name: str) -> str:
+        """An option of the login module, "" where it is not set."""
+        return "" if self.jaas is None else self.jaas.options.get(name, "")
+
+    def _check_options(self) -> None:
+        if self.sasl_mechanism == "PLAIN" or self.sasl_mechanism.startswith("SCRAM"):
+            for name in ("username", "password"):
+                if not self.option(name):
+                    raise ConfigError(f"The JAAS config of {self.sasl_mechanism} has no {name}")
+
+
+ClientSecurity.PLAINTEXT = ClientSecurity()
+
+
+class ClientChannelBuilder:
+    """One client's TLS context and logins. ConfigError when made of stores that cannot be read."""
+
+    def __init__(self, security: ClientSecurity, runtime: Runtime) -> None:
+        self._security = security
+        self._runtime = runtime
+        self.mechanism = security.sasl_mechanism
+        self._scratch = memoryview(b"")
+        self._new_sasl_client = self._sasl_client_factory() if security.uses_sasl else None
+        self._context = None
+        if security.uses_tls:
+            from kmirror.network.security.ssl_factory import client_context
+            from kmirror.network.security.ssl_transport_layer import READ_SIZE_HINT
+
+            self._context = client_context(security.props, runtime.files)
+            self._scratch = memoryview(bytearray(READ_SIZE_HINT))
+
+    def wrap(self, protocol: ConnectionProtocol, host: str) -> ConnectionProtocol:
+        """`protocol`, over TLS where the security protocol says so."""
+        if self._context is None:
+            return protocol
+        from kmirror.network.security.ssl_transport_layer import SslTransportLayer
+
+        return SslTransportLayer(
+            self._runtime, self._context, protocol, scratch=self._scratch, server_side=False, server_hostname=host.strip("[]")
+        )
+
+    def new_sasl_client(self, host: str) -> SaslClient | None:
+        """The client of one exchange with the server at `host`, None without SASL."""
+        return None if self._new_sasl_client is None else self._new_sasl_client(host)
+
+    def _sasl_client_factory(self) -> SaslClientFactory:
+        security, runtime = self._security, self._runtime
+        if self.mechanism == "PLAIN":
+            from kmirror.network.security.plain_sasl import PlainSaslClient
+
+            return lambda host: PlainSaslClient(security.option("username"), security.option("password"))
+        if self.mechanism == "OAUTHBEARER":
+            return self._oauth_bearer_factory()
+        from kmirror.network.security.scram_mechanism import ScramMechanism
+        from kmirror.network.security.scram_sasl_client import ScramSaslClient
+
+        mechanism = ScramMechanism.for_mechanism_name(self.mechanism)
+        assert mechanism is not None, f"{self.mechanism} is among MECHANISMS"
+        token_auth = security.option("tokenauth").lower() == "true"
+        user, password = security.option("username"), security.option("password")
+        return lambda host: ScramSaslClient(mechanism, user, password, runtime.random, token_auth=token_auth)
+
+    def _oauth_bearer_factory(self) -> SaslClientFactory:
+        from kmirror.network.security.oauth_bearer_sasl import OAuthBearerSaslClient
+        from kmirror.network.security.oauth_bearer_token import unsecured_token
+
+        options = {} if self._security.jaas is None else self._security.jaas.options
+        prefixes = ("unsecuredLoginExtension_", "extension_")
+        extensions = {key.removeprefix(prefix): value for key, value in options.items() for prefix in prefixes if key.startswith(prefix)}
+        url = self._security.props.get("sasl.oauthbearer.token.endpoint.url")
+        if url is not None and not url.startswith("file:"):
+            raise ConfigError(f"sasl.oauthbearer.token.endpoint.url={url} is not supported: only file: URLs are")
+
+        def token() -> str:
+            if url is None:
+                return unsecured_token(options, self._runtime.clock.time_ms())
+            path = url.removeprefix("file:").replace("//", "", 1) if url.startswith("file://") else url.removeprefix("file:")
+            return self._runtime.files.read_bytes(path).decode().strip()
+
+        return lambda host: OAuthBearerSaslClient(token, extensions)
