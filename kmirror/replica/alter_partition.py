@@ -1,8 +1,12 @@
 """Proposes ISR changes to the controller (Kafka's `AlterPartitionManager`): one AlterPartition request in flight at a time.
 
-Changes of a partition that come while a request is in flight wait for the next one. The controller's answer, or its
-refusal, goes to `Partition.complete_isr_change`; without an answer the request is sent again after a pause. A refusal of
-the whole request (a stale broker epoch) refuses every change in it: the partitions try again with newer metadata.
+A proposal (`AlterPartitionItem`) is fixed when it is made: leader epoch, partition epoch, and the ISR with the broker epochs
+in which its members fetched. It is sent unchanged however often it takes, so a proposal that was overtaken by other metadata
+is refused by the controller, and never applied to a state in which nobody made it.
+
+What a request that failed as a whole (no answer, a stale broker epoch) means is not known, so it is sent again after a pause.
+The answer for one partition goes to whoever proposed, who tells by identity whether it still waits for it. A newer proposal
+for a partition takes the place of the older one.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
@@ -24,16 +28,36 @@ from kmirror.wire.messages.alter_partition import (
     BrokerState,
 )
 
-if TYPE_CHECKING:
-    from kmirror.replica.partition import Partition
-
 RETRY_BACKOFF_MS = 50
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AlterPartitionItem:
+    """One proposal. `isr` holds (broker id, broker epoch), -1 for an epoch that the leader has not seen yet.
+
+    `on_answer(item, error, answer)`: the answer is None exactly when there is an error.
+    """
+
+    topic_id: Uuid
+    partition_index: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+    on_answer: Callable[[AlterPartitionItem, Errors, AlterPartitionResponsePartitionData | None], None]
+
+    @property
+    def key(self) -> tuple[Uuid, int]:
+        return self.topic_id, self.partition_index
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return tuple(broker_id for broker_id, _ in self.isr)
+
+
 class AlterPartitionManager:
-    """`send` asks the controller (ApiException when it cannot be reached); `broker_epochs` knows the brokers' registrations."""
+    """`send` asks the controller (ApiException when it cannot be reached); `broker_epoch_of` knows the brokers' registrations."""
 
     def __init__(
         self,
@@ -46,12 +70,17 @@ class AlterPartitionManager:
         self._broker_id = broker_id
         self._send = send
         self._broker_epoch_of = broker_epoch_of
-        self._pending: dict[tuple[Uuid, int], tuple[Partition, tuple[int, ...]]] = {}
+        self._unanswered: dict[tuple[Uuid, int], AlterPartitionItem] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def submit(self, partition: Partition, isr: tuple[int, ...]) -> None:
-        """Propose `isr`; the answer comes to the partition later."""
-        self._pending[partition.topic_id, partition.topic_partition.partition] = (partition, isr)
+    @property
+    def broker_epoch(self) -> int:
+        """Of this broker."""
+        return self._broker_epoch_of(self._broker_id)
+
+    def submit(self, item: AlterPartitionItem) -> None:
+        """Propose; the answer comes to `item.on_answer` later."""
+        self._unanswered[item.key] = item
         if self._task is None or self._task.done():
             self._task = self._runtime.spawn(self._send_all(), name="alter-partition")
 
@@ -60,43 +89,41 @@ class AlterPartitionManager:
             self._task.cancel()
 
     async def _send_all(self) -> None:
-        while self._pending:
-            batch, self._pending = self._pending, {}
-            try:
-                response = await self._send(self._request(batch))
-            except ApiException as error:
-                _log.info("AlterPartition was not answered (%s); trying again", error.message)
-                self._pending = {**batch, **self._pending}
+        while self._unanswered:
+            batch = list(self._unanswered.values())
+            if not await self._exchange(batch):
                 await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
-                continue
-            self._complete(batch, response)
 
-    def _request(self, batch: dict[tuple[Uuid, int], tuple[Partition, tuple[int, ...]]]) -> AlterPartitionRequest:
+    async def _exchange(self, batch: list[AlterPartitionItem]) -> bool:
+        """Whether every item was answered."""
+        try:
+            response = await self._send(self._request(batch))
+        except ApiException as error:
+            _log.info("AlterPartition was not answered (%s); trying again", error.message)
+            return False
+        if response.error_code != Errors.NONE:
+            _log.warning("AlterPartition was refused (%s); trying again", Errors.for_code(response.error_code).name)
+            return False
+        rows = {(topic.topic_id, row.partition_index): row for topic in response.topics for row in topic.partitions}
+        for item in batch:
+            row = rows.get(item.key)
+            if row is not None:
+                if self._unanswered.get(item.key) is item:
+                    del self._unanswered[item.key]
+                answer = row if row.error_code == Errors.NONE else None
+                item.on_answer(item, Errors.for_code(row.error_code), answer)
+        return all(item.key in rows for item in batch)
+
+    def _request(self, batch: list[AlterPartitionItem]) -> AlterPartitionRequest:
         topics: dict[Uuid, AlterPartitionRequestTopicData] = {}
-        for (topic_id, number), (partition, isr) in batch.items():
-            topic = topics.setdefault(topic_id, AlterPartitionRequestTopicData(topic_id=topic_id))
+        for item in batch:
+            topic = topics.setdefault(item.topic_id, AlterPartitionRequestTopicData(topic_id=item.topic_id))
             topic.partitions.append(
                 AlterPartitionRequestPartitionData(
-                    partition_index=number,
-                    leader_epoch=partition.leader_epoch,
-                    new_isr_with_epochs=[BrokerState(broker_id=member, broker_epoch=self._broker_epoch_of(member)) for member in isr],
-                    partition_epoch=partition.partition_epoch,
+                    partition_index=item.partition_index,
+                    leader_epoch=item.leader_epoch,
+                    new_isr_with_epochs=[BrokerState(broker_id=member, broker_epoch=epoch) for member, epoch in item.isr],
+                    partition_epoch=item.partition_epoch,
                 )
             )
-        return AlterPartitionRequest(
-            broker_id=self._broker_id, broker_epoch=self._broker_epoch_of(self._broker_id), topics=list(topics.values())
-        )
-
-    @staticmethod
-    def _complete(batch: dict[tuple[Uuid, int], tuple[Partition, tuple[int, ...]]], response: AlterPartitionResponse) -> None:
-        answers: dict[tuple[Uuid, int], AlterPartitionResponsePartitionData] = {}
-        if response.error_code == Errors.NONE:
-            answers = {(topic.topic_id, row.partition_index): row for topic in response.topics for row in topic.partitions}
-        for key, (partition, _) in batch.items():
-            row = answers.get(key)
-            if row is None or row.error_code != Errors.NONE:
-                code = response.error_code if row is None else row.error_code
-                _log.info("The ISR of %s stays as it is: %s", partition.topic_partition, Errors.for_code(code).name)
-                partition.complete_isr_change(leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch, isr=None)
-            else:
-                partition.complete_isr_change(leader_epoch=row.leader_epoch, partition_epoch=row.partition_epoch, isr=tuple(row.isr))
+        return AlterPartitionRequest(broker_id=self._broker_id, broker_epoch=self.broker_epoch, topics=list(topics.values()))

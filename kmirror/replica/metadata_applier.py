@@ -11,6 +11,7 @@ moment this broker leads it until `mirror` has loaded its state (C38). When the 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kmirror.common.errors import ApiException, Errors
@@ -46,10 +47,15 @@ class FetcherManager(Protocol):
 
     def remove_fetcher_for_partitions(self, partitions: list[TopicPartition]) -> None: ...
 
+    def shutdown_idle_fetchers(self) -> None:
+        """End the fetchers that have nothing to fetch."""
+        ...
+
 
 class MetadataApplier:
     def __init__(self, replica_manager: ReplicaManager) -> None:
         self.fetcher_manager: FetcherManager | None = None
+        self.on_assignment: Callable[[TopicIdPartition, Uuid], None] | None = None
         self._replica_manager = replica_manager
         self._log_manager = replica_manager.log_manager
         self._image = MetadataImage.EMPTY
@@ -63,6 +69,11 @@ class MetadataApplier:
         broker = self._image.cluster.broker(broker_id)
         return broker is not None and broker.active and broker_epoch in (-1, broker.epoch)
 
+    def alive_broker_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker that is registered and not fenced."""
+        broker = self._image.cluster.broker(broker_id)
+        return None if broker is None or broker.fenced else broker.epoch
+
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._image = image
         self._checkpointed = {}
@@ -71,12 +82,17 @@ class MetadataApplier:
         self._apply_topic_configs(delta)
         for (topic, number), (topic_id, registration) in changes.leaders.items():
             self._make_leader(TopicIdPartition(topic_id, topic, number), registration)
+        to_stop: list[TopicPartition] = []
         to_fetch: dict[TopicPartition, InitialFetchState] = {}
         for (topic, number), (topic_id, registration) in changes.followers.items():
-            self._make_follower(TopicIdPartition(topic_id, topic, number), registration, to_fetch)
-        if self.fetcher_manager is not None and to_fetch:
-            self.fetcher_manager.remove_fetcher_for_partitions(list(to_fetch))
-            self.fetcher_manager.add_fetcher_for_partitions(to_fetch)
+            self._make_follower(TopicIdPartition(topic_id, topic, number), registration, to_stop, to_fetch)
+        if self.fetcher_manager is not None:
+            if to_stop:
+                self.fetcher_manager.remove_fetcher_for_partitions(to_stop)
+            if to_fetch:
+                self.fetcher_manager.add_fetcher_for_partitions(to_fetch)
+            if changes.leaders or changes.deletes or to_stop:
+                self.fetcher_manager.shutdown_idle_fetchers()
 
     # --- topics that go ---------------------------------------------------------------------------------------------
 
@@ -132,34 +148,55 @@ class MetadataApplier:
         if self.fetcher_manager is not None:
             self.fetcher_manager.remove_fetcher_for_partitions([topic_partition])
         partition = self._get_or_create_partition(topic)
-        log = self._get_or_create_log(partition, topic, registration)
-        if log is None:
+        log = None if partition is None else self._get_or_create_log(partition, topic, registration)
+        if log is None or partition is None:
             return
         if partition.make_leader(registration, log) and partition.has_mirror_name:
             partition.set_read_only(ReadOnlyReason.MIRROR_STATE_UNKNOWN)
         manager.complete_delayed(topic_partition)
 
     def _make_follower(
-        self, topic: TopicIdPartition, registration: PartitionRegistration, to_fetch: dict[TopicPartition, InitialFetchState]
+        self,
+        topic: TopicIdPartition,
+        registration: PartitionRegistration,
+        to_stop: list[TopicPartition],
+        to_fetch: dict[TopicPartition, InitialFetchState],
     ) -> None:
         manager = self._replica_manager
         topic_partition = topic.topic_partition
         partition = self._get_or_create_partition(topic)
-        log = self._get_or_create_log(partition, topic, registration)
-        if log is None:
+        log = None if partition is None else self._get_or_create_log(partition, topic, registration)
+        if log is None or partition is None:
             return
         is_new_leader_epoch = partition.make_follower(registration, log)
         partition.set_read_only(None)
         for listener in manager.listeners(topic_partition):
             listener.on_becoming_follower(topic_partition)
-        if is_new_leader_epoch and registration.has_leader:
+        if self._shall_stop_fetching(registration):
+            to_stop.append(topic_partition)
+        elif is_new_leader_epoch:
+            to_stop.append(topic_partition)
             fetch_offset = log.high_watermark if log.latest_epoch is None else log.log_end_offset
             to_fetch[topic_partition] = InitialFetchState(topic.topic_id, registration.leader, registration.leader_epoch, fetch_offset)
         manager.fail_pending_produces(topic_partition)
         manager.complete_delayed(topic_partition)
 
-    def _get_or_create_partition(self, topic: TopicIdPartition) -> Partition:
-        partition = self._replica_manager.partitions.get(topic.topic_partition)
+    def _shall_stop_fetching(self, registration: PartitionRegistration) -> bool:
+        """Without a leader there is nobody to fetch from; a broker that leaves does not come back into an ISR."""
+        us = self._image.cluster.broker(self._replica_manager.config.broker_id)
+        is_leaving = us is not None and us.in_controlled_shutdown and self._replica_manager.config.broker_id not in registration.isr
+        return not registration.has_leader or is_leaving
+
+    def _get_or_create_partition(self, topic: TopicIdPartition) -> Partition | None:
+        """None for a partition in an offline log directory; a new topic of the same name is another partition."""
+        manager = self._replica_manager
+        offline_id = manager.offline_partitions.get(topic.topic_partition)
+        if offline_id is not None:
+            if offline_id == topic.topic_id:
+                _log.warning("Skipped the state change of %s: it is in an offline log directory", topic)
+                return None
+            del manager.offline_partitions[topic.topic_partition]
+        partition = manager.partitions.get(topic.topic_partition)
         if partition is None:
             partition = self._replica_manager.create_partition(topic)
         partition.has_mirror_name = MIRROR_NAME_CONFIG in self._image.configs.topic(topic.topic)
@@ -181,24 +218,37 @@ class MetadataApplier:
         except ApiException as error:
             _log.error("Skipped the state change of %s: %s", topic, error.message)
             if error.error is Errors.KAFKA_STORAGE_ERROR:
-                self._mark_offline(topic.topic_partition)
+                self._mark_offline(topic.topic_partition, topic.topic_id)
             return None
         log.update_high_watermark(self._checkpointed_high_watermark(log, topic.topic_partition))
+        actual = self._log_manager.directory_id(log.parent_dir)
+        if self.on_assignment is not None and actual is not None and actual != directory:
+            self.on_assignment(topic, actual)
         return log
 
-    def _mark_offline(self, topic_partition: TopicPartition) -> None:
+    def _mark_offline(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         manager = self._replica_manager
-        manager.partitions.pop(topic_partition, None)
-        manager.offline_partitions[topic_partition] = None
+        partition = manager.partitions.pop(topic_partition, None)
+        if partition is not None:
+            partition.leader_id = None
+            partition.log = None
+        manager.offline_partitions[topic_partition] = topic_id
         for listener in manager.listeners(topic_partition):
             listener.on_failed(topic_partition)
         manager.complete_delayed(topic_partition)
 
     def handle_log_dir_failure(self, log_dir: str) -> None:
-        """Every partition with its log there goes offline."""
-        for topic_partition, partition in list(self._replica_manager.partitions.items()):
-            if partition.log is not None and partition.log.parent_dir == log_dir:
-                self._mark_offline(topic_partition)
+        """Every partition with its log there goes offline: it answers KAFKA_STORAGE_ERROR, and is fetched no more."""
+        failed = {
+            topic_partition: partition.topic_id
+            for topic_partition, partition in self._replica_manager.partitions.items()
+            if partition.log is not None and partition.log.parent_dir == log_dir
+        }
+        if self.fetcher_manager is not None:
+            self.fetcher_manager.remove_fetcher_for_partitions(list(failed))
+        for topic_partition, topic_id in failed.items():
+            self._mark_offline(topic_partition, topic_id)
+        _log.warning("Broker %d stopped %d partitions in %s", self._replica_manager.config.broker_id, len(failed), log_dir)
 
     def _checkpointed_high_watermark(self, log: UnifiedLog, topic_partition: TopicPartition) -> int:
         checkpoint = self._checkpointed.get(log.parent_dir)

@@ -12,6 +12,9 @@ The rules that matter:
   would stand between the epochs of the source and truncate wrongly; D5 of the KIP decisions).
 * The high watermark of a leader is the smallest log end offset of the *maximal* ISR (what is in it, or may be by an
   AlterPartition in flight), and of replicas that are about to join; never lower than before, and not under min.insync.replicas.
+* A proposed ISR stays *pending* until the controller says that it was not applied (INELIGIBLE_REPLICA,
+  OPERATION_NOT_ATTEMPTED), until it says what it decided, or until newer metadata comes. After any other error nobody here
+  knows whether it was applied, so the larger ISR goes on holding the high watermark back.
 * Read-only. A partition that mirrors another cluster refuses appends of clients with READ_ONLY_TOPIC, or with the
   retriable NOT_LEADER_OR_FOLLOWER as long as its mirror state is not known. Appends of the coordinator and of
   replication pass. Becoming read-only fails what waits for the ISR: the log is about to be rewritten, and a waiting
@@ -21,14 +24,16 @@ The rules that matter:
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer, Clock
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.registrations import PartitionRegistration
+from kmirror.replica.alter_partition import AlterPartitionItem
 from kmirror.replica.replica import Replica
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, ReplicaConfig
 from kmirror.storage.log_append_info import AppendOrigin, LogAppendInfo
@@ -37,8 +42,38 @@ from kmirror.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from kmirror.replica.alter_partition import AlterPartitionManager
+    from kmirror.wire.messages.alter_partition import AlterPartitionResponsePartitionData
 
 HIGH_WATERMARK_OFFSET = -1
+
+_NOT_APPLIED = frozenset((Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA))
+"""The controller knows our partition epoch and did not apply the proposal: the ISR from before holds."""
+
+_AWAIT_METADATA = frozenset(
+    (
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.INVALID_UPDATE_VERSION,
+        Errors.INVALID_REQUEST,
+        Errors.NEW_LEADER_ELECTED,
+    )
+)
+"""The controller's state is newer than ours: the proposal stays pending until the metadata is here. Other errors: propose again."""
+
+_log = logging.getLogger(__name__)
+
+
+class BrokersView(Protocol):
+    """What a leader asks of the metadata about followers."""
+
+    def is_replica_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+        """May be in an ISR: neither fenced nor leaving, and fetching in the broker epoch that is registered (-1: any)."""
+        ...
+
+    def alive_broker_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker that is registered and not fenced."""
+        ...
 
 
 class ReadOnlyReason(enum.Enum):
@@ -62,7 +97,7 @@ class Partition:
         on_high_watermark: Callable[[TopicPartition, int], None],
         on_read_only: Callable[[TopicPartition], None],
         alter_partition_manager: AlterPartitionManager | None = None,
-        is_replica_eligible: Callable[[int, int], bool] = lambda broker_id, broker_epoch: True,
+        brokers: BrokersView,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -77,14 +112,14 @@ class Partition:
         self.has_mirror_name = False
         self.remote_replicas: dict[int, Replica] = {}
         self._read_only_reason: ReadOnlyReason | None = None
-        self._pending_isr: tuple[int, ...] | None = None
+        self._pending_isr: AlterPartitionItem | None = None
         self._config = config
         self._clock = clock
         self._on_progress = on_progress
         self._on_high_watermark = on_high_watermark
         self._on_read_only = on_read_only
         self._alter_partition_manager = alter_partition_manager
-        self._is_replica_eligible = is_replica_eligible
+        self._brokers = brokers
 
     def __repr__(self) -> str:
         role = "leader" if self.is_leader else "follower"
@@ -271,7 +306,7 @@ class Partition:
         """The ISR, and what may be in it if an AlterPartition in flight succeeds."""
         if self._pending_isr is None:
             return self.in_sync_replicas
-        return (*self.in_sync_replicas, *(replica for replica in self._pending_isr if replica not in self.in_sync_replicas))
+        return (*self.in_sync_replicas, *(replica for replica in self._pending_isr.members if replica not in self.in_sync_replicas))
 
     @property
     def is_under_min_isr(self) -> bool:
@@ -291,15 +326,32 @@ class Partition:
         return True, Errors.NONE if enough else Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def update_follower_fetch_state(
-        self, *, replica_id: int, fetch_offset: int, follower_log_start_offset: int, leader_log_end_offset: int, broker_epoch: int
+        self,
+        *,
+        replica_id: int,
+        fetch_offset: int,
+        follower_log_start_offset: int,
+        leader_log_end_offset: int,
+        broker_epoch: int,
+        current_leader_epoch: int | None = None,
     ) -> None:
-        """A follower fetched: what it has is known now, so the ISR may grow and the watermarks move."""
+        """A follower fetched: what it has is known now, so the ISR may grow and the watermarks move.
+
+        ApiException for a follower that is not assigned (it may know of a reassignment before us: then it shall try again, with
+        UNKNOWN_LEADER_EPOCH) and for a fetch of an incarnation of the broker that is gone.
+        """
         replica = self.remote_replicas.get(replica_id)
         if replica is None:
             raise ApiException(
-                Errors.UNKNOWN_LEADER_EPOCH if self.leader_id is None else Errors.NOT_LEADER_OR_FOLLOWER,
+                Errors.NOT_LEADER_OR_FOLLOWER if current_leader_epoch is None else Errors.UNKNOWN_LEADER_EPOCH,
                 f"Replica {replica_id} is not recognized to be one of the assigned replicas "
                 f"{','.join(map(str, self.assigned_replicas))} for leader epoch {self.leader_epoch} with partition epoch {self.partition_epoch}",
+            )
+        registered_epoch = self._brokers.alive_broker_epoch(replica_id)
+        if broker_epoch != -1 and registered_epoch is not None and registered_epoch > broker_epoch:
+            raise ApiException(
+                Errors.NOT_LEADER_OR_FOLLOWER,
+                f"Received stale fetch state update. broker epoch={broker_epoch} vs expected={registered_epoch}",
             )
         previous_log_end_offset = replica.log_end_offset
         previous_log_start_offset = replica.log_start_offset
@@ -339,7 +391,7 @@ class Partition:
                 continue
             about_to_join = replica.is_caught_up(
                 leader_log_end_offset=log_end_offset, now_ms=now_ms, max_lag_ms=self._config.replica_lag_time_max_ms
-            ) and self._is_replica_eligible(replica.broker_id, replica.broker_epoch)
+            ) and self._brokers.is_replica_eligible(replica.broker_id, replica.broker_epoch)
             if replica.broker_id in maximal_isr or about_to_join:
                 smallest = replica.log_end_offset
         return smallest
@@ -350,7 +402,7 @@ class Partition:
         log = self.leader_log
         start_offset = self.leader_epoch_start_offset
         caught_up = start_offset is not None and replica.log_end_offset >= max(log.high_watermark, start_offset)
-        if caught_up and self._is_replica_eligible(replica.broker_id, replica.broker_epoch):
+        if caught_up and self._brokers.is_replica_eligible(replica.broker_id, replica.broker_epoch):
             self._submit_isr((*self.in_sync_replicas, replica.broker_id))
 
     def maybe_shrink_isr(self) -> None:
@@ -371,23 +423,45 @@ class Partition:
             self._submit_isr(tuple(replica for replica in self.in_sync_replicas if replica not in lagging))
 
     def _submit_isr(self, isr: tuple[int, ...]) -> None:
-        assert self._alter_partition_manager is not None
-        self._pending_isr = isr
-        self._alter_partition_manager.submit(self, isr)
+        manager = self._alter_partition_manager
+        assert manager is not None
+        epochs = {replica.broker_id: replica.broker_epoch for replica in self.remote_replicas.values()}
+        epochs[self._config.broker_id] = manager.broker_epoch
+        self._pending_isr = AlterPartitionItem(
+            self.topic_id,
+            self.topic_partition.partition,
+            self.leader_epoch,
+            self.partition_epoch,
+            tuple((member, epochs.get(member, -1)) for member in isr),
+            self._on_alter_partition_answer,
+        )
+        manager.submit(self._pending_isr)
 
-    def complete_isr_change(self, *, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...] | None) -> None:
-        """The controller answered an AlterPartition: the ISR it decided, or None when it refused (then the old one holds)."""
-        if self._pending_isr is None or leader_epoch != self.leader_epoch:
+    def _on_alter_partition_answer(
+        self, item: AlterPartitionItem, error: Errors, answer: AlterPartitionResponsePartitionData | None
+    ) -> None:
+        if self._pending_isr is not item:
+            return  # metadata was here before the answer
+        if answer is not None:
+            self._complete_isr_change(answer)
+        elif error in _NOT_APPLIED:
+            _log.info("The ISR of %s stays %s: %s", self.topic_partition, list(self.in_sync_replicas), error.name)
+            self._pending_isr = None
+        elif error not in _AWAIT_METADATA and self._alter_partition_manager is not None:
+            _log.warning("Failed to change the ISR of %s (%s); trying again", self.topic_partition, error.name)
+            self._alter_partition_manager.submit(item)
+
+    def _complete_isr_change(self, answer: AlterPartitionResponsePartitionData) -> None:
+        if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
             return
         self._pending_isr = None
-        if isr is None or partition_epoch < self.partition_epoch:
-            return
-        self.in_sync_replicas = isr
-        self.partition_epoch = partition_epoch
+        self.in_sync_replicas = tuple(answer.isr)
+        self.partition_epoch = answer.partition_epoch
         if self.log is not None and self._maybe_increment_leader_high_watermark(self.log):
             self._on_progress(self.topic_partition)
 
     def low_watermark(self) -> int:
-        """The smallest log start offset of all replicas (what DeleteRecords waits for)."""
-        starts = [replica.log_start_offset for replica in self.remote_replicas.values() if self._is_replica_eligible(replica.broker_id, -1)]
+        """The smallest log start offset of all live replicas (what DeleteRecords waits for)."""
+        replicas = self.remote_replicas.values()
+        starts = [replica.log_start_offset for replica in replicas if self._brokers.alive_broker_epoch(replica.broker_id) is not None]
         return min([self.leader_log.log_start_offset, *starts])

@@ -10,7 +10,7 @@ Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
@@ -19,7 +19,7 @@ from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderEnd
 from kmirror.replica.metadata_applier import InitialFetchState
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import DivergingEpoch
-from kmirror.runtime.api import Runtime
+from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 
 if TYPE_CHECKING:
@@ -91,14 +91,24 @@ class ReplicaFetcher:
 
 
 class ReplicaFetcherManager:
-    """`connect(leader_id, fetcher_id)` gives the end point of a leader, None when it is not known (then its metadata comes later)."""
+    """`connect(leader_id, fetcher_id)` gives the end point of a leader, None when it is not known (then its metadata comes later);
+    `address_of(leader_id)` where it is reached now."""
 
-    def __init__(self, runtime: Runtime, replica_manager: ReplicaManager, connect: Callable[[int, int], LeaderEndPoint | None]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        replica_manager: ReplicaManager,
+        connect: Callable[[int, int], LeaderEndPoint | None],
+        address_of: Callable[[int], tuple[str, int] | None],
+    ) -> None:
         self._runtime = runtime
         self._replica_manager = replica_manager
         self._connect = connect
         self._hooks = ReplicaFetcher(replica_manager)
+        self._address_of = address_of
         self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
+        self._addresses: dict[tuple[int, int], tuple[str, int] | None] = {}
+        self._endings = TaskScope(runtime, "fetchers")
 
     def fetcher_id(self, topic_partition: TopicPartition) -> int:
         value = 31 * java_string_hash(topic_partition.topic) + topic_partition.partition
@@ -118,11 +128,19 @@ class ReplicaFetcherManager:
             grouped.setdefault((self.fetcher_id(topic_partition), initial.leader_id), {})[topic_partition] = state
             self._hooks.failed.pop(topic_partition, None)
         for key, states in grouped.items():
-            fetcher = self._fetchers.get(key) or self._start_fetcher(*key)
+            fetcher = self._running_fetcher(*key) or self._start_fetcher(*key)
             if fetcher is None:
                 _log.warning("Leader %d is not known yet; not fetching %s", key[1], ", ".join(map(str, states)))
                 continue
             fetcher.add_partitions(states)
+
+    def _running_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
+        """The fetcher of this leader, unless the leader came back at another address: then it is ended."""
+        fetcher = self._fetchers.get((fetcher_id, leader_id))
+        if fetcher is None or self._address_of(leader_id) == self._addresses.get((fetcher_id, leader_id)):
+            return fetcher
+        self._end_fetcher((fetcher_id, leader_id))
+        return None
 
     def _start_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
         leader = self._connect(leader_id, fetcher_id)
@@ -132,6 +150,7 @@ class ReplicaFetcherManager:
         backoff_ms = self._replica_manager.config.replica_fetch_backoff_ms
         fetcher = AbstractFetcher(self._runtime, name, leader, self._hooks, backoff_ms=backoff_ms)
         self._fetchers[fetcher_id, leader_id] = fetcher
+        self._addresses[fetcher_id, leader_id] = self._address_of(leader_id)
         fetcher.start()
         return fetcher
 
@@ -141,9 +160,15 @@ class ReplicaFetcherManager:
         for topic_partition in partitions:
             self._hooks.failed.pop(topic_partition, None)
 
-    async def shutdown(self) -> None:
-        await self._shutdown(list(self._fetchers))
+    def shutdown_idle_fetchers(self) -> None:
+        for key in [key for key, fetcher in self._fetchers.items() if not fetcher.partition_count]:
+            self._end_fetcher(key)
 
-    async def _shutdown(self, keys: Iterable[tuple[int, int]]) -> None:
-        for key in keys:
+    def _end_fetcher(self, key: tuple[int, int]) -> None:
+        self._addresses.pop(key, None)
+        self._endings.spawn(self._fetchers.pop(key).shutdown(), name=f"end-of-fetcher-{key[0]}-{key[1]}")
+
+    async def shutdown(self) -> None:
+        await self._endings.cancel()
+        for key in list(self._fetchers):
             await self._fetchers.pop(key).shutdown()

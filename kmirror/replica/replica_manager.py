@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kmirror.common.errors import ApiException, Errors
@@ -27,6 +27,7 @@ from kmirror.common.topic_partition import (
     TopicIdPartition,
     TopicPartition,
 )
+from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
 from kmirror.record.validation import RecordValidationException
@@ -43,6 +44,7 @@ from kmirror.replica.replica_types import (
     DeleteRecordsResult,
     FetchInfos,
     FetchParams,
+    FetchPartition,
     FetchResults,
     PartitionResponse,
     RecordError,
@@ -93,7 +95,7 @@ class ReplicaManager:
         self.metrics = metrics
         self.stats = BrokerTopicStats(metrics)
         self.partitions: dict[TopicPartition, Partition] = {}
-        self.offline_partitions: dict[TopicPartition, None] = {}
+        self.offline_partitions: dict[TopicPartition, Uuid] = {}
         self.delayed_produces: DelayedOperationPurgatory[DelayedProduce] = DelayedOperationPurgatory("Produce", runtime)
         self.delayed_fetches: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory("Fetch", runtime)
         self.delayed_delete_records: DelayedOperationPurgatory[DelayedDeleteRecords] = DelayedOperationPurgatory("DeleteRecords", runtime)
@@ -158,6 +160,14 @@ class ReplicaManager:
         """Make leaders and followers, create, update and delete logs. `server`'s metadata publisher calls this first."""
         self._metadata_applier.apply(delta, image)
 
+    def set_assignment_listener(self, on_assignment: Callable[[TopicIdPartition, Uuid], None]) -> None:
+        """Told of each log that is in another directory than the metadata says. Call it before the first delta."""
+        self._metadata_applier.on_assignment = on_assignment
+
+    def handle_log_dir_failure(self, log_dir: str) -> None:
+        """The log manager stopped serving `log_dir`: its partitions go offline."""
+        self._metadata_applier.handle_log_dir_failure(log_dir)
+
     # --- partitions -------------------------------------------------------------------------------------------------
 
     def get_partition(self, topic_partition: TopicPartition) -> Partition | None:
@@ -186,7 +196,7 @@ class ReplicaManager:
             on_high_watermark=self._notify_high_watermark,
             on_read_only=self.fail_pending_produces,
             alter_partition_manager=self._alter_partition_manager,
-            is_replica_eligible=self._metadata_applier.is_replica_eligible,
+            brokers=self._metadata_applier,
         )
         self.partitions[topic_partition.topic_partition] = partition
         return partition
@@ -324,14 +334,18 @@ class ReplicaManager:
 
         def read_again() -> None:
             if not future.done():
-                future.set_result(self._fetch_results(params, fetch_infos, self.read_from_log(params, fetch_infos)))
+                reads = self.read_from_log(params, fetch_infos, is_first_read=False)
+                future.set_result(self._fetch_results(params, fetch_infos, reads))
 
         operation = DelayedFetch(params, statuses, self.partitions.get, read_again, self._fetch_expirations)
         self.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
         return future
 
-    def read_from_log(self, params: FetchParams, fetch_infos: FetchInfos) -> list[LogReadResult]:
-        """One read per partition, within `params.max_bytes` over all (the first batch may exceed it); moves followers' states."""
+    def read_from_log(self, params: FetchParams, fetch_infos: FetchInfos, *, is_first_read: bool = True) -> list[LogReadResult]:
+        """One read per partition, within `params.max_bytes` over all (the first batch may exceed it).
+
+        The first read of a fetch moves the follower's state; one after waiting says nothing new about the follower.
+        """
         results: list[LogReadResult] = []
         remaining_bytes = params.max_bytes
         min_one_message = True
@@ -346,8 +360,8 @@ class ReplicaManager:
                 continue
             max_bytes = min(fetch.max_bytes, remaining_bytes)
             result = read_partition(partition, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
-            if params.is_from_follower and result.error is Errors.NONE and result.diverging_epoch is None:
-                self._update_follower(partition, params, fetch.fetch_offset, fetch.log_start_offset, result)
+            if is_first_read and params.is_from_follower and result.error is Errors.NONE and result.diverging_epoch is None:
+                self._update_follower(partition, params, fetch, result)
             size = result.size_in_bytes
             if size > 0:
                 min_one_message = False
@@ -355,18 +369,19 @@ class ReplicaManager:
             results.append(result)
         return results
 
-    def _update_follower(
-        self, partition: Partition, params: FetchParams, fetch_offset: int, follower_log_start_offset: int, result: LogReadResult
-    ) -> None:
+    @staticmethod
+    def _update_follower(partition: Partition, params: FetchParams, fetch: FetchPartition, result: LogReadResult) -> None:
         try:
             partition.update_follower_fetch_state(
                 replica_id=params.replica_id,
-                fetch_offset=fetch_offset,
-                follower_log_start_offset=follower_log_start_offset,
+                fetch_offset=fetch.fetch_offset,
+                follower_log_start_offset=fetch.log_start_offset,
                 leader_log_end_offset=result.log_end_offset,
                 broker_epoch=params.replica_epoch,
+                current_leader_epoch=fetch.current_leader_epoch,
             )
         except ApiException as error:
+            _log.debug("%s", error.message)
             result.error = error.error
             result.records = None
 

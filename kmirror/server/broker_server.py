@@ -150,7 +150,7 @@ class BrokerServer:
         self.replica_manager = ReplicaManager(
             config.replica_config(), runtime, self.log_manager, metrics, alter_partition_manager=self._alter_partition_manager
         )
-        self._replica_fetchers = ReplicaFetcherManager(runtime, self.replica_manager, self._connect_leader)
+        self._replica_fetchers = ReplicaFetcherManager(runtime, self.replica_manager, self._connect_leader, self._address_of)
         self.replica_manager.set_fetcher_manager(self._replica_fetchers)
         self.group_coordinator = GroupCoordinator(
             runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
@@ -202,17 +202,23 @@ class BrokerServer:
         broker = self._loader.image.cluster.broker(broker_id)
         return -1 if broker is None else broker.epoch
 
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """Host and port of a broker's inter-broker endpoint."""
+        broker = self._loader.image.cluster.broker(broker_id)
+        endpoint = None if broker is None else broker.listeners.get(self._config.inter_broker_listener_name)
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
     def _connect_leader(self, leader_id: int, fetcher_id: int) -> LeaderEndPoint | None:
         """A leader of this cluster by its inter-broker endpoint, over a connection of the fetcher's own."""
-        broker = self._loader.image.cluster.broker(leader_id)
-        endpoint = None if broker is None else broker.listeners.get(self._config.inter_broker_listener_name)
-        if endpoint is None:
+        address = self._address_of(leader_id)
+        if address is None:
             return None
+        host, port = address
         client = NetworkClient(self._runtime, f"broker-{self._config.node_id}-fetcher-{fetcher_id}")
         return BrokerLeaderEndPoint(
             client,
-            endpoint.host,
-            endpoint.port,
+            host,
+            port,
             self._config.replica_config(),
             broker_epoch=self._broker_epoch_of(self._config.node_id),
             request_timeout_ms=self._config.request_timeout_ms,
