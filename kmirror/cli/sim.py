@@ -23,8 +23,8 @@ from typing import Any
 from kmirror.common.errors import ConfigError
 from kmirror.sim.ablations import safeguard_names
 from kmirror.sim.campaign import SeedResult, run_campaign
-from kmirror.sim.named_histories import HISTORIES, run_named, summary_of
-from kmirror.sim.storm import StormResult
+from kmirror.sim.histories import HISTORIES, run_named, summary_of
+from kmirror.sim.run import RunResult
 
 SHOWN_VIOLATIONS = 20
 SHOWN_FAILURES = 10
@@ -112,7 +112,7 @@ def _trace_to(path: str | None) -> Iterator[Callable[[str], None] | None]:
         yield write
 
 
-def _as_json(result: StormResult, without: tuple[str, ...]) -> dict[str, Any]:
+def _as_json(result: RunResult, without: tuple[str, ...]) -> dict[str, Any]:
     return {
         "history": result.name,
         "seed": result.seed,
@@ -127,7 +127,7 @@ def _as_json(result: StormResult, without: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _tell(result: StormResult, without: tuple[str, ...]) -> None:
+def _tell(result: RunResult, without: tuple[str, ...]) -> None:
     print(f"{result.name}, seed {result.seed}" + (f", without {', '.join(without)}" if without else ""))
     for now_us, who, what in result.history.story():
         print(f"{now_us / 1_000_000:10.3f} s  {who:<9} {what}")

@@ -12,7 +12,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kmirror.sim.named_histories import run_named
+from kmirror.sim.histories import run_named
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Reordering of tasks that are ready is the loop's; latency and splitting of packe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kmirror.common.ports import Random
@@ -44,10 +44,21 @@ NO_FAULTS = FaultRates(0, 0, 0, 0, 0, 0, 0)
 
 
 class FaultInjector:
-    """`hosts` are all that talk to each other; `clusters` those that can die."""
+    """`hosts` are all that talk to each other; `clusters` those that can die. `way_to_die(server, power_loss)` says
+    whether the one that was drawn loses its power then: True, or False for a crash, or None: not now."""
 
-    def __init__(self, world: SimWorld, clusters: Sequence[SimServer], hosts: Sequence[str], rates: FaultRates, history: History) -> None:
+    def __init__(
+        self,
+        world: SimWorld,
+        clusters: Sequence[SimServer],
+        hosts: Sequence[str],
+        rates: FaultRates,
+        history: History,
+        *,
+        way_to_die: Callable[[SimServer, bool], bool | None] = lambda server, power_loss: power_loss,
+    ) -> None:
         self.active = False
+        self._way_to_die = way_to_die
         self._world = world
         self._clusters = list(clusters)
         self._hosts = list(hosts)
@@ -115,7 +126,10 @@ class FaultInjector:
         if not candidates:
             return
         cluster = candidates[self._random.randrange(len(candidates))]
-        if power_loss:
+        way = self._way_to_die(cluster, power_loss)
+        if way is None:
+            return
+        if way:
             cluster.lose_power()
         else:
             cluster.crash()

@@ -24,7 +24,7 @@ START = b"start"
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One batch in one log. `is_commit` of an end marker; `reset_source` of a MIRROR_PID_RESET; `durable`: it was fsynced."""
+    """One batch in one log. `commits` of an end marker (None: it is none); `reset_source` of a MIRROR_PID_RESET; `durable`: it was fsynced."""
 
     base_offset: int
     last_offset: int
@@ -40,6 +40,7 @@ class Batch:
     position: int
     size: int
     durable: bool = False
+    commits: bool | None = None
 
     @property
     def key(self) -> tuple[int, bytes]:

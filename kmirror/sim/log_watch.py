@@ -19,6 +19,7 @@ from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.mirror.log_alignment import source_of_reset
 from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateRecord, PartitionStateTombstone, read_record
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch, next_batch_size
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.history import (
@@ -175,6 +176,7 @@ class LogWatch:
             path,
             position,
             len(data),
+            commits=_commits(batch),
         )
 
     def _drop(self, partition: TopicPartition, gone: Callable[[Batch], bool], cause: str) -> None:
@@ -274,6 +276,12 @@ def _batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
             return
         yield position, RecordBatch(data[position : position + size])
         position += size
+
+
+def _commits(batch: RecordBatch) -> bool | None:
+    if not (batch.is_control and batch.is_transactional):
+        return None
+    return any(ControlRecordType.parse(record.key) is ControlRecordType.COMMIT for record in batch.records())
 
 
 def _nothing() -> None:

@@ -10,16 +10,15 @@ STOPPING) is `crash_while_stopping`, as far as the leader that changes can be th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.network.client import NetworkClient
 from kmirror.sim.cluster import PORT
 from kmirror.sim.history import LastMirrorEpochWritten, LogKey, Removed, StateLost, StateWritten
+from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import DATA_DIR
-from kmirror.sim.storm import CALM, MIRROR, STORM, TOPIC, HistoryFunction, Setting, Stage, StormResult, run_history, storm
+from kmirror.sim.storm import CALM, MIRROR, TOPIC, Stage
 from kmirror.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
 ONE_BATCH_A_FETCH = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
@@ -360,9 +359,7 @@ async def _delete_records(stage: Stage, name: str, *, before: int) -> None:
     stage.tell(f"the log of {name} starts at {before}")
 
 
-HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
-    "storm": (storm, STORM),
-    "calm": (storm, CALM),
+NAMED_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "clean_failback": (clean_failback, CALM),
     "both_wrote": (both_wrote, CALM),
     "divergence_inside_a_batch": (divergence_inside_a_batch, CALM),
@@ -382,23 +379,3 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "writes_to_the_mirror": (writes_to_the_mirror, CALM),
     "torn_tail": (torn_tail, CALM),
 }
-
-
-def summary_of(name: str) -> str:
-    """The first line of a history's docstring."""
-    play, _ = HISTORIES[name]
-    return (play.__doc__ or "").strip().splitlines()[0] if name not in ("storm", "calm") else _STORM_SUMMARY[name]
-
-
-_STORM_SUMMARY = {
-    "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",
-    "calm": "The same without faults; only the story's own crashes.",
-}
-
-
-def run_named(name: str, seed: int, *, without: tuple[str, ...] = (), on_trace: Callable[[str], None] | None = None) -> StormResult:
-    """KmirrorError for a history that there is not."""
-    if name not in HISTORIES:
-        raise KmirrorError(f"there is no history {name!r}; there are {', '.join(HISTORIES)}")
-    play, setting = HISTORIES[name]
-    return run_history(name, seed, play, Setting(setting.rates, without, on_trace))

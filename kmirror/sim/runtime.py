@@ -53,6 +53,9 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return self._loop.now_us // 1000
 
+    def monotonic_ns(self) -> int:
+        return self._loop.now_us * 1000
+
 
 class SimWorld:
     """All nodes of one simulation."""

@@ -3,17 +3,14 @@
     A is written to, B mirrors it ─> B takes over (A dead, or alive and still written to by who has not heard)
     ─> A comes back and mirrors B ─> everything heals ─> lag 0: both logs are equal ─> (every other time) A takes over again
 
-`Stage` is the set: the world, the clusters, the clients, the operator. `run_history` runs any `async def history(stage)` on
-a stage of its own and judges it; `storm` is one such history, `sim.named_histories` has the others. What the program
-reports as an error of its own (a task that died, a node that does not start) is a violation too, and so is a wait that
-does not end.
+`Stage` is the set: the world, the clusters, the clients, the operator; `storm` is one history on it, `sim.named_histories` has
+the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
 
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.ports import Random
@@ -25,12 +22,12 @@ from kmirror.record.control_record import ControlRecordType, build_end_transacti
 from kmirror.record.record import Record
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.ablations import Ablations
-from kmirror.sim.checkers import Violation, check, open_transactions
+from kmirror.sim.checkers import check, open_transactions
 from kmirror.sim.cluster import SimCluster
 from kmirror.sim.faults import NO_FAULTS, FaultInjector, FaultRates
 from kmirror.sim.history import Batch, Converged, History, LogKey, Told
 from kmirror.sim.log_watch import KnownChains
-from kmirror.sim.loop import SimulationBudgetError, SimulationStuckError, new_loop
+from kmirror.sim.run import Setting
 from kmirror.sim.runtime import EPOCH_MS, SimWorld
 from kmirror.sim.workload import Operator, Producer, Reader, Target
 
@@ -41,25 +38,6 @@ WAIT_MS = 60_000
 POLL_MS = 20
 WRITE_TRIES = 20
 WRITE_PAUSE_MS = 100
-MAX_STEPS = 300_000
-MAX_TIME_US = 600_000_000
-
-
-@dataclass(slots=True)
-class StormResult:
-    """What one seed gave. `history` is the whole story; `trace_hash` names the run."""
-
-    name: str
-    seed: int
-    violations: list[Violation]
-    trace_hash: str
-    steps: int
-    now_us: int
-    history: History
-
-    @property
-    def ok(self) -> bool:
-        return not self.violations
 
 
 class Stage:
@@ -242,42 +220,6 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-HistoryFunction = Callable[[Stage], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What surrounds a history."""
-
-    rates: FaultRates = NO_FAULTS
-    without: tuple[str, ...] = ()
-    on_trace: Callable[[str], None] | None = field(default=None, compare=False)
-
-
-def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -> StormResult:
-    """Play it on a new stage and judge it."""
-    loop = new_loop(f"{name}/{seed}", max_steps=MAX_STEPS, max_time_us=MAX_TIME_US, on_trace=setting.on_trace)
-    world = SimWorld(loop)
-    history = History()
-    ablations = Ablations.without(setting.without)
-    found: list[Violation] = []
-    with ablations.applied():
-        try:
-            stage = Stage(world, history, setting.rates, ablations)
-            loop.run_until_complete(loop.create_task(_play(stage, play), name="story"))
-        except (KmirrorError, ApiException, SimulationBudgetError, SimulationStuckError) as error:
-            found.append(Violation("progress", loop.now_us, str(error)))
-        found += [Violation("failure", failure.now_us, repr(failure)) for failure in loop.failures]
-        trace_hash, steps, now_us = loop.trace_hash, loop.steps, loop.now_us
-        world.close()
-    found += check(history)
-    return StormResult(name, seed, sorted(found, key=lambda violation: violation.now_us), trace_hash, steps, now_us, history)
-
-
-async def _play(stage: Stage, play: HistoryFunction) -> None:
-    await play(stage)
-
-
 async def storm(stage: Stage) -> None:
     """See the top of the file."""
     partitions = [TopicPartition(TOPIC, number) for number in range(stage.between(1, 2))]
@@ -371,14 +313,5 @@ async def _end(stage: Stage, cluster: SimCluster) -> None:
         cluster.crash()
 
 
-STORM = Setting(rates=FaultRates())
-CALM = Setting()
-
-
-def run_storm(seed: int, *, setting: Setting = STORM) -> StormResult:
-    """The storm of a seed."""
-    return run_history("storm", seed, storm, setting)
-
-
-def with_trace(setting: Setting, on_trace: Callable[[str], None] | None) -> Setting:
-    return replace(setting, on_trace=on_trace)
+STORM = Setting(Stage, check, FaultRates())
+CALM = Setting(Stage, check)

@@ -1,0 +1,315 @@
+"""Clients of a fleet: they find leaders and coordinators as Kafka's clients do, and note what they did and were told.
+
+`FleetClient` knows the way: metadata from any broker that answers, leaders and coordinators from there, forgotten again after an
+answer that says so. On top of it a producer (plain or idempotent, acks=all) and a reader (read_uncommitted or read_committed).
+Transactions are in `fleet_transactions`, groups in `fleet_groups`.
+
+A producer that gets no answer, or one that says nothing of the fate, sends the same batch again; an idempotent one may never
+have a value twice in the log. Whoever must begin again with a new producer id never sends an old value again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.record.builder import build_batch
+from kmirror.record.control_record import ControlRecordType
+from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.fleet_history import ProducedTo, ReadTo
+from kmirror.sim.history import History
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.workload import Pace
+from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kmirror.wire.messages.find_coordinator import FindCoordinatorRequest
+from kmirror.wire.messages.init_producer_id import InitProducerIdRequest
+from kmirror.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+TIMEOUT_MS = 2_500
+PRODUCE_TIMEOUT_MS = 2_000
+NAMES_ONLY_VERSION = 12
+TRIES = 6
+RETRY_PAUSE_MS = 60
+FETCH_WAIT_MS = 100
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+LOST = (DisconnectError, RequestTimeoutError, UnsupportedVersionError)
+UNKNOWN_FATE = (Errors.REQUEST_TIMED_OUT, Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+NOT_TAKEN = (
+    Errors.NOT_LEADER_OR_FOLLOWER,
+    Errors.LEADER_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION,
+    Errors.FENCED_LEADER_EPOCH,
+    Errors.UNKNOWN_LEADER_EPOCH,
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.NOT_COORDINATOR,
+    Errors.CONCURRENT_TRANSACTIONS,
+    Errors.BROKER_NOT_AVAILABLE,
+    Errors.KAFKA_STORAGE_ERROR,
+    Errors.NETWORK_EXCEPTION,
+)
+
+
+class FleetClient:
+    """One client's view of the fleet."""
+
+    def __init__(self, loop: SimLoop, runtime: Runtime, name: str, bootstrap: Sequence[tuple[str, int]]) -> None:
+        self.name = name
+        self.loop = loop
+        self.runtime = runtime
+        self.random = SeededRandom(f"{loop.seed}/{name}")
+        self.topic_ids: dict[str, Uuid] = {}
+        self._client = NetworkClient(runtime, name)
+        self._bootstrap = list(bootstrap)
+        self._nodes: dict[int, tuple[str, int]] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._coordinators: dict[tuple[int, str], tuple[str, int]] = {}
+
+    async def ask(self, address: tuple[str, int], request: Any, *, max_version: int | None = None) -> Any:
+        """The response, or None when it did not come."""
+        try:
+            return await self._client.send(*address, request, timeout_ms=TIMEOUT_MS, max_version=max_version)
+        except LOST:
+            return None
+
+    async def ask_any(self, request: Any) -> Any:
+        """The response of some broker, or None."""
+        return await self.ask(self._bootstrap[self.random.randrange(len(self._bootstrap))], request)
+
+    async def ask_leader(self, partition: TopicPartition, request: Any, *, max_version: int | None = None) -> Any:
+        """The leader's response, or None; whoever gets an error calls `forget`."""
+        if partition not in self._leaders:
+            await self._find_leaders(partition.topic)
+        address = self._nodes.get(self._leaders.get(partition, -1))
+        response = None if address is None else await self.ask(address, request, max_version=max_version)
+        if response is None:
+            self.forget(partition)
+        return response
+
+    async def ask_coordinator(self, key: str, kind: int, request: Any, *, max_version: int | None = None) -> Any:
+        """The coordinator's response, or None; whoever is told that it is another calls `forget_coordinator`."""
+        address = self._coordinators.get((kind, key))
+        if address is None:
+            address = await self._find_coordinator(key, kind)
+        response = None if address is None else await self.ask(address, request, max_version=max_version)
+        if response is None:
+            self.forget_coordinator(key, kind)
+        return response
+
+    async def learn(self, topic: str) -> None:
+        """Ask for the topic until its id is known."""
+        while topic not in self.topic_ids:
+            await self._find_leaders(topic)
+            await self.retry_pause()
+
+    def forget(self, partition: TopicPartition) -> None:
+        self._leaders.pop(partition, None)
+
+    def forget_coordinator(self, key: str, kind: int) -> None:
+        self._coordinators.pop((kind, key), None)
+
+    async def pause(self, pace: Pace) -> None:
+        await self.runtime.sleep_ms(pace.draw(self.random))
+
+    async def retry_pause(self) -> None:
+        await self.runtime.sleep_ms(RETRY_PAUSE_MS + self.random.randrange(RETRY_PAUSE_MS))
+
+    async def _find_leaders(self, topic: str) -> None:
+        addresses = list(self._nodes.values()) or self._bootstrap
+        address = addresses[self.random.randrange(len(addresses))]
+        response = await self.ask(address, MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False))
+        if response is None:
+            self._nodes.clear()
+            return
+        self._nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        for row in response.topics:
+            if row.error_code == Errors.NONE:
+                self.topic_ids[topic] = row.topic_id
+                for partition in row.partitions:
+                    self._leaders[TopicPartition(topic, partition.partition_index)] = partition.leader_id
+
+    async def _find_coordinator(self, key: str, kind: int) -> tuple[str, int] | None:
+        response = await self.ask_any(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]))
+        row = None if response is None else response.coordinators[0]
+        if row is None or row.error_code:
+            return None
+        self._coordinators[kind, key] = (row.host, row.port)
+        return row.host, row.port
+
+
+def produce_request(partition: TopicPartition, records: bytearray, *, transactional_id: str | None = None) -> ProduceRequest:
+    data = PartitionProduceData(index=partition.partition, records=records)
+    topic = TopicProduceData(name=partition.topic, partition_data=[data])
+    return ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[topic])
+
+
+class FleetProducer:
+    """Writes to the partitions at random until `writing` is false."""
+
+    def __init__(self, client: FleetClient, partitions: Sequence[TopicPartition], history: History, *, idempotent: bool) -> None:
+        self.writing = True
+        self._client = client
+        self._partitions = list(partitions)
+        self._history = history
+        self._idempotent = idempotent
+        self._pace = Pace(15, 90)
+        self._number = 0
+        self._producer: tuple[int, int] | None = None
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        while True:
+            await self._client.pause(self._pace)
+            if self.writing:
+                await self.write_once(self._partitions[self._client.random.randrange(len(self._partitions))])
+
+    async def write_once(self, partition: TopicPartition) -> bool:
+        """One batch; whether it was acknowledged. After a fate that stays unknown the next batch has a new producer id."""
+        if self._idempotent and self._producer is None and not await self._init_producer_id():
+            return False
+        values = self._values()
+        records = self._batch(partition, values)
+        for _ in range(TRIES):
+            error, base_offset = await self._send(partition, bytearray(records))
+            if error is Errors.NONE or error is Errors.DUPLICATE_SEQUENCE_NUMBER:
+                self._sequences[partition] = self._sequences.get(partition, 0) + len(values)
+                if error is Errors.NONE:
+                    self._history.add(ProducedTo(self._client.loop.now_us, partition, self._client.name, base_offset, values))
+                return True
+            self._client.forget(partition)
+            if error is not None and error not in NOT_TAKEN and error not in UNKNOWN_FATE:
+                break
+            if not self._idempotent and (error is None or error in UNKNOWN_FATE):
+                break
+            await self._client.retry_pause()
+        self._producer = None
+        return False
+
+    async def _send(self, partition: TopicPartition, records: bytearray) -> tuple[Errors | None, int]:
+        """The error (None: no answer) and the base offset."""
+        response = await self._client.ask_leader(partition, produce_request(partition, records), max_version=NAMES_ONLY_VERSION)
+        if response is None:
+            return None, -1
+        row = response.responses[0].partition_responses[0]
+        return Errors.for_code(row.error_code), row.base_offset
+
+    async def _init_producer_id(self) -> bool:
+        response = await self._client.ask_any(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
+        if response is None or response.error_code:
+            return False
+        self._producer = (response.producer_id, response.producer_epoch)
+        self._sequences.clear()
+        return True
+
+    def _values(self) -> tuple[bytes, ...]:
+        first = self._number
+        self._number += 1 + self._client.random.randrange(3)
+        return tuple(f"{self._client.name}/{number}".encode() for number in range(first, self._number))
+
+    def _batch(self, partition: TopicPartition, values: tuple[bytes, ...]) -> bytearray:
+        records = records_of(values, self._client.runtime.clock.time_ms())
+        if self._producer is None:
+            return build_batch(records, base_offset=0)
+        producer_id, producer_epoch = self._producer
+        sequence = self._sequences.get(partition, 0)
+        return build_batch(records, base_offset=0, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence)
+
+
+def records_of(values: Sequence[bytes], now_ms: int) -> list[Record]:
+    return [Record(offset, now_ms, None, value, []) for offset, value in enumerate(values)]
+
+
+class FleetReader:
+    """Reads one partition from its beginning, and begins again now and then: what was read once must be read again."""
+
+    def __init__(self, client: FleetClient, partition: TopicPartition, history: History, *, committed: bool) -> None:
+        self._client = client
+        self._partition = partition
+        self._history = history
+        self._committed = committed
+        self._pace = Pace(150, 500)
+        self._offset = 0
+
+    async def run(self) -> None:
+        while True:
+            await self._client.pause(self._pace)
+            if self._client.random.randrange(12) == 0:
+                self._offset = 0
+            await self.read_once()
+
+    async def read_once(self) -> None:
+        row = await fetch(self._client, self._partition, self._offset, committed=self._committed)
+        if row is None:
+            return
+        if row.error_code == Errors.OFFSET_OUT_OF_RANGE:
+            self._offset = 0
+        elif row.error_code != Errors.NONE:
+            self._client.forget(self._partition)
+        else:
+            records, next_offset = visible_records(row, self._offset, committed=self._committed)
+            if next_offset > self._offset:
+                read = ReadTo(
+                    self._client.loop.now_us,
+                    self._partition,
+                    self._client.name,
+                    self._committed,
+                    self._offset,
+                    next_offset,
+                    tuple(records),
+                )
+                self._history.add(read)
+                self._offset = next_offset
+
+
+async def fetch(client: FleetClient, partition: TopicPartition, offset: int, *, committed: bool) -> Any:
+    """The partition's row of a Fetch response, or None when there was no answer."""
+    wanted = FetchPartition(partition=partition.partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        topics=[FetchTopic(topic=partition.topic, partitions=[wanted])],
+        max_bytes=1 << 20,
+        max_wait_ms=FETCH_WAIT_MS,
+        min_bytes=1,
+        isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
+    )
+    response = await client.ask_leader(partition, request, max_version=NAMES_ONLY_VERSION)
+    if response is None or not response.responses:
+        return None
+    return response.responses[0].partitions[0]
+
+
+def visible_records(row: Any, offset: int, *, committed: bool) -> tuple[list[tuple[int, bytes]], int]:
+    """(offset, value) of what an application would see from `offset` on, and the offset to go on from; Kafka's CompletedFetch."""
+    found: list[tuple[int, bytes]] = []
+    next_offset = offset
+    aborted = sorted((entry.first_offset, entry.producer_id) for entry in row.aborted_transactions or ())
+    ongoing: set[int] = set()
+    for batch in _batches(row):
+        while committed and aborted and aborted[0][0] <= batch.last_offset:
+            ongoing.add(aborted.pop(0)[1])
+        next_offset = max(next_offset, batch.last_offset + 1)
+        if batch.is_control:
+            if _is_abort(batch):
+                ongoing.discard(batch.producer_id)
+            continue
+        if committed and batch.is_transactional and batch.producer_id in ongoing:
+            continue
+        found += [(record.offset, bytes(record.value or b"")) for record in batch.records() if record.offset >= offset]
+    return found, next_offset
+
+
+def _batches(row: Any) -> Iterator[RecordBatch]:
+    return iter_batches(bytes(row.records)) if row.records else iter(())
+
+
+def _is_abort(batch: RecordBatch) -> bool:
+    return any(ControlRecordType.parse(record.key) is ControlRecordType.ABORT for record in batch.records())

@@ -1,0 +1,201 @@
+"""A member of a consumer group of a fleet, by KIP-848: one heartbeat does it all.
+
+    join (epoch 0) ─> heartbeats ─> an assignment ─> what is taken away is committed, given up and acknowledged; what is new is fetched from
+    the committed offset ─> FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID: everything is given up, join again
+
+A member counts a partition as its own while its session cannot have ended: from a heartbeat's answer until the session timeout after that
+heartbeat was sent. Two members must never count the same partition as their own at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.sim.fleet_clients import GROUP_COORDINATOR, FleetClient, fetch, visible_records
+from kmirror.sim.fleet_history import OffsetCommitted, OffsetFetched, OwnedPartitions
+from kmirror.sim.history import History
+from kmirror.sim.workload import Pace
+from kmirror.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+    ConsumerGroupHeartbeatResponse,
+)
+from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kmirror.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+
+SESSION_TIMEOUT_MS = 2_000
+REBALANCE_TIMEOUT_MS = 30_000
+OFFSET_VERSION = 9
+JOIN_EPOCH, LEAVE_EPOCH = 0, -1
+GONE = (Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_MEMBER_EPOCH)
+
+
+class GroupMember:
+    """Joins `group`, subscribed to `topics`; `run` for ever, `leave` in good order."""
+
+    def __init__(self, client: FleetClient, group: str, topics: Sequence[str], history: History, *, committed: bool = True) -> None:
+        self.consuming = True
+        self._client = client
+        self._group = group
+        self._topics = list(topics)
+        self._history = history
+        self._committed = committed
+        self._pace = Pace(80, 220)
+        self._id = str(Uuid.random(client.random))
+        self._epoch = JOIN_EPOCH
+        self._owned: dict[TopicPartition, int] = {}
+        self._assigned: tuple[TopicPartition, ...] | None = None
+        self._acknowledges = False
+        self._until_us = 0
+
+    async def run(self) -> None:
+        for topic in self._topics:
+            await self._client.learn(topic)
+        while True:
+            await self._client.pause(self._pace)
+            if self.consuming:
+                await self.poll()
+
+    async def poll(self) -> None:
+        """A heartbeat, what it asks for, then some records of one partition, and a commit."""
+        await self._heartbeat()
+        await self._reconcile()
+        if self._owned:
+            partitions = sorted(self._owned)
+            await self._consume(partitions[self._client.random.randrange(len(partitions))])
+
+    async def leave(self) -> None:
+        """Commit, give up, and say so."""
+        for partition in sorted(self._owned):
+            await self._commit(partition)
+        self._give_up()
+        request = ConsumerGroupHeartbeatRequest(group_id=self._group, member_id=self._id, member_epoch=LEAVE_EPOCH)
+        await self._client.ask_coordinator(self._group, GROUP_COORDINATOR, request)
+        self._epoch = JOIN_EPOCH
+
+    async def _heartbeat(self) -> None:
+        joins = self._epoch == JOIN_EPOCH
+        owned = self._owned_by_topic() if joins or self._acknowledges else None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group,
+            member_id=self._id,
+            member_epoch=self._epoch,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if joins else -1,
+            subscribed_topic_names=self._topics if joins else None,
+            topic_partitions=owned,
+        )
+        sent_us = self._client.loop.now_us
+        response: ConsumerGroupHeartbeatResponse | None = await self._client.ask_coordinator(self._group, GROUP_COORDINATOR, request)
+        error = None if response is None else Errors.for_code(response.error_code)
+        if response is not None and error is Errors.NONE:
+            self._acknowledges = False
+            self._epoch = response.member_epoch
+            if response.assignment is not None:
+                self._assigned = tuple(
+                    TopicPartition(self._name_of(row.topic_id), number)
+                    for row in response.assignment.topic_partitions
+                    for number in row.partitions
+                )
+            self._tell_owned(sent_us)
+        elif error in GONE:
+            self._give_up()
+            self._epoch = JOIN_EPOCH
+        else:
+            self._client.forget_coordinator(self._group, GROUP_COORDINATOR)
+
+    async def _reconcile(self) -> None:
+        """Give up first; the rest is taken with the next answer (the coordinator hands a partition over only when it is free)."""
+        if self._assigned is None:
+            return
+        target = self._assigned
+        revoked = [partition for partition in sorted(self._owned) if partition not in target]
+        for partition in revoked:
+            await self._commit(partition)
+            self._owned.pop(partition, None)
+        if revoked:
+            self._tell_owned(self._client.loop.now_us, extends=False)
+        for partition in target:
+            if partition not in self._owned:
+                offset = await self._fetch_offset(partition)
+                if offset is None or self._epoch == JOIN_EPOCH:
+                    return
+                self._owned[partition] = max(0, offset)
+        self._tell_owned(self._client.loop.now_us, extends=False)
+        self._assigned = None
+        self._acknowledges = True
+
+    async def _consume(self, partition: TopicPartition) -> None:
+        row = await fetch(self._client, partition, self._owned[partition], committed=self._committed)
+        if row is None or row.error_code != Errors.NONE:
+            self._client.forget(partition)
+            return
+        _, next_offset = visible_records(row, self._owned[partition], committed=self._committed)
+        if next_offset > self._owned[partition]:
+            self._owned[partition] = next_offset
+            await self._commit(partition)
+
+    async def _commit(self, partition: TopicPartition) -> None:
+        offset = self._owned[partition]
+        row = OffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)
+        request = OffsetCommitRequest(
+            group_id=self._group,
+            generation_id_or_member_epoch=self._epoch,
+            member_id=self._id,
+            topics=[OffsetCommitRequestTopic(name=partition.topic, partitions=[row])],
+        )
+        asked_us = self._client.loop.now_us
+        response = await self._client.ask_coordinator(self._group, GROUP_COORDINATOR, request, max_version=OFFSET_VERSION)
+        if response is None:
+            return
+        error = Errors.for_code(response.topics[0].partitions[0].error_code)
+        if error is Errors.NONE:
+            self._history.add(OffsetCommitted(self._client.loop.now_us, self._group, self._id, partition, asked_us, offset))
+        elif error in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE):
+            self._client.forget_coordinator(self._group, GROUP_COORDINATOR)
+
+    async def _fetch_offset(self, partition: TopicPartition) -> int | None:
+        group = OffsetFetchRequestGroup(
+            group_id=self._group,
+            member_id=self._id,
+            member_epoch=self._epoch,
+            topics=[OffsetFetchRequestTopics(name=partition.topic, partition_indexes=[partition.partition])],
+        )
+        asked_us = self._client.loop.now_us
+        request = OffsetFetchRequest(groups=[group], require_stable=True)
+        response = await self._client.ask_coordinator(self._group, GROUP_COORDINATOR, request, max_version=OFFSET_VERSION)
+        if response is None:
+            return None
+        answer = response.groups[0]
+        if answer.error_code or answer.topics[0].partitions[0].error_code:
+            if answer.error_code in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE):
+                self._client.forget_coordinator(self._group, GROUP_COORDINATOR)
+            return None
+        offset: int = answer.topics[0].partitions[0].committed_offset
+        self._history.add(OffsetFetched(self._client.loop.now_us, self._group, self._id, partition, asked_us, offset))
+        return offset
+
+    def _give_up(self) -> None:
+        self._owned.clear()
+        self._assigned = None
+        self._acknowledges = False
+        self._tell_owned(self._client.loop.now_us, extends=False)
+
+    def _tell_owned(self, sent_us: int, *, extends: bool = True) -> None:
+        until_us = sent_us + SESSION_TIMEOUT_MS * 1000 if extends else self._until_us
+        self._until_us = until_us
+        self._history.add(OwnedPartitions(self._client.loop.now_us, self._group, self._id, frozenset(self._owned), until_us))
+
+    def _owned_by_topic(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
+        numbers: dict[str, list[int]] = {}
+        for partition in sorted(self._owned):
+            numbers.setdefault(partition.topic, []).append(partition.partition)
+        return [
+            ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=self._client.topic_ids[topic], partitions=partitions)
+            for topic, partitions in numbers.items()
+        ]
+
+    def _name_of(self, topic_id: Uuid) -> str:
+        return next(name for name, known in self._client.topic_ids.items() if known == topic_id)

@@ -1,0 +1,93 @@
+"""What clients of a fleet did and were told, for `fleet_checkers`. What logs held is in the events of `sim.history`.
+
+A transaction has a label, `id/instance/number`, that begins each of its values; `instance` counts the lives of a producer with that
+transactional id. Intervals are virtual time in us: an answer that came at `now_us` was asked for at `asked_us`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.sim.history import Event
+
+
+@dataclass(slots=True)
+class ProducedTo(Event):
+    """The leader acknowledged (acks=all) these values at `base_offset`."""
+
+    partition: TopicPartition
+    client: str
+    base_offset: int
+    values: tuple[bytes, ...]
+
+
+@dataclass(slots=True)
+class InstanceBegan(Event):
+    """A producer of that transactional id is initialised; older instances are fenced from now on."""
+
+    transactional_id: str
+    instance: int
+
+
+@dataclass(slots=True)
+class TransactionEnded(Event):
+    """What EndTxn answered: "committed", "aborted", or "unknown"."""
+
+    label: str
+    transactional_id: str
+    instance: int
+    asked_us: int
+    outcome: str
+    values: tuple[tuple[TopicPartition, bytes], ...]
+
+
+@dataclass(slots=True)
+class ReadTo(Event):
+    """A reader got what lies in [from_offset, to_offset); `committed`: with isolation read_committed, aborted records left out."""
+
+    partition: TopicPartition
+    client: str
+    committed: bool
+    from_offset: int
+    to_offset: int
+    records: tuple[tuple[int, bytes], ...]
+
+
+@dataclass(slots=True)
+class OwnedPartitions(Event):
+    """From now on, and until its next event of this kind or `until_us`, the member works on these partitions."""
+
+    group: str
+    member: str
+    partitions: frozenset[TopicPartition]
+    until_us: int
+
+
+@dataclass(slots=True)
+class OffsetCommitted(Event):
+    """The group coordinator took it."""
+
+    group: str
+    member: str
+    partition: TopicPartition
+    asked_us: int
+    offset: int
+
+
+@dataclass(slots=True)
+class OffsetFetched(Event):
+    """The coordinator's answer to an OffsetFetch that was asked at `asked_us`; -1: nothing committed."""
+
+    group: str
+    member: str
+    partition: TopicPartition
+    asked_us: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Healed(Event):
+    """Nobody writes any more, everything runs, every replica is in sync: now everything must be right. `isr` by partition: host names."""
+
+    isr: dict[TopicPartition, tuple[str, ...]]

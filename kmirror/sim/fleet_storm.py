@@ -1,0 +1,103 @@
+"""A fleet storm: three brokers and a controller, all kinds of clients, all kinds of faults; then everything heals and must be right.
+
+    a topic of RF 3 and min.insync.replicas 2 is written to by a plain and an idempotent producer and by two transactional ids, whose
+    producers are followed by successors while they live on as zombies; readers of both isolation levels; a group of KIP-848 members
+    that come, go and crash ─> crashes, power cuts, partitions, resets, pauses ─> writers stop ─> healed: every replica in sync
+
+What may coincide is said in `sim.fleet`.
+"""
+
+from __future__ import annotations
+
+from kmirror.common.errors import KmirrorError
+from kmirror.sim.faults import FaultRates
+from kmirror.sim.fleet_checkers import check_fleet
+from kmirror.sim.fleet_stage import FleetStage
+from kmirror.sim.run import HistoryFunction, Setting
+
+
+async def brokers(stage: FleetStage) -> None:
+    """Three brokers, producers of all kinds, readers and a group, with faults of all kinds; everything acknowledged is there in the end."""
+    await stage.open(stage.between(1, 3))
+    for idempotent in (False, True):
+        stage.start_producer(idempotent=idempotent)
+    stage.start_readers()
+    for transactional_id in ("pay", "ship")[: stage.between(1, 2)]:
+        stage.start_transactions(transactional_id)
+    for _ in range(stage.between(1, 3)):
+        stage.start_member()
+    stage.faults.active = True
+    for _ in range(stage.between(2, 5)):
+        await stage.sleep_ms(stage.between(400, 1_500))
+        if stage.chance(50):
+            stage.start_transactions("pay")
+        if stage.chance(50):
+            await _member_comes_or_goes(stage)
+    await stage.heal()
+
+
+async def _member_comes_or_goes(stage: FleetStage) -> None:
+    if len(stage.members) < 2 or stage.chance(50):
+        stage.start_member()
+        return
+    member = stage.members.pop(stage.random.randrange(len(stage.members)))
+    member.consuming = False
+    if stage.chance(50):
+        await member.leave()
+
+
+def _expect(condition: bool, what: str) -> None:
+    """KmirrorError (a violation of "progress") unless it holds."""
+    if not condition:
+        raise KmirrorError(f"expected: {what}")
+
+
+async def _leader(stage: FleetStage) -> str:
+    """The name of the broker that leads the first partition."""
+    return stage.fleet.broker_named(stage.fleet.registrations()[stage.partitions[0]].leader).name
+
+
+async def lone_leader(stage: FleetStage) -> None:
+    """Followers fall out of the ISR, then the leader loses its power: what it took alone must not have been acknowledged (min.insync.replicas)."""
+    await stage.open(1)
+    producer = stage.start_producer(idempotent=True)
+    await stage.sleep_ms(400)
+    leader = await _leader(stage)
+    followers = [server.name for server in stage.fleet.brokers.values() if server.name != leader]
+    stage.world.network.partition([leader], followers)
+    stage.tell(f"{leader}, the leader, and its followers do not reach each other")
+    await stage.until("the leader is alone in the ISR", lambda: len(stage.fleet.registrations()[stage.partitions[0]].isr) == 1)
+    await stage.sleep_ms(1_000)
+    producer.writing = False
+    await stage.sleep_ms(500)
+    stage.fleet.brokers[leader].lose_power()
+    stage.world.network.heal()
+    await stage.until("another one leads", lambda: stage.fleet.registrations()[stage.partitions[0]].leader not in (-1, int(leader[1:])))
+    stage.fleet.brokers[leader].start()
+    await stage.heal()
+
+
+async def deposed_leader(stage: FleetStage) -> None:
+    """A leader that nobody reaches takes what is never replicated; back as a follower it must cut that, by the epochs (KIP-101)."""
+    await stage.open(1)
+    producer = stage.start_producer(idempotent=False)
+    await stage.sleep_ms(400)
+    leader = await _leader(stage)
+    others = [server.name for server in stage.fleet.servers if server.name != leader]
+    stage.world.network.partition([leader], others)
+    stage.tell(f"{leader}, the leader, is cut off from the other nodes, not from clients")
+    await stage.until("another one leads", lambda: stage.fleet.registrations()[stage.partitions[0]].leader != int(leader[1:]))
+    await stage.sleep_ms(1_500)
+    producer.writing = False
+    stage.world.network.heal()
+    await stage.heal()
+
+
+CALM = Setting(FleetStage, check_fleet)
+STORM = Setting(FleetStage, check_fleet, FaultRates(node_pause=2, min_pause_ms=200, max_pause_ms=1_000))
+FLEET_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+    "brokers": (brokers, STORM),
+    "brokers_calm": (brokers, CALM),
+    "lone_leader": (lone_leader, CALM),
+    "deposed_leader": (deposed_leader, CALM),
+}

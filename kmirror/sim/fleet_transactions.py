@@ -1,0 +1,146 @@
+"""A transactional producer of a fleet, in several lives: each instance initialises the same transactional id and fences the ones before.
+
+The protocol is transaction version 2 (KIP-890): Produce v12 adds the partition to the transaction by itself, EndTxn v5 answers with the
+producer id and epoch of the next transaction. What may be tried again is tried again until it is answered; whoever is fenced
+stops for good. A zombie is an instance that does not know of its successor and goes on: it must be refused.
+
+A transaction writes to one to three partitions. Whatever it was told by EndTxn is noted with all values that brokers took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.builder import build_batch
+from kmirror.sim.fleet_clients import NOT_TAKEN, TRANSACTION_COORDINATOR, TRIES, UNKNOWN_FATE, FleetClient, produce_request, records_of
+from kmirror.sim.fleet_history import InstanceBegan, TransactionEnded
+from kmirror.sim.history import History
+from kmirror.sim.workload import Pace
+from kmirror.wire.messages.end_txn import EndTxnRequest
+from kmirror.wire.messages.init_producer_id import InitProducerIdRequest
+
+PRODUCE_VERSION = 12
+INIT_VERSION = 5
+TRANSACTION_TIMEOUT_MS = 3_000
+ABORT_PERCENT = 30
+MORE_TRIES = 4 * TRIES
+FENCED = (Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH, Errors.INVALID_PRODUCER_ID_MAPPING, Errors.TRANSACTIONAL_ID_NOT_FOUND)
+
+Sent = tuple[tuple[TopicPartition, bytes], ...]
+
+
+class TransactionalProducer:
+    """One instance; `run` until it is fenced, or for ever."""
+
+    def __init__(
+        self, client: FleetClient, transactional_id: str, instance: int, partitions: Sequence[TopicPartition], history: History
+    ) -> None:
+        self.writing = True
+        self.fenced = False
+        self._client = client
+        self._id = transactional_id
+        self._instance = instance
+        self._partitions = list(partitions)
+        self._history = history
+        self._pace = Pace(20, 150)
+        self._number = 0
+        self._producer_id = -1
+        self._epoch = -1
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        if not await self.init():
+            return
+        while not self.fenced:
+            await self._client.pause(self._pace)
+            if self.writing:
+                await self.transact()
+
+    async def init(self) -> bool:
+        """InitProducerId, until it is answered; False when the id was refused for good."""
+        request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+        while not self.fenced:
+            response = await self._client.ask_coordinator(self._id, TRANSACTION_COORDINATOR, request, max_version=INIT_VERSION)
+            error = None if response is None else Errors.for_code(response.error_code)
+            if error is Errors.NONE:
+                self._begin_epoch(response.producer_id, response.producer_epoch)
+                self._history.add(InstanceBegan(self._client.loop.now_us, self._id, self._instance))
+                return True
+            if error is not None and error not in NOT_TAKEN and error not in UNKNOWN_FATE:
+                self.fenced = True
+            self._client.forget_coordinator(self._id, TRANSACTION_COORDINATOR)
+            await self._client.retry_pause()
+        return False
+
+    async def transact(self) -> None:
+        """One transaction, committed or aborted; an error on the way aborts it."""
+        self._number += 1
+        label = f"{self._id}/{self._instance}/{self._number}"
+        count = 1 + self._client.random.randrange(min(3, len(self._partitions)))
+        sent: list[tuple[TopicPartition, bytes]] = []
+        complete = True
+        for index in range(count):
+            partition = self._partitions[(self._number + index) % len(self._partitions)]
+            values = tuple(f"{label}/{partition.partition}.{number}".encode() for number in range(1 + self._client.random.randrange(2)))
+            sent += [(partition, value) for value in values]
+            complete = await self._write(partition, values)
+            if not complete or self.fenced:
+                break
+        if self.fenced:
+            return
+        commit = complete and self._client.random.randrange(100) >= ABORT_PERCENT
+        await self._end(label, tuple(sent), commit=commit)
+
+    async def _write(self, partition: TopicPartition, values: tuple[bytes, ...]) -> bool:
+        batch = build_batch(
+            records_of(values, self._client.runtime.clock.time_ms()),
+            base_offset=0,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._sequences.get(partition, 0),
+            is_transactional=True,
+        )
+        for _ in range(TRIES):
+            request = produce_request(partition, bytearray(batch), transactional_id=self._id)
+            response = await self._client.ask_leader(partition, request, max_version=PRODUCE_VERSION)
+            error = None if response is None else Errors.for_code(response.responses[0].partition_responses[0].error_code)
+            if error in (Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER):
+                self._sequences[partition] = self._sequences.get(partition, 0) + len(values)
+                return True
+            self._client.forget(partition)
+            if error in FENCED:
+                self.fenced = True
+                return False
+            if error is not None and error not in NOT_TAKEN and error not in UNKNOWN_FATE:
+                return False
+            await self._client.retry_pause()
+        return False
+
+    async def _end(self, label: str, sent: Sent, *, commit: bool) -> None:
+        """EndTxn, until it is answered; when a commit is refused for good the transaction is aborted."""
+        asked_us = self._client.loop.now_us
+        request = EndTxnRequest(transactional_id=self._id, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commit)
+        outcome = "unknown"
+        for _ in range(MORE_TRIES):
+            response = await self._client.ask_coordinator(self._id, TRANSACTION_COORDINATOR, request)
+            error = None if response is None else Errors.for_code(response.error_code)
+            if error is Errors.NONE:
+                outcome = "committed" if commit else "aborted"
+                self._begin_epoch(response.producer_id, response.producer_epoch)
+                break
+            if error in FENCED:
+                self.fenced = True
+                break
+            if error is not None and error not in NOT_TAKEN and error not in UNKNOWN_FATE:
+                break
+            self._client.forget_coordinator(self._id, TRANSACTION_COORDINATOR)
+            await self._client.retry_pause()
+        self._history.add(TransactionEnded(self._client.loop.now_us, label, self._id, self._instance, asked_us, outcome, sent))
+        if outcome == "unknown" and not self.fenced:
+            await self.init()
+
+    def _begin_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        self._producer_id, self._epoch = producer_id, producer_epoch
+        self._sequences.clear()

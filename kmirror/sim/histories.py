@@ -1,0 +1,37 @@
+"""Every history by name: storms and named disasters of two clusters with a mirror, and those of a fleet of brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kmirror.common.errors import KmirrorError
+from kmirror.sim.fleet_storm import FLEET_HISTORIES
+from kmirror.sim.named_histories import NAMED_HISTORIES
+from kmirror.sim.run import HistoryFunction, RunResult, Setting, run_history
+from kmirror.sim.storm import CALM, STORM, storm
+
+HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+    "storm": (storm, STORM),
+    "calm": (storm, CALM),
+    **NAMED_HISTORIES,
+    **FLEET_HISTORIES,
+}
+_STORM_SUMMARY = {
+    "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",
+    "calm": "The same without faults; only the story's own crashes.",
+}
+
+
+def summary_of(name: str) -> str:
+    """One line: what it is about."""
+    play, _ = HISTORIES[name]
+    return _STORM_SUMMARY.get(name) or (play.__doc__ or "").strip().splitlines()[0]
+
+
+def run_named(name: str, seed: int, *, without: tuple[str, ...] = (), on_trace: Callable[[str], None] | None = None) -> RunResult:
+    """KmirrorError for a history that there is not."""
+    if name not in HISTORIES:
+        raise KmirrorError(f"there is no history {name!r}; there are {', '.join(HISTORIES)}")
+    play, setting = HISTORIES[name]
+    return run_history(name, seed, play, replace(setting, without=without, on_trace=on_trace))

@@ -1,0 +1,76 @@
+"""One run: a history played on a stage of a new world from a seed, and judged.
+
+`run_history` is the same for every kind of stage: what differs (how a stage is made of a world, and what must hold of its history) is in
+the `Setting`. What the program reports as an error of its own (a task that died, a node that does not start) is a violation,
+and so is a wait that does not end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.sim.ablations import Ablations
+from kmirror.sim.checkers import Violation
+from kmirror.sim.faults import NO_FAULTS, FaultRates
+from kmirror.sim.history import History
+from kmirror.sim.loop import SimulationBudgetError, SimulationStuckError, new_loop
+from kmirror.sim.runtime import SimWorld
+
+HistoryFunction = Callable[[Any], Awaitable[None]]
+MAX_STEPS = 600_000
+MAX_TIME_US = 600_000_000
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What one seed gave. `history` is the whole story; `trace_hash` names the run."""
+
+    name: str
+    seed: int
+    violations: list[Violation]
+    trace_hash: str
+    steps: int
+    now_us: int
+    history: History
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What surrounds a history. `stage(world, history, rates, ablations)` makes its stage, `judge(history)` its violations."""
+
+    stage: Callable[[SimWorld, History, FaultRates, Ablations], Any]
+    judge: Callable[[History], list[Violation]]
+    rates: FaultRates = NO_FAULTS
+    without: tuple[str, ...] = ()
+    on_trace: Callable[[str], None] | None = field(default=None, compare=False)
+
+
+def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -> RunResult:
+    """Play it on a new stage and judge it."""
+    loop = new_loop(f"{name}/{seed}", max_steps=MAX_STEPS, max_time_us=MAX_TIME_US, on_trace=setting.on_trace)
+    world = SimWorld(loop)
+    history = History()
+    ablations = Ablations.without(setting.without)
+    found: list[Violation] = []
+    with ablations.applied():
+        try:
+            stage = setting.stage(world, history, setting.rates, ablations)
+            loop.run_until_complete(loop.create_task(_play(stage, play), name="story"))
+        except (KmirrorError, ApiException, SimulationBudgetError, SimulationStuckError) as error:
+            found.append(Violation("progress", loop.now_us, str(error)))
+        found += [Violation("failure", failure.now_us, repr(failure)) for failure in loop.failures]
+        trace_hash, steps, now_us = loop.trace_hash, loop.steps, loop.now_us
+        world.close()
+    found += setting.judge(history)
+    return RunResult(name, seed, sorted(found, key=lambda violation: violation.now_us), trace_hash, steps, now_us, history)
+
+
+async def _play(stage: Any, play: HistoryFunction) -> None:
+    await play(stage)

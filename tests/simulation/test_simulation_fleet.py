@@ -1,0 +1,44 @@
+"""The simulator's fleets: three brokers and a controller, a seed sweep, named disasters, ablations that a checker must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from kmirror.sim.campaign import run_seed
+from kmirror.sim.fleet_history import ProducedTo, ReadTo
+from kmirror.sim.fleet_storm import FLEET_HISTORIES
+from kmirror.sim.histories import run_named
+
+SWEEP = range(12)
+NAMED = ["brokers_calm", "lone_leader", "deposed_leader"]
+ABLATIONS = [
+    ("min_isr", "lone_leader", "acknowledged"),
+    ("epoch_truncation", "deposed_leader", "progress"),
+]
+
+
+@pytest.mark.parametrize("seed", SWEEP)
+def test_brokers_break_no_rule(seed):
+    assert run_seed("brokers", seed, ()).violations == ()
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", NAMED)
+def test_named_history_breaks_no_rule(name, seed):
+    assert run_seed(name, seed, ()).violations == ()
+
+
+def test_every_history_is_tested():
+    assert {"brokers", *NAMED} == set(FLEET_HISTORIES)
+
+
+@pytest.mark.parametrize(("without", "history", "rule"), ABLATIONS)
+def test_a_checker_notices_that_a_safeguard_is_off(without, history, rule):
+    assert run_seed(history, 1, ()).ok
+    assert rule in run_seed(history, 1, (without,)).rules
+
+
+def test_the_clients_of_a_calm_history_get_something_done():
+    events = run_named("brokers_calm", 1).history.events
+    for kind in (ProducedTo, ReadTo):
+        assert sum(isinstance(event, kind) for event in events) > 10, kind
