@@ -1,0 +1,32 @@
+"""The order in which Java's HashMap gives its keys: Kafka's tools print some lists in it, and so must we, to be equal byte for byte.
+
+A key goes to bucket `(h ^ h >>> 16) & (size - 1)` of a table whose size doubles from 16 when it is filled by more than three quarters;
+buckets are walked in order, and a bucket's keys in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kmirror.common.topic_partition import java_string_hash
+
+FIRST_SIZE = 16
+
+
+def spread(hash_code: int) -> int:
+    unsigned = hash_code & 0xFFFFFFFF
+    return unsigned ^ unsigned >> 16
+
+
+def table_size(count: int) -> int:
+    size = FIRST_SIZE
+    while count > size * 3 // 4:
+        size *= 2
+    return size
+
+
+def hash_map_order(names: Iterable[str]) -> list[str]:
+    """Strings as the keys of a HashMap that grew to hold them."""
+    keys = list(dict.fromkeys(names))
+    mask = table_size(len(keys)) - 1
+    return sorted(keys, key=lambda name: spread(java_string_hash(name)) & mask)

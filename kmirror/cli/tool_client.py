@@ -1,0 +1,47 @@
+"""The admin client of a `kafka-*` tool: where it connects, with which settings of `--command-config`, on a loop of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from kmirror.admin.admin_client import DEFAULT_TIMEOUT_MS, AdminClient, parse_bootstrap_servers
+from kmirror.cli.properties import read_properties
+from kmirror.common.errors import ConfigError
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run
+
+T = TypeVar("T")
+
+TIMEOUT_SETTING = "default.api.timeout.ms"
+
+
+def command_properties(command_config: str | None) -> dict[str, str]:
+    """The settings of `--command-config`; none without it."""
+    return {} if command_config is None else read_properties(Path(command_config))
+
+
+def open_admin(runtime: Runtime, bootstrap_servers: str, properties: Mapping[str, str], *, client_id: str) -> AdminClient:
+    """An admin client; `client.id` and `default.api.timeout.ms` of `properties` win."""
+    timeout = properties.get(TIMEOUT_SETTING, str(DEFAULT_TIMEOUT_MS))
+    if not timeout.isdigit():
+        raise ConfigError(f"Invalid value {timeout} for configuration {TIMEOUT_SETTING}: Not a number of type INT")
+    servers = parse_bootstrap_servers(bootstrap_servers)
+    return AdminClient(runtime, servers, client_id=properties.get("client.id", client_id), timeout_ms=int(timeout))
+
+
+def with_admin(
+    bootstrap_servers: str, command_config: str | None, work: Callable[[AdminClient], Awaitable[T]], *, client_id: str = "adminclient-1"
+) -> T:
+    """Run `work(admin)` to its end."""
+    properties = command_properties(command_config)
+
+    async def main(runtime: Runtime) -> T:
+        async with open_admin(runtime, bootstrap_servers, properties, client_id=client_id) as admin:
+            return await work(admin)
+
+    result = run(main)
+    sys.stdout.flush()
+    return result

@@ -1,0 +1,241 @@
+"""Options of the `kafka-*` tools: argparse's table, read by the rules of the option parser that Kafka's tools use.
+
+Those rules, where they differ from argparse's: `--option value` and `--option=value`, where the value of an option that needs one is the next
+word whatever it looks like (`--time -1`); no abbreviations; an option that takes one value may not be given twice. What is wrong is said in
+Kafka's words, followed by the usage, on stderr, with exit code 1; `--help` and no arguments at all print the usage likewise.
+
+A tool is a `ToolParser`, a check of what may stand beside what, and a function; `run_tool` puts the three together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NoReturn
+
+from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.common.errors import KmirrorError
+
+KAFKA_VERSION: Final = "4.3.0"
+"""What `--version` prints: the release whose tools these are."""
+
+COLUMN: Final = 40
+INTEGERS: Final = {"Integer": 32, "Long": 64, "Short": 16}
+
+
+class UsageError(Exception):
+    """The command line is wrong; the usage is printed below the text unless `show_help` is off."""
+
+    def __init__(self, message: str, *, show_help: bool = True) -> None:
+        self.show_help = show_help
+        super().__init__(message)
+
+
+class CommandError(Exception):
+    """The command failed; the text is printed as it is, on stdout where `on_stdout`, and `code` is the exit code."""
+
+    def __init__(self, message: str, *, code: int = 1, on_stdout: bool = False) -> None:
+        self.code = code
+        self.on_stdout = on_stdout
+        super().__init__(message)
+
+
+class ToolParser(argparse.ArgumentParser):
+    """The options of one tool. `--help` and `--version` are always there."""
+
+    def __init__(self, tool: str, description: str) -> None:
+        super().__init__(prog=tool, description=description, add_help=False, allow_abbrev=False)
+        self._rows: dict[str, tuple[str, str, str | None, Any]] = {}
+        self.flag("help", "Print usage information.")
+        self.flag("version", "Display Kafka version.")
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+    def flag(self, name: str, text: str) -> None:
+        """An option without a value."""
+        self.add_argument(f"--{name}", dest=dest(name), action="store_true")
+        self._rows[name] = (text, "", None, None)
+
+    def value(self, name: str, described_as: str, text: str, *, kind: str = "String", default: Any = None, many: bool = False) -> None:
+        """An option with a value; `many`: it may be given several times and is a list. `kind` is String, Integer, Long or Short."""
+        if many:
+            self.add_argument(f"--{name}", dest=dest(name), action="append", default=[])
+        else:
+            self.add_argument(f"--{name}", dest=dest(name), default=default)
+        self._rows[name] = (text, f"<{kind}{': ' + described_as if described_as else ''}>", kind, None if many else default)
+
+    def optional_value(self, name: str, described_as: str, text: str, *, many: bool = False) -> None:
+        """An option whose value may be missing (then it is "")."""
+        if many:
+            self.add_argument(f"--{name}", dest=dest(name), action="append", nargs="?", const="", default=[])
+        else:
+            self.add_argument(f"--{name}", dest=dest(name), nargs="?", const="")
+        self._rows[name] = (text, f"[String{': ' + described_as if described_as else ''}]", "?", None)
+
+    def connection(self, *, bootstrap_text: str = "REQUIRED: the brokers to connect to, as host:port,host:port.") -> None:
+        """`--bootstrap-server` and `--command-config`."""
+        self.value("bootstrap-server", "server to connect to", bootstrap_text)
+        self.value("command-config", "command config property file", "A file with settings of the admin client, e.g. security.protocol.")
+
+    def json_flag(self, text: str = "Print JSON instead of Kafka's text.") -> None:
+        self.flag("json", text)
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The options; UsageError or KmirrorError with Kafka's text for what is refused. `given` holds the names that were there,
+        `order` the same as a list in their order, with repetitions, `words` the command line as it was."""
+        words, order = self._normal(arguments)
+        options = self.parse_args(words)
+        options.given = frozenset(order)
+        options.order = order
+        options.words = list(arguments)
+        for name, (_, _, kind, _) in self._rows.items():
+            if kind in INTEGERS and getattr(options, dest(name)) is not None:
+                setattr(options, dest(name), _integer(name, getattr(options, dest(name)), INTEGERS[kind]))
+        return options
+
+    def _normal(self, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Every option as one word, so that argparse needs no guess at what a value is; and the names that are given."""
+        words: list[str] = []
+        given: list[str] = []
+        left = list(arguments)
+        while left:
+            word = left.pop(0)
+            if not word.startswith("-") or word == "-":
+                continue
+            name, equals, value = word.lstrip("-").partition("=")
+            if not word.startswith("--") or name not in self._rows:
+                raise UsageError(f"{name if word.startswith('--') else name[:1]} is not a recognized option", show_help=False)
+            _, _, kind, _ = self._rows[name]
+            is_list = isinstance(self.get_default(dest(name)), list)
+            if kind is not None and not is_list and name in given:
+                raise KmirrorError(f"Found multiple arguments for option {name}, but you asked for only one")
+            given.append(name)
+            if kind is None:
+                words.append(f"--{name}")
+                continue
+            if not equals and left and (kind != "?" or not left[0].startswith("-")):
+                equals, value = "=", left.pop(0)
+            if not equals and kind != "?":
+                raise UsageError(f"Option {name} requires an argument", show_help=False)
+            words.append(f"--{name}{equals}{value}")
+        return words, given
+
+    def format_help(self) -> str:
+        """Two columns, as Kafka's tools have them."""
+        lines = [_columns("Option", "Description"), _columns("------", "-----------")]
+        for name, (text, argument, _, default) in sorted(self._rows.items()):
+            shown = text if default is None else f"{text} (default: {default})"
+            lines.append(_columns(f"--{name} {argument}".rstrip(), shown))
+        return "\n".join(lines) + "\n"
+
+
+def dest(name: str) -> str:
+    return name.replace("-", "_").replace(".", "_")
+
+
+def _columns(left: str, right: str) -> str:
+    lefts = textwrap.wrap(left, COLUMN - 2, subsequent_indent="  ", break_on_hyphens=False) or [""]
+    rights = [
+        line
+        for paragraph in right.split("\n")
+        for line in textwrap.wrap(paragraph, COLUMN - 2, subsequent_indent="  ", break_long_words=False) or [""]
+    ]
+    rows = max(len(lefts), len(rights))
+    lefts += [""] * (rows - len(lefts))
+    rights += [""] * (rows - len(rights))
+    return "\n".join(f"{a:<{COLUMN}}{b}".rstrip() for a, b in zip(lefts, rights, strict=True))
+
+
+def _integer(name: str, text: Any, bits: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 1 << 63
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise KmirrorError(f"Cannot parse argument '{text}' of option {name}")
+    return value
+
+
+# --- what may stand beside what ---------------------------------------------------------------------------------------
+
+
+def require(options: argparse.Namespace, *names: str) -> None:
+    """Each of `names` must be given."""
+    for name in names:
+        if name not in options.given:
+            raise UsageError(f'Missing required argument "[{name}]"')
+
+
+def refuse(options: argparse.Namespace, name: str, others: Iterable[str]) -> None:
+    """With `name`, none of `others`."""
+    if name in options.given:
+        for other in others:
+            if other in options.given:
+                raise UsageError(f'Option "[{name}]" can\'t be used with option "[{other}]"')
+
+
+def key_values(texts: Iterable[str], *, accept_missing_value: bool = True) -> dict[str, str]:
+    """`key=value` words; the value may hold further equals signs."""
+    values = {}
+    for text in texts:
+        key, _, value = text.partition("=")
+        if not value and not accept_missing_value:
+            raise CommandError(f"Missing value for key {key}")
+        values[key] = value
+    return values
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def run_tool(
+    parser: ToolParser,
+    arguments: Sequence[str] | None,
+    check: Callable[[argparse.Namespace], None],
+    run: Callable[[argparse.Namespace], int],
+    *,
+    failed: str = "",
+    failed_on_stdout: bool = False,
+) -> int:
+    """Parse, check and run; the exit code. `failed` is what Kafka's tool says before the reason of a failure."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if not given or "--help" in given:
+            raise UsageError(parser.description or "")
+        options = parser.parse(given)
+        if options.version:
+            print(KAFKA_VERSION)
+            return 0
+        check(options)
+        return run(options)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        if error.show_help:
+            sys.stderr.write(parser.format_help())
+        return 1
+    except CommandError as error:
+        print(error, file=sys.stdout if error.on_stdout else sys.stderr)
+        return error.code
+    except USER_ERRORS as error:
+        print(f"{failed}{one_line(error)}", file=sys.stdout if failed_on_stdout else sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return _closed_pipe()
+    except KeyboardInterrupt:
+        return 130
+
+
+def _closed_pipe() -> int:
+    """The reader of our output went away (`| head`); nothing more may be written, at exit neither."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
