@@ -19,9 +19,9 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochCheckpointFile:
-    """The epochs of one partition on disk. Created empty as soon as the log object is."""
+    """The epochs of one partition on disk. Created empty as soon as the log object is, unless that is `deferred`."""
 
-    def __init__(self, files: FileSystem, log_dir: str) -> None:
+    def __init__(self, files: FileSystem, log_dir: str, *, deferred: bool = False) -> None:
         """`log_dir` is the partition's folder."""
         self._files = files
         self._log_dir = log_dir
@@ -31,7 +31,8 @@ class LeaderEpochCheckpointFile:
             format_entry=_format_entry,
             parse_entry=_parse_entry,
         )
-        self._checkpoint.create_if_absent()
+        if not deferred:
+            self._checkpoint.create_if_absent()
 
     @property
     def path(self) -> str:

@@ -3,7 +3,8 @@
 Entries ascend in both epoch and start offset. A new entry drops every entry that contradicts it: epoch >= its epoch or
 start offset >= its offset; so an epoch that began but was never written to leaves no trace. A new entry is written and
 synced before the append that caused it goes on. Entries that a truncation drops are rewritten later, because loading a
-log truncates the cache to the log anyway.
+log truncates the cache to the log anyway. A log that has no files yet (`deferred`) puts its epochs off until it gets them: an
+epoch without a batch is news to nobody after a crash.
 """
 
 from __future__ import annotations
@@ -22,13 +23,28 @@ UNDEFINED_EPOCH_OFFSET: Final = -1
 class LeaderEpochFileCache:
     """The epochs of one log. Lists are short (one entry a leader change), so all look-ups are linear."""
 
-    def __init__(self, topic_partition: TopicPartition, checkpoint: LeaderEpochCheckpointFile, scheduler: LogScheduler) -> None:
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        checkpoint: LeaderEpochCheckpointFile,
+        scheduler: LogScheduler,
+        *,
+        deferred: bool = False,
+    ) -> None:
         self._topic_partition = topic_partition
         self._checkpoint = checkpoint
         self._scheduler = scheduler
         self._epochs: list[EpochEntry] = []
-        for entry in checkpoint.read():
-            self._assign(entry)
+        self._is_deferred = deferred
+        if not deferred:
+            for entry in checkpoint.read():
+                self._assign(entry)
+
+    def end_deferral(self) -> None:
+        """The log gets its files: write the epochs, now and from now on."""
+        if self._is_deferred:
+            self._is_deferred = False
+            self._write()
 
     # reading
     @property
@@ -109,9 +125,12 @@ class LeaderEpochFileCache:
         self._checkpoint = checkpoint
 
     def _write(self) -> None:
-        self._checkpoint.write(self._epochs)
+        if not self._is_deferred:
+            self._checkpoint.write(self._epochs)
 
     def _flush_later(self) -> None:
+        if self._is_deferred:
+            return
         self._scheduler.schedule_once(f"leader-epoch-cache-flush-{self._topic_partition}", self._write_if_dir_exists, 0)
 
     def _write_if_dir_exists(self) -> None:

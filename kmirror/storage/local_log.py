@@ -174,7 +174,9 @@ class LocalLog:
         segments = self.segments.values_between(recovery_point, offset)
         for segment in segments:
             segment.flush()
-        if any(segment.base_offset >= recovery_point for segment in segments) and self.ports.files.is_dir(self.directory):
+        if any(segment.base_offset >= recovery_point and not segment.is_deferred for segment in segments) and self.ports.files.is_dir(
+            self.directory
+        ):
             self.ports.files.fsync_path(self.directory)
 
     def mark_flushed(self, offset: int) -> None:

@@ -52,7 +52,8 @@ class LogAppends(LogMaintenance):
         not written; its result carries the offsets of the first one.
         """
         self._check_online()
-        self._partition_metadata_file.maybe_flush()
+        if not self._is_deferred:
+            self._partition_metadata_file.maybe_flush()
         view = memoryview(records)
         analyzed = analyze_and_validate_records(
             view,
@@ -69,6 +70,8 @@ class LogAppends(LogMaintenance):
                 view, analyzed = self._validate_and_assign_offsets(view, analyzed, leader_epoch, origin)
             else:
                 self._check_given_offsets(analyzed)
+            if self._is_deferred:
+                self._make_files()
             self._assign_epochs(analyzed.raw_headers)
             if len(view) > self.config.segment_size:
                 raise ApiException(
@@ -85,7 +88,8 @@ class LogAppends(LogMaintenance):
         2**31-1 to take everything), and all behind them are skipped. `UnexpectedAppendOffsetError` below the log end.
         """
         self._check_online()
-        self._partition_metadata_file.maybe_flush()
+        if not self._is_deferred:
+            self._partition_metadata_file.maybe_flush()
         view = memoryview(records)
         analyzed = analyze_and_validate_records(
             view, origin=AppendOrigin.REPLICATION, leader_epoch=leader_epoch, max_message_size=None, topic_partition=self.topic_partition
@@ -95,6 +99,8 @@ class LogAppends(LogMaintenance):
         valid_bytes = analyzed.info.valid_bytes
         try:
             self._check_given_offsets(analyzed)
+            if self._is_deferred:
+                self._make_files()
             self._assign_epochs(analyzed.raw_headers)
             return self._append(view if valid_bytes == len(view) else view[:valid_bytes], analyzed, AppendOrigin.REPLICATION, None, 0)
         except (OSError, CorruptFileError) as error:

@@ -70,6 +70,7 @@ class LogLoader:
         had_clean_shutdown: bool,
         log_start_offset_checkpoint: int,
         recovery_point_checkpoint: int,
+        defer_files: bool = False,
     ) -> None:
         self._folder = LogFolder(directory, topic_partition, config, ports)
         self._directory = directory
@@ -83,6 +84,7 @@ class LogLoader:
         self._had_clean_shutdown = had_clean_shutdown
         self._log_start_offset_checkpoint = log_start_offset_checkpoint
         self._recovery_point_checkpoint = recovery_point_checkpoint
+        self._defer_files = defer_files
 
     def load(self) -> LoadedLogOffsets:
         """The log's offsets. OSError if the disk fails; CorruptFileError where Kafka refuses to start."""
@@ -92,13 +94,21 @@ class LogLoader:
             recovery_point = log_end_offset = self._open_log_to_be_deleted()
         else:
             recovery_point, log_end_offset = self._retry_on_offset_overflow(self._recover_log)
-            self._segments.active_segment.resize_indexes(self._config.max_index_size)
+            self._make_room_in_indexes(self._segments.active_segment)
         log_start_offset = max(self._log_start_offset_checkpoint, self._segments.base_offsets[0])
         self._leader_epoch_cache.truncate_from_end_async_flush(log_end_offset)
         self._leader_epoch_cache.truncate_from_start_async_flush(self._log_start_offset_checkpoint)
         self._load_producer_state(log_start_offset, log_end_offset)
+        for segment in self._segments:
+            segment.release_file()
         active = self._segments.active_segment
         return LoadedLogOffsets(log_start_offset, recovery_point, LogOffsetMetadata(log_end_offset, active.base_offset, active.size))
+
+    def _make_room_in_indexes(self, active: LogSegment) -> None:
+        if self._defer_files and self._had_clean_shutdown:
+            active.resize_indexes_before_append(self._config.max_index_size)
+        else:
+            active.resize_indexes(self._config.max_index_size)
 
     # leftovers
 
@@ -177,6 +187,8 @@ class LogLoader:
         if problem is not None and not recovered_anyway:
             _LOGGER.warning("%s: recovering segment %d and rebuilding its indexes: %s", self._topic_partition, base_offset, problem)
             self._recover_segment(segment)
+        elif self._had_clean_shutdown:
+            segment.mark_synced()
         self._segments.add(segment)
 
     def _recover_segment(self, segment: LogSegment) -> int:

@@ -41,6 +41,7 @@ class LogMaintenance(LogState):
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
         """A new active segment at max(expected, log end); a producer snapshot at its base; the flush of the rest is scheduled."""
         with self._io(f"Error while rolling log segment for {self.topic_partition}"):
+            self._make_files()
             new_segment = self.local_log.roll(expected_next_offset)
             self.producer_state_manager.update_map_end_offset(new_segment.base_offset)
             snapshot = self.producer_state_manager.take_snapshot(sync=False)
@@ -152,6 +153,7 @@ class LogMaintenance(LogState):
         """An empty log that begins (and ends) at `new_offset`."""
         with self._io(f"Error while truncating the entire log for {self.topic_partition}"), self.truncation_guard(True):
             log.info("%s: truncating fully, starting at offset %d", self.name, new_offset)
+            self._make_files()
             self.local_log.truncate_fully_and_start_at(new_offset)
             self.leader_epoch_cache.clear_and_flush()
             self.producer_state_manager.truncate_fully_and_start_at(new_offset)

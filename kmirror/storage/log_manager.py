@@ -66,6 +66,8 @@ class LogManagerConfig(Struct, frozen=True):
     producer_id_expiration_check_interval_ms: int = 600_000
     transaction_verification_enabled: bool = True
     stray_on_missing_partition_metadata: bool = False
+    defer_files: bool = False
+    """A partition that nobody ever wrote to has a folder and its topic id only; Kafka makes its empty files at once."""
 
 
 class LogManager:
@@ -258,6 +260,7 @@ class LogManager:
                 self.config.producer_id_expiration_ms, self.config.transaction_verification_enabled
             ),
             max_transaction_timeout_ms=self.config.max_transaction_timeout_ms,
+            defer_files=self.config.defer_files,
         )
         log.truncation_guard = functools.partial(self._truncation_guard, log)
         return log
@@ -362,6 +365,8 @@ class LogManager:
                 )
                 continue
             self._current_logs[topic_partition] = log
+            if log.is_deferred:
+                self.tasks.add_idle_log(log)
             _LOGGER.info("created log for partition %s in %s", topic_partition, log.directory)
             return log
         raise ApiException(
@@ -374,7 +379,7 @@ class LogManager:
             path = self.directory_path(target_directory_id)
             if path is not None:
                 return [path]
-        return sorted(self._dirs.live, key=lambda path: len(self._logs_of(path)))
+        return sorted(self._dirs.live, key=lambda path: len(self._logs_of(path))) if len(self._dirs.live) > 1 else list(self._dirs.live)
 
     # truncation
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LOGGER: Final = logging.getLogger(__name__)
 NEVER_MS: Final = 1 << 62
 FAILURE_CHECK_MS: Final = 1000
+IDLE_LOGS_A_TURN: Final = 16
 
 
 class LogManagerTasks:
@@ -30,6 +31,7 @@ class LogManagerTasks:
         self._manager = manager
         self._ports = ports
         self._logs_to_be_deleted: deque[tuple[UnifiedLog, int]] = deque()
+        self._idle_logs: deque[UnifiedLog] = deque()
         self._is_stopped = False
 
     def start(self) -> None:
@@ -62,6 +64,23 @@ class LogManagerTasks:
 
         delay_ms = self._manager.config.initial_task_delay_ms if initial_delay_ms is None else initial_delay_ms
         self._ports.scheduler.schedule_once(name, run, delay_ms)
+
+    # topic ids of idle logs
+
+    def add_idle_log(self, log: UnifiedLog) -> None:
+        """Its topic id is written soon, a few logs a turn: a request may create thousands."""
+        self._idle_logs.append(log)
+        if len(self._idle_logs) == 1:
+            self._ports.scheduler.schedule_once("flush-metadata-files", self._note_topic_ids, 0)
+
+    def _note_topic_ids(self) -> None:
+        if self._is_stopped:
+            return
+        for _ in range(min(len(self._idle_logs), IDLE_LOGS_A_TURN)):
+            log = self._idle_logs.popleft()
+            self._guarded(log, log.note_topic_id)
+        if self._idle_logs:
+            self._ports.scheduler.schedule_once("flush-metadata-files", self._note_topic_ids, 0)
 
     # retention, flush, producers
 

@@ -6,6 +6,8 @@ running largest timestamp; if the counter is *above* index.interval.bytes, add (
 the offset index and (largest timestamp, last offset of the batch that has it) to the time index, and clear the counter;
 then add the batch's size to the counter. So the first batch never gets an entry.
 
+The first segment of a new log has no files until something is appended (`is_deferred`): an idle partition costs none.
+
 When a segment stops being active, or is closed after its largest timestamp was looked at, that timestamp becomes the final
 entry of the time index, and the indexes are cut to their entries.
 """
@@ -20,11 +22,13 @@ from typing import NamedTuple
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import Buffer, Clock, File, FileSystem, Random
 from kmirror.record.append_origin import AppendOrigin
+from kmirror.record.record import NO_TIMESTAMP
 from kmirror.record.record_batch import RecordBatch
 from kmirror.storage import log_file_names
 from kmirror.storage.batch_header import BatchHeader, RawHeader
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo
 from kmirror.storage.file_records import FileRecords
+from kmirror.storage.lazy_file import LazyFile
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET, LogOffsetMetadata, TimestampAndOffset
@@ -63,6 +67,7 @@ class LogSegment:
         clock: Clock,
         roll_jitter_ms: int = 0,
         suffix: str = "",
+        deferred: bool = False,
     ) -> None:
         self.base_offset = base_offset
         self.path = log_file_names.log_file(directory, base_offset, suffix)
@@ -81,16 +86,33 @@ class LogSegment:
         self._rolling_based_timestamp: int | None = None
         self._max_timestamp_and_offset: TimestampOffset | None = None
         self._bytes_since_last_index_entry = 0
-        self._file, self._size = _open_log_file(files, self.path, config)
+        self._is_synced = False
+        self._index_size_to_append: int | None = None
+        self._file = LazyFile(files, self.path, preallocated_size=config.segment_size if config.preallocate else 0)
+        self._size = self._file.initial_size
+        if not deferred:
+            self._file.create()
 
     @classmethod
     def open(
-        cls, directory: str, base_offset: int, config: LogConfig, *, files: FileSystem, clock: Clock, random: Random, suffix: str = ""
+        cls,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        files: FileSystem,
+        clock: Clock,
+        random: Random,
+        suffix: str = "",
+        deferred: bool = False,
     ) -> LogSegment:
-        """Open or create. A `.log` that exists is taken at its size; a new one is empty (preallocated if so configured)."""
+        """Open or create. A `.log` that exists is taken at its size; a new one is empty (preallocated if so configured).
+
+        A `deferred` one is made with the first append only.
+        """
         limit = min(config.segment_jitter_ms, config.segment_ms)
         jitter = random.randrange(limit) if limit > 0 else 0
-        return cls(directory, base_offset, config, files=files, clock=clock, roll_jitter_ms=jitter, suffix=suffix)
+        return cls(directory, base_offset, config, files=files, clock=clock, roll_jitter_ms=jitter, suffix=suffix, deferred=deferred)
 
     # state
     @property
@@ -103,8 +125,28 @@ class LogSegment:
         return self._size
 
     @property
+    def is_deferred(self) -> bool:
+        """True while nothing of this segment is on disk."""
+        return not self._file.exists
+
+    def create_files(self) -> None:
+        """Make the files of a deferred segment."""
+        if self.is_deferred:
+            self._file.create()
+            self.offset_index.ensure_created()
+            self.time_index.ensure_created()
+
+    def mark_synced(self) -> None:
+        """What was found on disk is safe there: a clean shutdown wrote it."""
+        self._is_synced = True
+
+    def release_file(self) -> None:
+        """Give the `.log`'s descriptor back until it is used again; no slice of it may be in anybody's hands."""
+        self._file.release()
+
+    @property
     def last_modified_ms(self) -> int:
-        return self._files.mtime_ms(self.path)
+        return self._created_ms if self.is_deferred else self._files.mtime_ms(self.path)
 
     def set_last_modified_ms(self, mtime_ms: int) -> None:
         for path in (self.path, self.offset_index.path, self.time_index.path):
@@ -115,6 +157,8 @@ class LogSegment:
     def max_timestamp_and_offset(self) -> TimestampOffset:
         """The largest batch timestamp so far and the last offset of that batch; from the time index when first asked."""
         if self._max_timestamp_and_offset is None:
+            if self.is_deferred:
+                return TimestampOffset(NO_TIMESTAMP, self.base_offset)
             self._max_timestamp_and_offset = self.time_index.last_entry
         return self._max_timestamp_and_offset
 
@@ -151,7 +195,8 @@ class LogSegment:
             return True
         if size and self.time_waited_for_roll(now_ms, max_timestamp_in_messages) > config.max_segment_ms - self.roll_jitter_ms:
             return True
-        if self.offset_index.is_full or self.time_index.is_full:
+        self._make_room_in_indexes()
+        if not self.is_deferred and (self.offset_index.is_full or self.time_index.is_full):
             return True
         return not 0 <= max_offset_in_messages - self.base_offset <= MAX_RELATIVE_OFFSET
 
@@ -163,6 +208,7 @@ class LogSegment:
 
     def on_become_inactive_segment(self) -> None:
         """Final time index entry; indexes and a preallocated log cut to what is in them."""
+        self.create_files()
         largest = self.max_timestamp_and_offset
         self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
         self.offset_index.trim_to_valid_size()
@@ -171,8 +217,19 @@ class LogSegment:
             self._file.truncate(self._size)
 
     def resize_indexes(self, size: int) -> None:
+        if self.is_deferred:
+            return
+        self._index_size_to_append = None
         self.offset_index.resize(size)
         self.time_index.resize(size)
+
+    def resize_indexes_before_append(self, size: int) -> None:
+        """As `resize_indexes`, but only when something is appended: a log that is merely opened leaves its indexes unread."""
+        self._index_size_to_append = size
+
+    def _make_room_in_indexes(self) -> None:
+        if self._index_size_to_append is not None:
+            self.resize_indexes(self._index_size_to_append)
 
     # append
     def append(self, largest_offset: int, headers: Iterable[BatchHeader | RawHeader], records: Buffer) -> None:
@@ -183,7 +240,11 @@ class LogSegment:
             self.base_offset,
             self.path,
         )
+        if self.is_deferred:
+            self.create_files()
+        self._make_room_in_indexes()
         position = self._size
+        self._is_synced = False
         self._size = position + self._file.pwrite(records, position)
         if position == 0:
             self._rolling_based_timestamp = None
@@ -223,6 +284,8 @@ class LogSegment:
 
     def header_at_or_after(self, offset: int, starting_position: int = 0) -> BatchHeader | None:
         """The first batch whose last offset is >= `offset`."""
+        if not self._size:
+            return None
         position = max(self.offset_index.lookup(offset).position, starting_position)
         for header in scan_headers(self._file, position, self._size):
             if header.base_offset + header.last_offset_delta >= offset:
@@ -261,6 +324,8 @@ class LogSegment:
     def last_batch(self) -> BatchHeader | None:
         """Header of the last batch: from the last index entry on."""
         last: BatchHeader | None = None
+        if not self._size:
+            return None
         for header in scan_headers(self._file, self.offset_index.lookup(self.offset_index.last_offset).position, self._size):
             last = header
         return last
@@ -276,6 +341,8 @@ class LogSegment:
 
     def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
         """The first record with offset >= `starting_offset` that is as new as `timestamp`."""
+        if not self._size:
+            return None
         entry = self.time_index.lookup(timestamp)
         position = self.offset_index.lookup(max(entry.offset, starting_offset)).position
         for header in scan_headers(self._file, position, self._size):
@@ -287,6 +354,8 @@ class LogSegment:
 
     def find_offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the segment's largest timestamp."""
+        if not self._size:
+            return None
         largest = self.max_timestamp_and_offset
         position = self.offset_index.lookup(largest.offset).position
         for header in scan_headers(self._file, position, self._size):
@@ -363,6 +432,9 @@ class LogSegment:
 
     def truncate_to(self, offset: int) -> int:
         """Cut at the start of the batch that contains `offset` (or is the first behind it); bytes cut."""
+        if self.is_deferred:
+            self._created_ms = self._clock.time_ms()
+            return 0
         mapping = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -383,6 +455,7 @@ class LogSegment:
     def _truncate_file(self, size: int) -> None:
         if self._file.size() != size:
             self._file.truncate(size)
+            self._is_synced = False
         self._size = size
 
     def _read_largest_timestamp(self) -> TimestampOffset:
@@ -403,7 +476,9 @@ class LogSegment:
 
     # life
     def flush(self) -> None:
-        """fsync the log and the indexes."""
+        """fsync the log and the indexes; nothing when a clean shutdown did and nothing was written since."""
+        if self._is_synced or self.is_deferred:
+            return
         self._file.fsync()
         self.offset_index.flush()
         self.time_index.flush()
@@ -411,6 +486,9 @@ class LogSegment:
 
     def close(self) -> None:
         """Trim and close everything. Damaged indexes of old segments are left as they are."""
+        if self.is_deferred:
+            self._file.close()
+            return
         if self._max_timestamp_and_offset is not None:
             largest = self._max_timestamp_and_offset
             try:
@@ -419,10 +497,9 @@ class LogSegment:
                 log.warning("No final entry in a damaged time index: %s", error)
         self.offset_index.close()
         self.time_index.close()
-        if not self._file.closed:
-            if self._file.size() > self._size:
-                self._file.truncate(self._size)
-            self._file.close()
+        if self._file.is_open and self._file.size() > self._size:
+            self._file.truncate(self._size)
+        self._file.close()
         self.txn_index.close()
 
     def close_handlers(self) -> None:
@@ -444,15 +521,16 @@ class LogSegment:
         """Rename the four files. The `.log` stays open, so that slices handed out before remain readable."""
         assert self._suffix == old_suffix, ("segment has another suffix", self._suffix, old_suffix, self.path)
         path = _replace_suffix(self.path, old_suffix, new_suffix)
-        self._files.rename(self.path, path)
-        self.path = path
+        if not self.is_deferred:
+            self._files.rename(self.path, path)
+        self.path = self._file.path = path
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.rename_to(_replace_suffix(index.path, old_suffix, new_suffix))
         self._suffix = new_suffix
 
     def update_parent_dir(self, directory: str) -> None:
         """The folder was renamed. `close_index_handlers` must have been called before."""
-        self.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
+        self.path = self._file.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.update_parent_dir(directory)
 
@@ -496,16 +574,6 @@ def delete_segment_files(files: FileSystem, directory: str, base_offset: int, su
         path = name(directory, base_offset, suffix)
         if files.exists(path):
             files.remove(path)
-
-
-def _open_log_file(files: FileSystem, path: str, config: LogConfig) -> tuple[File, int]:
-    existed = files.exists(path)
-    file = files.open(path, create=True)
-    if existed:
-        return file, file.size()
-    if config.preallocate:
-        file.truncate(config.segment_size)
-    return file, 0
 
 
 def _replace_suffix(path: str, old_suffix: str, new_suffix: str) -> str:

@@ -48,8 +48,9 @@ class LogState(LogBatchLookup):
         leader_epoch_cache: LeaderEpochFileCache,
         producer_state_manager: ProducerStateManager,
         topic_id: Uuid | None = None,
+        deferred: bool = False,
     ) -> None:
-        """Takes over a loaded log; `UnifiedLog.open` is the usual way."""
+        """Takes over a loaded log; `UnifiedLog.open` is the usual way. A `deferred` one has nothing but its folder and perhaps its id."""
         self.local_log = local_log
         self.leader_epoch_cache = leader_epoch_cache
         self.producer_state_manager = producer_state_manager
@@ -61,6 +62,7 @@ class LogState(LogBatchLookup):
         self.truncation_guard: TruncationGuard = _no_guard
         """Entered around every cut, whoever asks for it; `LogManager` puts its own here."""
         self._closed = False
+        self._is_deferred = deferred
         self._partition_metadata_file = PartitionMetadataFile(local_log.ports.files, local_log.directory)
         self._update_log_start_offset(log_start_offset)
         self._maybe_increment_first_unstable_offset()
@@ -127,14 +129,43 @@ class LogState(LogBatchLookup):
         old, self.local_log.config = self.local_log.config, config
         return old
 
+    # files
+    @property
+    def is_deferred(self) -> bool:
+        """True while the log has no files besides `partition.metadata`: nothing was ever appended."""
+        return self._is_deferred
+
+    def _make_files(self) -> None:
+        """What an idle log puts off: its leader epochs and the files of its first segment."""
+        if self._is_deferred:
+            self._is_deferred = False
+            self._partition_metadata_file.maybe_flush()
+            self.leader_epoch_cache.end_deferral()
+            self.active_segment.create_files()
+
+    def note_topic_id(self) -> None:
+        """Write the id of an idle log, for a restart; nothing where it is written already. An I/O error takes the dir offline."""
+        if self._is_deferred and not self._closed:
+            with self._io(f"Error while writing partition metadata of {self.topic_partition}"):
+                self._partition_metadata_file.note()
+
     # topic id
     def _initialize_topic_id(self) -> None:
+        if self._is_deferred:
+            if self.topic_id is not None:
+                self._partition_metadata_file.record(self.topic_id)
+            return
         if self._partition_metadata_file.exists():
             file_topic_id = self._partition_metadata_file.read()
             self._check_topic_id(file_topic_id, self.topic_id)
             self.topic_id = file_topic_id
         elif self.topic_id is not None:
             self._record_topic_id(self.topic_id)
+
+    def _take_noted_topic_id(self, noted: Uuid, assigned: Uuid | None) -> None:
+        self._check_topic_id(noted, assigned)
+        self.topic_id = noted
+        self._partition_metadata_file.record_noted(noted)
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
         """Set the topic id; INCONSISTENT_TOPIC_ID if the log has another one."""
@@ -153,6 +184,8 @@ class LogState(LogBatchLookup):
 
     def _record_topic_id(self, topic_id: Uuid) -> None:
         self._partition_metadata_file.record(topic_id)
+        if self._is_deferred:
+            return
         self.local_log.ports.scheduler.schedule_once("flush-metadata-file", self._partition_metadata_file.maybe_flush, 0)
 
     # offsets

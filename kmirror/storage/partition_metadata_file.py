@@ -3,7 +3,8 @@
     version: 0\\n
     topic_id: <22 characters base64url>         (no line end after the last line)
 
-Kafka records the id in memory and flushes it before the first record data is written (`record`, `maybe_flush`).
+Kafka records the id in memory and flushes it before the first record data is written (`record`, `maybe_flush`). For a
+partition without data `note` is enough: not synced, because a folder that lost it is as good as a new one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class PartitionMetadataFile:
         self.path = f"{log_dir}/{PARTITION_METADATA_FILE_NAME}"
         self._files = files
         self._dirty_topic_id: Uuid | None = None
+        self._is_noted = False
 
     def exists(self) -> bool:
         return self._files.exists(self.path)
@@ -40,6 +42,17 @@ class PartitionMetadataFile:
                 f"Tried to record topic ID {topic_id} to file but had already recorded {self._dirty_topic_id}",
             )
         self._dirty_topic_id = topic_id
+
+    def record_noted(self, topic_id: Uuid) -> None:
+        """As `record`, for what `note` wrote in an earlier run: written again, safely, by `maybe_flush`."""
+        self.record(topic_id)
+        self._is_noted = True
+
+    def note(self) -> None:
+        """Write the id as it is, so that a restart finds it; `maybe_flush` still has to write it safely."""
+        if self._dirty_topic_id is not None and not self._is_noted:
+            self._files.write_bytes(self.path, encode_partition_metadata(self._dirty_topic_id))
+            self._is_noted = True
 
     def maybe_flush(self) -> None:
         if self._dirty_topic_id is None:

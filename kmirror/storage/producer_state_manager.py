@@ -57,7 +57,9 @@ class ProducerStateManager:
         clock: Clock,
         config: ProducerStateManagerConfig | None = None,
         max_transaction_timeout_ms: int = 900_000,
+        has_snapshots: bool = True,
     ) -> None:
+        """`has_snapshots` is false where the caller knows that the folder has none."""
         self.topic_partition = topic_partition
         self.config = config or ProducerStateManagerConfig()
         self.max_transaction_timeout_ms = max_transaction_timeout_ms
@@ -70,7 +72,7 @@ class ProducerStateManager:
         self._ongoing: dict[int, TxnMetadata] = {}
         self._unreplicated: dict[int, TxnMetadata] = {}
         self._oldest_txn_last_timestamp = -1
-        self._snapshots = self._load_snapshots()
+        self._snapshots = self._load_snapshots() if has_snapshots else {}
         self._last_map_offset = 0
         self._last_snapshot_offset = 0
 

@@ -32,10 +32,18 @@ class LogFolder(NamedTuple):
     def parent_dir(self) -> str:
         return self.directory.rpartition("/")[0]
 
-    def open_segment(self, base_offset: int, suffix: str = "") -> LogSegment:
+    def open_segment(self, base_offset: int, suffix: str = "", *, deferred: bool = False) -> LogSegment:
+        """Open or create; a `deferred` one that is not there is made with its first append."""
         ports = self.ports
         return LogSegment.open(
-            self.directory, base_offset, self.config, files=ports.files, clock=ports.clock, random=ports.random, suffix=suffix
+            self.directory,
+            base_offset,
+            self.config,
+            files=ports.files,
+            clock=ports.clock,
+            random=ports.random,
+            suffix=suffix,
+            deferred=deferred,
         )
 
 

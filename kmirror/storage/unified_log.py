@@ -18,19 +18,19 @@ compaction (LogCleaner), message formats v0 and v1.
 from __future__ import annotations
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo, FetchIsolation
+from kmirror.storage.idle_folder import idle_folder
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.local_log import LocalLog
 from kmirror.storage.log_appends import LogAppends
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_file_names import parse_topic_partition_name
+from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, parse_topic_partition_name
 from kmirror.storage.log_loader import LogLoader
 from kmirror.storage.log_offset_lookup import offset_for_timestamp
-from kmirror.storage.log_offset_metadata import (
-    TimestampAndOffset,
-)
+from kmirror.storage.log_offset_metadata import LogOffsetMetadata, TimestampAndOffset
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.partition_metadata_file import PartitionMetadataFile
 from kmirror.storage.ports import LogPorts
@@ -54,13 +54,28 @@ class UnifiedLog(LogAppends):
         topic_id: Uuid | None = None,
         producer_state_config: ProducerStateManagerConfig | None = None,
         max_transaction_timeout_ms: int = 900_000,
+        defer_files: bool = False,
     ) -> UnifiedLog:
         """Create the folder or load what is in it (recovering it after an unclean stop), through `LogLoader`.
 
+        With `defer_files` a partition that nobody ever wrote to gets its files with the first append only.
         `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError where Kafka refuses to start.
         """
-        ports.files.make_dirs(directory)
         topic_partition = parse_topic_partition_name(directory)
+        if defer_files and log_start_offset == 0 and not directory.endswith(DELETE_DIR_SUFFIX):
+            found = idle_folder(ports.files, directory)
+            if found.is_idle:
+                return cls._open_idle(
+                    directory,
+                    topic_partition,
+                    config,
+                    ports,
+                    topic_id=topic_id,
+                    found_topic_id=found.topic_id,
+                    producer_state_config=producer_state_config,
+                    max_transaction_timeout_ms=max_transaction_timeout_ms,
+                )
+        ports.files.make_dirs(directory)
         segments = LogSegments(topic_partition)
         cache = LeaderEpochFileCache(topic_partition, LeaderEpochCheckpointFile(ports.files, directory), ports.scheduler)
         manager = ProducerStateManager(
@@ -82,6 +97,7 @@ class UnifiedLog(LogAppends):
             had_clean_shutdown=last_shutdown_clean,
             log_start_offset_checkpoint=log_start_offset,
             recovery_point_checkpoint=recovery_point,
+            defer_files=defer_files,
         ).load()
         local_log = LocalLog(
             directory,
@@ -99,6 +115,49 @@ class UnifiedLog(LogAppends):
             producer_state_manager=manager,
             topic_id=topic_id,
         )
+
+    @classmethod
+    def _open_idle(
+        cls,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        ports: LogPorts,
+        *,
+        topic_id: Uuid | None,
+        found_topic_id: Uuid | None,
+        producer_state_config: ProducerStateManagerConfig | None,
+        max_transaction_timeout_ms: int,
+    ) -> UnifiedLog:
+        """A log that nothing was ever appended to: there is nothing to load, and no file is made before the first append."""
+        segments = LogSegments(topic_partition)
+        cache = LeaderEpochFileCache(
+            topic_partition, LeaderEpochCheckpointFile(ports.files, directory, deferred=True), ports.scheduler, deferred=True
+        )
+        manager = ProducerStateManager(
+            topic_partition,
+            directory,
+            files=ports.files,
+            clock=ports.clock,
+            config=producer_state_config,
+            max_transaction_timeout_ms=max_transaction_timeout_ms,
+            has_snapshots=False,
+        )
+        local_log = LocalLog(
+            directory, topic_partition, config, ports, segments=segments, recovery_point=0, next_offset_metadata=LogOffsetMetadata(0, 0, 0)
+        )
+        segments.add(local_log.folder.open_segment(0, deferred=True))
+        log = cls(
+            local_log,
+            log_start_offset=0,
+            leader_epoch_cache=cache,
+            producer_state_manager=manager,
+            topic_id=topic_id if found_topic_id is None else None,
+            deferred=True,
+        )
+        if found_topic_id is not None:
+            log._take_noted_topic_id(found_topic_id, topic_id)
+        return log
 
     # read
     def read(self, start_offset: int, max_length: int, isolation: FetchIsolation, *, min_one_message: bool) -> FetchDataInfo:
@@ -151,13 +210,18 @@ class UnifiedLog(LogAppends):
     def rename_dir(self, name: str) -> None:
         """Rename the folder. What is still scheduled (an epoch flush) goes there, never to a new folder of the old name."""
         with self._io(f"Error while renaming dir for {self.topic_partition}"):
-            self._partition_metadata_file.maybe_flush()
+            if self._is_deferred:
+                self._partition_metadata_file.note()
+            else:
+                self._partition_metadata_file.maybe_flush()
             if not self.local_log.rename_dir(name):
                 return
             files = self.local_log.ports.files
             self.producer_state_manager.update_parent_dir(self.directory)
             self._partition_metadata_file = PartitionMetadataFile(files, self.directory)
-            self.leader_epoch_cache.with_checkpoint(LeaderEpochCheckpointFile(files, self.directory))
+            if self._is_deferred and self.topic_id is not None:
+                self._partition_metadata_file.record_noted(self.topic_id)
+            self.leader_epoch_cache.with_checkpoint(LeaderEpochCheckpointFile(files, self.directory, deferred=self._is_deferred))
 
     def delete(self) -> None:
         """Remove the folder and everything in it, now."""
@@ -173,7 +237,10 @@ class UnifiedLog(LogAppends):
         with self._io(f"Error while closing log for {self.topic_partition}"):
             self._on_high_watermark_updated = None
             self._closed = True
-            self._partition_metadata_file.maybe_flush()
+            if self._is_deferred:
+                self._partition_metadata_file.note()
+            else:
+                self._partition_metadata_file.maybe_flush()
             self.producer_state_manager.take_snapshot()
             self.segments.close()
 
