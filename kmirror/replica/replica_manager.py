@@ -39,7 +39,8 @@ from kmirror.replica.delayed_operation import DelayedOperationPurgatory
 from kmirror.replica.delayed_produce import DelayedProduce, ProducePartitionStatus
 from kmirror.replica.metadata_applier import FetcherManager, MetadataApplier
 from kmirror.replica.partition import HIGH_WATERMARK_OFFSET, Partition
-from kmirror.replica.partition_reader import LogReadResult, read_partition
+from kmirror.replica.partition_reader import LogReadResult, read_elsewhere, read_partition
+from kmirror.replica.replica_selector import create_replica_selector, find_preferred_read_replica
 from kmirror.replica.replica_types import (
     DeleteRecordsResult,
     FetchInfos,
@@ -50,10 +51,12 @@ from kmirror.replica.replica_types import (
     RecordError,
     ReplicaConfig,
 )
+from kmirror.replica.replication_quota_manager import ReplicationQuotaManagers
 from kmirror.runtime.api import Runtime
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.producer_state_entry import VerificationGuard
 
 INTERNAL_TOPICS = frozenset(
     (GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME)
@@ -100,6 +103,15 @@ class ReplicaManager:
         self.delayed_fetches: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory("Fetch", runtime)
         self.delayed_delete_records: DelayedOperationPurgatory[DelayedDeleteRecords] = DelayedOperationPurgatory("DeleteRecords", runtime)
         self._listeners: dict[TopicPartition, list[PartitionListener]] = {}
+        self.quotas = ReplicationQuotaManagers(
+            metrics,
+            runtime.clock,
+            window_count=config.replication_quota_window_num,
+            window_size_seconds=config.replication_quota_window_size_seconds,
+            alter_log_dirs_window_count=config.alter_log_dirs_replication_quota_window_num,
+            alter_log_dirs_window_size_seconds=config.alter_log_dirs_replication_quota_window_size_seconds,
+        )
+        self._replica_selector = create_replica_selector(config.replica_selector_class)
         self._alter_partition_manager = alter_partition_manager
         self._metadata_applier = MetadataApplier(self)
         self._checkpoint_task: asyncio.Task[None] | None = None
@@ -246,10 +258,13 @@ class ReplicaManager:
         origin: AppendOrigin,
         entries: Mapping[TopicPartition, Buffer],
         internal_topics_allowed: bool = False,
+        verification_guards: Mapping[TopicPartition, VerificationGuard] | None = None,
+        transaction_version: int = 0,
     ) -> asyncio.Future[dict[TopicPartition, PartitionResponse]]:
         """Append now; the future is done at once unless `required_acks` is -1 and a follower still has to fetch it.
 
         Every error is in its partition's response. A buffer of `entries` is patched in place and must not be used again.
+        `verification_guards` are those of verified transactions; `transaction_version` is that of markers.
         """
         future: asyncio.Future[dict[TopicPartition, PartitionResponse]] = self.runtime.create_future()
         if required_acks not in (-1, 0, 1):
@@ -259,7 +274,13 @@ class ReplicaManager:
         pending: dict[TopicPartition, ProducePartitionStatus] = {}
         for topic_partition, records in entries.items():
             response, partition = self._append(
-                topic_partition, records, origin, required_acks=required_acks, internal_topics_allowed=internal_topics_allowed
+                topic_partition,
+                records,
+                origin,
+                required_acks=required_acks,
+                internal_topics_allowed=internal_topics_allowed,
+                verification_guard=None if verification_guards is None else verification_guards.get(topic_partition),
+                transaction_version=transaction_version,
             )
             responses[topic_partition] = response
             if required_acks == -1 and partition is not None:
@@ -279,13 +300,27 @@ class ReplicaManager:
         return future
 
     def _append(
-        self, topic_partition: TopicPartition, records: Buffer, origin: AppendOrigin, *, required_acks: int, internal_topics_allowed: bool
+        self,
+        topic_partition: TopicPartition,
+        records: Buffer,
+        origin: AppendOrigin,
+        *,
+        required_acks: int,
+        internal_topics_allowed: bool,
+        verification_guard: VerificationGuard | None,
+        transaction_version: int,
     ) -> tuple[PartitionResponse, Partition | None]:
         if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
             return PartitionResponse(Errors.INVALID_TOPIC_EXCEPTION), None
         try:
             partition = self.get_partition_or_exception(topic_partition)
-            info = partition.append_records_to_leader(records, origin=origin, required_acks=required_acks)
+            info = partition.append_records_to_leader(
+                records,
+                origin=origin,
+                required_acks=required_acks,
+                verification_guard=verification_guard,
+                transaction_version=transaction_version,
+            )
         except ApiException as error:
             return self._refused(topic_partition, error), None
         self.stats.appended(topic_partition.topic, size_in_bytes=len(records), messages=info.num_messages)
@@ -337,7 +372,14 @@ class ReplicaManager:
                 reads = self.read_from_log(params, fetch_infos, is_first_read=False)
                 future.set_result(self._fetch_results(params, fetch_infos, reads))
 
-        operation = DelayedFetch(params, statuses, self.partitions.get, read_again, self._fetch_expirations)
+        operation = DelayedFetch(
+            params,
+            statuses,
+            self.partitions.get,
+            read_again,
+            self._fetch_expirations,
+            must_wait=lambda partition: self._must_wait(params, partition),
+        )
         self.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
         return future
 
@@ -358,16 +400,41 @@ class ReplicaManager:
             if topic.topic_id and partition.topic_id and topic.topic_id != partition.topic_id:
                 results.append(LogReadResult(Errors.INCONSISTENT_TOPIC_ID))
                 continue
+            preferred = self._preferred_read_replica(partition, params, fetch.fetch_offset)
+            if preferred >= 0:
+                results.append(read_elsewhere(partition, fetch, preferred))
+                continue
             max_bytes = min(fetch.max_bytes, remaining_bytes)
             result = read_partition(partition, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
             if is_first_read and params.is_from_follower and result.error is Errors.NONE and result.diverging_epoch is None:
                 self._update_follower(partition, params, fetch, result)
             size = result.size_in_bytes
+            if size > 0 and self._must_wait(params, partition):
+                result.records, size = None, 0
             if size > 0:
                 min_one_message = False
             remaining_bytes = max(0, remaining_bytes - size)
             results.append(result)
         return results
+
+    def _must_wait(self, params: FetchParams, partition: Partition) -> bool:
+        """Whether the leader's throttle holds this follower back: never one that is in sync."""
+        if not params.is_from_follower or params.replica_id in partition.in_sync_replicas:
+            return False
+        return self.quotas.leader.must_wait(partition.topic_partition)
+
+    def _preferred_read_replica(self, partition: Partition, params: FetchParams, fetch_offset: int) -> int:
+        client = params.client_metadata
+        if self._replica_selector is None or client is None or params.is_from_follower or not partition.is_leader:
+            return -1
+        return find_preferred_read_replica(
+            self._replica_selector,
+            partition,
+            client,
+            fetch_offset,
+            broker_of=self._metadata_applier.broker,
+            now_ms=self.runtime.clock.monotonic_ms(),
+        )
 
     @staticmethod
     def _update_follower(partition: Partition, params: FetchParams, fetch: FetchPartition, result: LogReadResult) -> None:
@@ -395,6 +462,15 @@ class ReplicaManager:
                 self.stats.fetched(topic.topic, size_in_bytes=read.size_in_bytes)
             results.append((topic, read.to_partition_data()))
         return results
+
+    def record_throttled_replication(self, results: FetchResults) -> None:
+        """What a follower is sent of throttled partitions counts, also when the follower is in sync."""
+        leader = self.quotas.leader
+        if leader.is_unused:
+            return
+        for topic, data in results:
+            if data.size_in_bytes and leader.is_throttled(topic.topic_partition):
+                leader.record(data.size_in_bytes)
 
     def _missing_error(self, topic_partition: TopicPartition) -> Errors:
         try:
@@ -481,7 +557,7 @@ _CLIENT_MISTAKES = frozenset(
 
 
 def _is_answer(reads: list[LogReadResult], min_bytes: int) -> bool:
-    """Whether a fetch has something to say right away: enough bytes, an error, or a divergence."""
+    """Whether a fetch has something to say right away: enough bytes, an error, a divergence, or a better replica."""
     if sum(read.size_in_bytes for read in reads) >= min_bytes:
         return True
-    return any(read.error is not Errors.NONE or read.diverging_epoch is not None for read in reads)
+    return any(read.error is not Errors.NONE or read.diverging_epoch is not None or read.preferred_read_replica >= 0 for read in reads)

@@ -22,6 +22,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.coordinator.group.group_metadata_manager import GroupConfig
+from kmirror.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.features import supported_features
@@ -33,8 +34,8 @@ from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.network.client import NetworkClient
-from kmirror.network.request_context import CloseType, RequestContext
-from kmirror.network.socket_server import Parts, SocketServer
+from kmirror.network.request_context import Answer, CloseType, RequestContext
+from kmirror.network.socket_server import SocketServer
 from kmirror.replica.alter_partition import AlterPartitionManager
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
 from kmirror.replica.fetcher import LeaderEndPoint
@@ -52,6 +53,8 @@ from kmirror.server.log_cleaner_task import run_log_cleaner
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.metadata_fetcher import MetadataFetcher
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
+from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
+from kmirror.server.transactions import Transactions
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -98,17 +101,24 @@ class BrokerMetadataPublisher:
     name = "BrokerMetadataPublisher"
 
     def __init__(
-        self, cache: MetadataCache, replica_manager: ReplicaManager, group_coordinator: GroupCoordinator, mirror: MirrorManager
+        self,
+        cache: MetadataCache,
+        replica_manager: ReplicaManager,
+        group_coordinator: GroupCoordinator,
+        transaction_coordinator: TransactionCoordinator,
+        mirror: MirrorManager,
     ) -> None:
         self._cache = cache
         self._replica_manager = replica_manager
         self._group_coordinator = group_coordinator
+        self._transaction_coordinator = transaction_coordinator
         self._mirror = mirror
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
         self._cache.set_image(image)
         self._replica_manager.apply_delta(delta, image)
         self._group_coordinator.on_metadata_update(delta, image)
+        self._transaction_coordinator.on_metadata_update(image)
         self._mirror.on_metadata_update(delta, image)
 
 
@@ -124,9 +134,11 @@ class BrokerServer:
         controller_host: str,
         controller_port: int,
         metrics: MetricsRegistry,
+        quotas: QuotaManagers,
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
     ) -> None:
         self._runtime = runtime
+        self._quotas = quotas
         self._config = config
         self._cluster_id = cluster_id
         self._scope = TaskScope(runtime, f"broker-{config.node_id}")
@@ -155,6 +167,16 @@ class BrokerServer:
         self.group_coordinator = GroupCoordinator(
             runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
         )
+        self.transactions = Transactions(
+            runtime,
+            config,
+            log=ReplicaManagerLog(runtime, self.replica_manager),
+            image=lambda: self.metadata_cache.image,
+            generate_producer_id=lambda: self.apis.producer_ids.generate(),
+            marker_client=NetworkClient(runtime, f"broker-{config.node_id}-transaction-markers"),
+            verification_client=NetworkClient(runtime, f"broker-{config.node_id}-add-partitions-to-txn"),
+            metrics=metrics,
+        )
         self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers")
         self.mirror = MirrorManager(
             runtime,
@@ -182,7 +204,10 @@ class BrokerServer:
             controller=self._channel,
             metrics=metrics,
             group_coordinator=self.group_coordinator,
+            transaction_coordinator=self.transactions.coordinator,
+            add_partitions_to_txn=self.transactions.add_partitions_to_txn,
             mirror=self.mirror,
+            quotas=quotas,
         )
         self.apis.register(groups.HANDLERS)
         self.apis.register(mirror.HANDLERS)
@@ -190,7 +215,15 @@ class BrokerServer:
         self._authorizer = authorizer
         self._ready: asyncio.Future[None] = runtime.create_future()
         self._sockets = [
-            SocketServer(runtime, listener.name, listener.host, listener.port, self._handle, limits=config.socket_server_limits())
+            SocketServer(
+                runtime,
+                listener.name,
+                listener.host,
+                listener.port,
+                self._handle,
+                limits=config.socket_server_limits(),
+                connection_quotas=quotas.connections,
+            )
             for listener in config.broker_listeners
         ]
         self._lifecycle: BrokerLifecycleManager | None = None
@@ -256,9 +289,13 @@ class BrokerServer:
         if self._authorizer is not None:
             self._loader.install_publisher(AclPublisher(self._authorizer))
         self._loader.install_publisher(DynamicBrokerConfig(self._config, self.log_manager))
+        self._loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))
         self._loader.install_publisher(
-            BrokerMetadataPublisher(self.metadata_cache, self.replica_manager, self.group_coordinator, self.mirror)
+            BrokerMetadataPublisher(
+                self.metadata_cache, self.replica_manager, self.group_coordinator, self.transactions.coordinator, self.mirror
+            )
         )
+        self.transactions.coordinator.start()
         self.mirror.start()
         lifecycle.set_ready_to_unfence()
         await lifecycle.unfenced
@@ -323,6 +360,7 @@ class BrokerServer:
         await self._scope.cancel()
         await self.mirror.shutdown()
         self._broker_client.close()
+        await self.transactions.shutdown()
         await self.group_coordinator.shutdown()
         await self._replica_fetchers.shutdown()
         self._alter_partition_manager.shutdown()
@@ -348,13 +386,14 @@ class BrokerServer:
         await self._replica_fetchers.shutdown()
         await self.mirror.shutdown()
         self._broker_client.close()
+        await self.transactions.shutdown()
         await self.group_coordinator.shutdown()
         self.log_manager.kill()
         self._client.close()
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    async def _handle(self, context: RequestContext) -> Parts | None | CloseType:
+    async def _handle(self, context: RequestContext) -> Answer | CloseType:
         if not self._ready.done():
             await asyncio.shield(self._ready)
         if self._lifecycle is None:

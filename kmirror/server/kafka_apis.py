@@ -11,7 +11,8 @@ What goes wrong, and the answer that Kafka gives
 * an answer that the version cannot carry: the connection is closed, with a line in the log
 * bytes behind the last field are ignored (librdkafka sends some)
 
-Requests that change metadata go to the controller (`apis.forwarded`); the quota throttle time is 0 everywhere.
+Requests that change metadata go to the controller (`apis.forwarded`). After the handler `RequestThrottler` asks the quotas, and the
+`Answer` carries the throttle time to the connection; when the response is sent, `RequestMetrics` and the request log hear of it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from typing import Any, Protocol
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
 from kmirror.metadata.authorizer.authorizer import Authorizer
-from kmirror.network.request_context import CLOSE, CloseType, RequestContext
+from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
 from kmirror.replica.fetch_session import FetchManager, FetchSessionCache
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime
@@ -38,7 +39,12 @@ from kmirror.server.controller_channel import ControllerChannel
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.producer_id_manager import ProducerIdManager
-from kmirror.server.request_context import NO_RESPONSE, NoMessage, Request
+from kmirror.server.quota.quota_managers import QuotaManagers
+from kmirror.server.request_context import CLOSE_CONNECTION, NO_RESPONSE, Request
+from kmirror.server.request_log import REQUEST_LOGGER, log_completed
+from kmirror.server.request_metrics import RequestChannelMetrics
+from kmirror.server.request_throttling import RequestThrottler
+from kmirror.server.request_timing import RequestTiming, timed
 from kmirror.server.served_versions import ServedVersions
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.error_responses import error_response
@@ -61,13 +67,17 @@ HANDLER_MODULES: dict[ApiKeys, str] = {
     ApiKeys.FIND_COORDINATOR: "find_coordinator",
     ApiKeys.API_VERSIONS: "api_versions",
     ApiKeys.DELETE_RECORDS: "delete_records",
-    ApiKeys.INIT_PRODUCER_ID: "init_producer_id",
+    **dict.fromkeys((ApiKeys.INIT_PRODUCER_ID, ApiKeys.ADD_PARTITIONS_TO_TXN, ApiKeys.ADD_OFFSETS_TO_TXN, ApiKeys.END_TXN), "transactions"),
+    ApiKeys.TXN_OFFSET_COMMIT: "txn_offset_commit",
+    ApiKeys.WRITE_TXN_MARKERS: "write_txn_markers",
+    **dict.fromkeys((ApiKeys.DESCRIBE_TRANSACTIONS, ApiKeys.LIST_TRANSACTIONS), "describe_transactions"),
     ApiKeys.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
     ApiKeys.DESCRIBE_CONFIGS: "describe_configs",
     ApiKeys.DESCRIBE_LOG_DIRS: "describe_log_dirs",
     ApiKeys.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKeys.DESCRIBE_PRODUCERS: "describe_producers",
     ApiKeys.LIST_CONFIG_RESOURCES: "list_config_resources",
+    ApiKeys.DESCRIBE_CLIENT_QUOTAS: "describe_client_quotas",
     ApiKeys.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
     **dict.fromkeys((ApiKeys.DESCRIBE_ACLS, ApiKeys.CREATE_ACLS, ApiKeys.DELETE_ACLS), "acls"),
     **dict.fromkeys(FORWARDED, "forwarded"),
@@ -91,7 +101,10 @@ class KafkaApis:
         metrics: MetricsRegistry,
         authorizer: Authorizer | None = None,
         group_coordinator: Any = None,
+        transaction_coordinator: Any = None,
+        add_partitions_to_txn: Any = None,
         mirror: Any = None,
+        quotas: QuotaManagers | None = None,
     ) -> None:
         self.runtime = runtime
         self.config = config
@@ -100,8 +113,13 @@ class KafkaApis:
         self.metadata_cache = metadata_cache
         self.controller = controller
         self.metrics = metrics
+        self.quotas = quotas or QuotaManagers(config, metrics, runtime.clock)
+        self.throttler = RequestThrottler(self.quotas, runtime.clock)
+        self.request_metrics = RequestChannelMetrics(metrics, runtime.clock)
         self.auth = AuthHelper(authorizer)
         self.group_coordinator = group_coordinator
+        self.transaction_coordinator = transaction_coordinator
+        self.add_partitions_to_txn = add_partitions_to_txn
         self.mirror = mirror
         self.served = ServedVersions(unstable=config.unstable_api_versions_enable)
         self.auto_topic_creation = AutoTopicCreationManager(runtime, config, controller)
@@ -116,14 +134,19 @@ class KafkaApis:
         self._handlers.update(handlers)
         self.served.add(handlers)
 
-    async def handle(self, context: RequestContext) -> Parts | None | CloseType:
-        """The handler of a `SocketServer`: the parts of the response, None for no response, or CLOSE."""
+    async def handle(self, context: RequestContext) -> Answer | CloseType:
+        """The handler of a `SocketServer`: an `Answer` (without parts where none is sent), or CLOSE."""
+        now_ns = self.runtime.clock.monotonic_ns
+        timing = RequestTiming(arrived_ns=context.arrived_ns, started_ns=now_ns())
+        return await timed(self._handle(context, timing), timing, now_ns)
+
+    async def _handle(self, context: RequestContext, timing: RequestTiming) -> Answer | CloseType:
         header = context.header
         api_key = ApiKeys(header.api_key)
         handler = self._handler(api_key)
         if handler is None or not self.served.is_served(api_key, header.api_version):
             if api_key is ApiKeys.API_VERSIONS:
-                return encode_response(api_key, 0, header.correlation_id, unsupported_version())
+                return Answer(encode_response(api_key, 0, header.correlation_id, unsupported_version()))
             return _close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
         try:
             message = read_request(header, context.buffer, context.position)
@@ -140,15 +163,30 @@ class KafkaApis:
             connection_id=context.connection_id,
             principal=context.principal,
             security_protocol=context.security_protocol,
+            size_in_bytes=len(context.buffer),
+            timing=timing,
+            client_information=context.client_information,
         )
-        self._count(request)
         response = await self.respond(handler, request)
-        if isinstance(response, NoMessage):
-            return None if response is NO_RESPONSE else CLOSE
+        throttle_time_ms = self.throttler.throttle(request, response) if self.quotas.enabled else 0
+        if response is CLOSE_CONNECTION:
+            self._completed(request, response, 0, 0)
+            return CLOSE
+        parts: Parts | None = None
         try:
-            return encode_response(api_key, header.api_version, header.correlation_id, response)
+            if response is not NO_RESPONSE:
+                parts = encode_response(api_key, header.api_version, header.correlation_id, response)
         except ApiException as error:
             return _close(context, f"The answer to {api_key.name} does not fit version {header.api_version}: {error.message}")
+        return Answer(parts, throttle_time_ms, lambda send_ns: self._completed(request, response, throttle_time_ms, send_ns))
+
+    def _completed(self, request: Request, response: Any, throttle_time_ms: int, send_ns: int) -> None:
+        """The response was sent (or the connection closed instead): count, and log where that is asked for."""
+        if self.quotas.enabled:
+            self.throttler.sent(request, send_ns)
+        self.request_metrics.completed(request, response, throttle_time_ms=throttle_time_ms, send_ns=send_ns)
+        if REQUEST_LOGGER.isEnabledFor(logging.DEBUG):
+            log_completed(request, response, throttle_time_ms=throttle_time_ms, send_ns=send_ns)
 
     async def respond(self, handler: Handler, request: Request) -> Any:
         """The handler's answer, or the API's answer to the error that it raised."""
@@ -175,10 +213,6 @@ class KafkaApis:
 
     def authorize(self, request: Request, operation: AclOperation, resource_type: ResourceType, resource_name: str) -> bool:
         return self.auth.authorize(request, operation, resource_type, resource_name)
-
-    def _count(self, request: Request) -> None:
-        tags = (("request", request.api_key.name), ("version", str(request.api_version)))
-        self.metrics.counter(MetricName("kafka.network", "RequestMetrics", "RequestsPerSec", tags)).increment()
 
 
 def _close(context: RequestContext, reason: str) -> CloseType:

@@ -67,6 +67,19 @@ def _scram(request: Any, error: ErrorFields) -> list[Any]:
     return [error.struct("AlterUserScramCredentialsResult", user=user) for user in users]
 
 
+def _client_quotas(request: Any, error: ErrorFields) -> list[Any]:
+    return [
+        error.struct(
+            "AlterClientQuotasResponseEntryData",
+            entity=[
+                error.plain("AlterClientQuotasResponseEntityData", entity_type=data.entity_type, entity_name=data.entity_name)
+                for data in entry.entity
+            ],
+        )
+        for entry in request.entries
+    ]
+
+
 def _elect_leaders(request: Any, error: ErrorFields) -> list[Any]:
     return [
         error.plain(
@@ -75,6 +88,55 @@ def _elect_leaders(request: Any, error: ErrorFields) -> list[Any]:
             partition_result=[error.struct("PartitionResult", partition_id=number) for number in topic.partitions],
         )
         for topic in request.topic_partitions or []
+    ]
+
+
+def _add_partitions_to_txn(request: Any, error: ErrorFields) -> list[Any]:
+    """Up to v3, for clients; brokers (v4 on) have an error of the whole request."""
+    return [
+        error.plain(
+            "AddPartitionsToTxnTopicResult",
+            name=topic.name,
+            results_by_partition=[
+                error.plain("AddPartitionsToTxnPartitionResult", partition_index=number, partition_error_code=error.code)
+                for number in topic.partitions
+            ],
+        )
+        for topic in request.v3_and_below_topics
+    ]
+
+
+def _txn_offset_commit(request: Any, error: ErrorFields) -> list[Any]:
+    return [
+        error.plain(
+            "TxnOffsetCommitResponseTopic",
+            name=topic.name,
+            partitions=[
+                error.struct("TxnOffsetCommitResponsePartition", partition_index=partition.partition_index)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+def _write_txn_markers(request: Any, error: ErrorFields) -> list[Any]:
+    return [
+        error.plain(
+            "WritableTxnMarkerResult",
+            producer_id=marker.producer_id,
+            topics=[
+                error.plain(
+                    "WritableTxnMarkerTopicResult",
+                    name=topic.name,
+                    partitions=[
+                        error.struct("WritableTxnMarkerPartitionResult", partition_index=number) for number in topic.partition_indexes
+                    ],
+                )
+                for topic in marker.topics
+            ],
+        )
+        for marker in request.markers
     ]
 
 
@@ -91,6 +153,14 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.CREATE_ACLS: ("results", lambda request, error: [error.struct("AclCreationResult") for _ in request.creations]),
     ApiKeys.DELETE_ACLS: ("filter_results", lambda request, error: [error.struct("DeleteAclsFilterResult") for _ in request.filters]),
     ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: ("results", _scram),
+    ApiKeys.ALTER_CLIENT_QUOTAS: ("entries", _client_quotas),
+    ApiKeys.ADD_PARTITIONS_TO_TXN: ("results_by_topic_v3_and_below", _add_partitions_to_txn),
+    ApiKeys.TXN_OFFSET_COMMIT: ("topics", _txn_offset_commit),
+    ApiKeys.WRITE_TXN_MARKERS: ("markers", _write_txn_markers),
+    ApiKeys.DESCRIBE_TRANSACTIONS: (
+        "transaction_states",
+        lambda request, error: [error.struct("TransactionState", transactional_id=name) for name in request.transactional_ids],
+    ),
 }
 
 
@@ -101,7 +171,10 @@ def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiE
     if builder is not None:
         field_name, build = builder
         setattr(response, field_name, build(request, ErrorFields(api_key, error)))
-        if api_key is ApiKeys.ELECT_LEADERS and api_version >= 1:
+        has_error_of_all = (api_key is ApiKeys.ELECT_LEADERS and api_version >= 1) or (
+            api_key is ApiKeys.ADD_PARTITIONS_TO_TXN and api_version >= 4
+        )
+        if has_error_of_all:
             response.error_code = int(error.error)
         return response
     if not hasattr(response, "error_code"):

@@ -4,9 +4,10 @@
     v3   flexible                    v7   key type 3, mirror partitions (KIP-1279; below v7 INVALID_REQUEST)
 
 The coordinator of a key is the leader of the partition of the coordinator's topic to which the key hashes. A missing
-topic is created (COORDINATOR_NOT_AVAILABLE until it is there). Key types: 0 group, 3 mirror (`mirrorName:topicId:partition`).
+topic is created (COORDINATOR_NOT_AVAILABLE until it is there). Key types: 0 group, 1 transactional id, 3 mirror
+(`mirrorName:topicId:partition`).
 
-Not implemented: transactions (1) and share groups (2) answer INVALID_REQUEST.
+Not implemented: share groups (2) answer INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import Errors
-from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME, TopicPartition, partition_for
+from kmirror.common.topic_partition import (
+    GROUP_METADATA_TOPIC_NAME,
+    MIRROR_STATE_TOPIC_NAME,
+    TRANSACTION_STATE_TOPIC_NAME,
+    TopicPartition,
+    partition_for,
+)
 from kmirror.server.metadata_cache import Node
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
 GROUP = 0
+TRANSACTION = 1
 MIRROR = 3
 FIRST_BATCHED_VERSION = 4
 FIRST_VERSION_WITH_MIRRORS = 7
@@ -51,6 +59,10 @@ def _find(apis: KafkaApis, request: Request, key_type: int, key: str) -> tuple[E
         if not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.GROUP, key):
             return Errors.GROUP_AUTHORIZATION_FAILED, _NO_NODE
         return _leader(apis, request, GROUP_METADATA_TOPIC_NAME, key)
+    if key_type == TRANSACTION:
+        if not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+            return Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_NODE
+        return _leader(apis, request, TRANSACTION_STATE_TOPIC_NAME, key)
     if key_type == MIRROR and request.api_version >= FIRST_VERSION_WITH_MIRRORS:
         if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, _NO_NODE

@@ -13,9 +13,8 @@ Behaviour
 * acks 0 answers nothing; when a partition failed, the connection is closed, which is all a client can notice
 * a read-only mirror partition: READ_ONLY_TOPIC, or NOT_LEADER_OR_FOLLOWER while its state is not known
 * internal topics: only for the client id `__admin_client`
-
-Not implemented: transactions. A transactional batch answers INVALID_TXN_STATE, because there is no coordinator to have
-begun its transaction. Quotas: the throttle time is 0.
+* transactional batches: the client needs WRITE on the transactional id, and the transaction coordinator is asked about the
+  partition before the first batch (`server.transaction_verification`): it must be in the transaction, or is added to it (v12 on)
 """
 
 from __future__ import annotations
@@ -30,8 +29,10 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.legacy import validate_produce_records
 from kmirror.record.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_FLAG
 from kmirror.replica.replica_types import PartitionResponse
+from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
 from kmirror.server.apis.leaders import LeaderEndpoints
 from kmirror.server.request_context import CLOSE_CONNECTION, NO_RESPONSE, Request
+from kmirror.server.transaction_verification import NOTHING_TO_VERIFY, Verified, verify_batches
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.produce import (
@@ -61,14 +62,28 @@ async def handle_produce(apis: KafkaApis, request: Request) -> Any:
     refused: dict[int, Errors] = {}
     for topic in message.topic_data:
         _check_topic(apis, request, topic, entries, refused)
+    verified = await _verify_transaction(apis, request, entries) if any(map(is_transactional, entries.values())) else NOTHING_TO_VERIFY
+    for topic_partition in verified.refused:
+        del entries[topic_partition]
     results = await apis.replica_manager.append_records(
         timeout_ms=message.timeout_ms,
         required_acks=message.acks,
         origin=AppendOrigin.CLIENT,
         entries=entries,
         internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
+        verification_guards=verified.guards,
     )
+    results.update(verified.refused)
     return _answer(apis, request, results, refused)
+
+
+async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[TopicPartition, Buffer]) -> Verified:
+    """Nothing at all is appended when the client may not use the transactional id."""
+    transactional_id: str | None = request.message.transactional_id
+    if transactional_id is None or not apis.authorize(request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return Verified({}, {partition: PartitionResponse(Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for partition in entries})
+    operation = TransactionSupportedOperation.of_produce(request.api_version)
+    return await verify_batches(apis, transactional_id, entries, operation)
 
 
 def _check_topic(
@@ -107,11 +122,12 @@ def validate_records(records: Buffer, api_version: int) -> Errors:
         validate_produce_records(api_version, records)
     except ApiException as error:
         return error.error
-    return (
-        Errors.INVALID_TXN_STATE
-        if len(records) > ATTRIBUTES_POSITION + 1 and records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG
-        else Errors.NONE
-    )
+    return Errors.NONE
+
+
+def is_transactional(records: Buffer) -> bool:
+    """Whether the (valid) batch is part of a transaction."""
+    return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG)
 
 
 def _answer(apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: dict[int, Errors]) -> Any:

@@ -52,9 +52,11 @@ def _bytes(part: Any) -> bytes:
 
 async def send(world: BrokerWorld, frame: memoryview, version: int) -> Any:
     header, position = read_request_header(frame, 0)
-    parts = await world.apis.handle(RequestContext(header, frame, position, "PLAINTEXT", "127.0.0.1", "connection-1"))
+    outcome = await world.apis.handle(RequestContext(header, frame, position, "PLAINTEXT", "127.0.0.1", "connection-1"))
+    parts = outcome if outcome is CLOSE else outcome.parts
     if parts is None or parts is CLOSE:
         return parts
+    outcome.on_sent(0) if outcome.on_sent else None
     answer = b"".join(_bytes(part) for part in parts)
     assert int.from_bytes(answer[:4], "big") == len(answer) - 4
     correlation_id, message = read_response(header.api_key, version, memoryview(answer)[4:])
@@ -192,7 +194,7 @@ def test_what_produce_refuses(tmp_path: Path) -> None:
             (9, batch_of(b"a") + batch_of(b"b"), Errors.INVALID_RECORD),
             (6, zstd, Errors.UNSUPPORTED_COMPRESSION_TYPE),
             (9, batch_of(b"x" * 300), Errors.MESSAGE_TOO_LARGE),
-            (9, batch_of(b"a", is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), Errors.INVALID_TXN_STATE),
+            (9, batch_of(b"a", is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         ]
         for version, records, error in cases:
             response = await exchange(world, ApiKeys.PRODUCE, version, produce_request(records))
@@ -231,7 +233,7 @@ def test_an_idempotent_producer_gets_ids_and_its_duplicates_are_noticed(tmp_path
             assert (response.error_code, response.producer_id, response.producer_epoch) == (0, expected, 0)
         assert len(world.controller.sent) == 1, "one block for both"
         refused = await exchange(world, ApiKeys.INIT_PRODUCER_ID, 5, init_producer_id.InitProducerIdRequest(transactional_id="tx"))
-        assert refused.error_code == Errors.INVALID_REQUEST
+        assert refused.error_code == Errors.COORDINATOR_NOT_AVAILABLE, "this world has no transaction coordinator"
         offsets = []
         for sequence in (0, 0, 1):
             batch = batch_of(b"a", producer_id=4000, producer_epoch=0, base_sequence=sequence)

@@ -1,0 +1,216 @@
+"""Asks transaction coordinators whether partitions are in a transaction, or to add them (Kafka's `AddPartitionsToTxnManager`, KIP-890).
+
+A partition takes the first batch of a transaction only after the coordinator of its transactional id has said that the partition is
+in that transaction; so a batch that comes late, from a producer whose transaction was ended without it, is refused instead of
+hanging in the log for ever. What a client's version knows decides what is asked and what it is told:
+
+    operation                client                                    asked           a partition that is not in the transaction
+    DEFAULT_ERROR            Produce < 11, TxnOffsetCommit < 4          verify only     INVALID_TXN_STATE
+    GENERIC_ERROR_SUPPORTED  Produce 11, TxnOffsetCommit 4              verify only     TRANSACTION_ABORTABLE
+    ADD_PARTITION            Produce >= 12, TxnOffsetCommit >= 5        add it          (is added)
+
+Each broker has one AddPartitionsToTxn request under way at most; what comes up meanwhile goes into the next one, a transactional
+id once a request. While the end of the transaction before is still being written the coordinator says CONCURRENT_TRANSACTIONS;
+that is asked again for a short while here, where the client adds partitions implicitly (add.partitions.to.txn.retry.backoff.ms).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Callable, Collection
+from typing import Any, Final, NamedTuple, Protocol
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPartition, partition_for
+from kmirror.metadata.image import MetadataImage
+from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+FIRST_BATCHED_VERSION: Final = 4
+_log = logging.getLogger(__name__)
+
+PartitionErrors = dict[TopicPartition, Errors]
+
+
+class TransactionSupportedOperation(enum.Enum):
+    """What the client that writes understands; see the table above."""
+
+    DEFAULT_ERROR = "default error"
+    GENERIC_ERROR_SUPPORTED = "generic error"
+    ADD_PARTITION = "add partition"
+
+    @property
+    def supports_epoch_bump(self) -> bool:
+        return self is TransactionSupportedOperation.ADD_PARTITION
+
+    @classmethod
+    def of_produce(cls, version: int) -> TransactionSupportedOperation:
+        if version >= 12:
+            return cls.ADD_PARTITION
+        return cls.GENERIC_ERROR_SUPPORTED if version == 11 else cls.DEFAULT_ERROR
+
+    @classmethod
+    def of_txn_offset_commit(cls, version: int) -> TransactionSupportedOperation:
+        if version >= 5:
+            return cls.ADD_PARTITION
+        return cls.GENERIC_ERROR_SUPPORTED if version == 4 else cls.DEFAULT_ERROR
+
+
+class BrokerChannel(Protocol):
+    """Requests to other brokers of the cluster, and to this one."""
+
+    async def send(self, broker_id: int, message: Any) -> Any: ...
+
+
+class _Queued(NamedTuple):
+    transaction: AddPartitionsToTxnTransaction
+    partitions: list[TopicPartition]
+    done: asyncio.Future[PartitionErrors]
+
+
+class AddPartitionsToTxnManager:
+    """`retry_backoff_ms` and `retry_backoff_max_ms` are the settings add.partitions.to.txn.retry.backoff[.max].ms."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        image: Callable[[], MetadataImage],
+        brokers: BrokerChannel,
+        metrics: MetricsRegistry,
+        is_verification_enabled: Callable[[], bool],
+        retry_backoff_ms: int,
+        retry_backoff_max_ms: int,
+    ) -> None:
+        self._runtime = runtime
+        self._image = image
+        self._brokers = brokers
+        self._is_verification_enabled = is_verification_enabled
+        self._retry_backoff_ms = retry_backoff_ms
+        self._retry_backoff_max_ms = retry_backoff_max_ms
+        self._scope = TaskScope(runtime, "add-partitions-to-txn")
+        self._queues: dict[int, list[_Queued]] = {}
+        self._failures = metrics.meter(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationFailureRate"))
+
+    async def shutdown(self) -> None:
+        await self._scope.cancel()
+        for queue in self._queues.values():
+            for queued in queue:
+                queued.done.cancel()
+        self._queues.clear()
+
+    async def add_or_verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        operation: TransactionSupportedOperation,
+    ) -> PartitionErrors:
+        """The error of each partition that is not in the transaction, or is not known to be."""
+        if not operation.supports_epoch_bump and not self._is_verification_enabled():
+            return {}
+        deadline_ms = self._runtime.clock.monotonic_ms() + self._retry_backoff_max_ms
+        while True:
+            errors = await self._ask(transactional_id, producer_id, producer_epoch, list(partitions), operation)
+            is_concurrent = operation.supports_epoch_bump and Errors.CONCURRENT_TRANSACTIONS in errors.values()
+            if not is_concurrent or self._runtime.clock.monotonic_ms() + self._retry_backoff_ms > deadline_ms:
+                break
+            await self._runtime.sleep_ms(self._retry_backoff_ms)
+        if errors:
+            self._failures.mark(len(errors))
+        return errors
+
+    async def _ask(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: list[TopicPartition],
+        operation: TransactionSupportedOperation,
+    ) -> PartitionErrors:
+        coordinator = self._coordinator(transactional_id)
+        if coordinator is None:
+            return dict.fromkeys(partitions, Errors.COORDINATOR_NOT_AVAILABLE)
+        topics: dict[str, list[int]] = {}
+        for partition in partitions:
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            verify_only=not operation.supports_epoch_bump,
+            topics=[AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()],
+        )
+        answered = await self._enqueue(coordinator, transaction, partitions)
+        return {partition: _for_client(error, operation) for partition, error in answered.items() if error is not Errors.NONE}
+
+    def _coordinator(self, transactional_id: str) -> int | None:
+        topic = self._image().topics.topic(TRANSACTION_STATE_TOPIC_NAME)
+        if topic is None or not topic.partitions:
+            return None
+        registration = topic.partitions[partition_for(transactional_id, len(topic.partitions))]
+        return registration.leader if registration.has_leader else None
+
+    # -- one queue a broker -------------------------------------------------------------------------------------------------
+
+    def _enqueue(
+        self, broker_id: int, transaction: AddPartitionsToTxnTransaction, partitions: list[TopicPartition]
+    ) -> asyncio.Future[PartitionErrors]:
+        done: asyncio.Future[PartitionErrors] = self._runtime.create_future()
+        queue = self._queues.get(broker_id)
+        if queue is None:
+            queue = self._queues[broker_id] = []
+            self._scope.spawn(self._send_queued(broker_id, queue), name=f"to-{broker_id}")
+        queue.append(_Queued(transaction, partitions, done))
+        return done
+
+    async def _send_queued(self, broker_id: int, queue: list[_Queued]) -> None:
+        while queue:
+            batch = {queued.transaction.transactional_id: queued for queued in reversed(queue)}
+            queue[:] = [queued for queued in queue if batch[queued.transaction.transactional_id] is not queued]
+            results = await self._send(broker_id, list(batch.values()))
+            for queued, errors in zip(batch.values(), results, strict=True):
+                if not queued.done.done():
+                    queued.done.set_result(errors)
+        del self._queues[broker_id]
+
+    async def _send(self, broker_id: int, batch: list[_Queued]) -> list[PartitionErrors]:
+        request = AddPartitionsToTxnRequest(transactions=[queued.transaction for queued in batch])
+        try:
+            response = await self._brokers.send(broker_id, request)
+        except (ApiException, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
+            _log.info("AddPartitionsToTxn to broker %d failed: %s", broker_id, error)
+            return [dict.fromkeys(queued.partitions, Errors.NETWORK_EXCEPTION) for queued in batch]
+        if response.error_code:
+            error_of_all = Errors.for_code(response.error_code)
+            if error_of_all is Errors.CLUSTER_AUTHORIZATION_FAILED:
+                error_of_all = Errors.INVALID_TXN_STATE  # the client has nothing to do with it
+            return [dict.fromkeys(queued.partitions, error_of_all) for queued in batch]
+        answered = {result.transactional_id: result for result in response.results_by_transaction}
+        return [_errors_of(answered.get(queued.transaction.transactional_id), queued.partitions) for queued in batch]
+
+
+def _errors_of(result: Any, partitions: list[TopicPartition]) -> PartitionErrors:
+    errors = dict.fromkeys(partitions, Errors.UNKNOWN_SERVER_ERROR)
+    for topic in () if result is None else result.topic_results:
+        for partition in topic.results_by_partition:
+            errors[TopicPartition(topic.name, partition.partition_index)] = Errors.for_code(partition.partition_error_code)
+    return errors
+
+
+def _for_client(error: Errors, operation: TransactionSupportedOperation) -> Errors:
+    """Producers expect INVALID_PRODUCER_EPOCH of a partition; TRANSACTION_ABORTABLE is unknown to old ones."""
+    if error is Errors.PRODUCER_FENCED:
+        return Errors.INVALID_PRODUCER_EPOCH
+    if error is Errors.TRANSACTION_ABORTABLE and operation is TransactionSupportedOperation.DEFAULT_ERROR:
+        return Errors.INVALID_TXN_STATE
+    return error
