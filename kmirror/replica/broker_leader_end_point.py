@@ -64,7 +64,8 @@ class BrokerLeaderEndPoint:
     async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> dict[TopicPartition, FetchedPartition]:
         wanted = dict(partitions)
         session = self._session
-        changed = {tp: state for tp, state in wanted.items() if session.epoch == INITIAL_EPOCH or session.sent.get(tp) is not state}
+        is_full = session.epoch == INITIAL_EPOCH
+        changed = {tp: state for tp, state in wanted.items() if is_full or not _asks_alike(session.sent.get(tp), state)}
         forgotten = {tp: state for tp, state in session.sent.items() if tp not in wanted}
         try:
             response: messages.FetchResponse = await self._send(self._request(changed, forgotten))
@@ -146,6 +147,19 @@ class BrokerLeaderEndPoint:
             return await self._client.send(self._host, self._port, request, timeout_ms=self._request_timeout_ms)
         except _FAILURES as error:
             raise LeaderUnavailableError(f"{self._host}:{self._port}: {error}") from error
+
+
+def _asks_alike(sent: PartitionFetchState | None, state: PartitionFetchState) -> bool:
+    """Whether the leader's session knows already what we want of a partition."""
+    return sent is state or (
+        sent is not None
+        and sent.fetch_offset == state.fetch_offset
+        and sent.log_start_offset == state.log_start_offset
+        and sent.last_fetched_epoch == state.last_fetched_epoch
+        and sent.current_leader_epoch == state.current_leader_epoch
+        and sent.mirror_leader_epoch == state.mirror_leader_epoch
+        and sent.topic_id == state.topic_id
+    )
 
 
 def _fetched(data: messages.PartitionData) -> FetchedPartition:

@@ -2,7 +2,8 @@
 
 Nothing is read while it waits: whether there is enough is told from offsets and their positions in the segments. It is
 also over as soon as something changed that the fetcher must hear of: this broker leads a partition no more, an epoch is
-fenced, the log was truncated or rolled, the fetcher's epoch diverges.
+fenced, the log was truncated or rolled, the fetcher's epoch diverges. Bytes of a partition that the follower has to wait for
+(`must_wait`: a throttle) do not count.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ class DelayedFetch(DelayedOperation):
         get_partition: Callable[[TopicPartition], Partition | None],
         read: Callable[[], None],
         expirations: Meter,
+        *,
+        must_wait: Callable[[Partition], bool] = lambda partition: False,
     ) -> None:
         super().__init__(params.max_wait_ms)
+        self._must_wait = must_wait
         self._params = params
         self._statuses = statuses
         self._get_partition = get_partition
@@ -62,7 +66,7 @@ class DelayedFetch(DelayedOperation):
             return None
         try:
             partition.check_current_leader_epoch(status.fetch.current_leader_epoch)
-            log = partition.leader_log
+            log = partition.readable_log(fetch_only_leader=self._params.fetch_only_leader)
             end = fetchable_end_offset(log, self._params.isolation)
             epoch = status.fetch.last_fetched_epoch
             if epoch is not None and diverging_epoch(partition, log, status.fetch.fetch_offset, epoch) is not None:
@@ -71,7 +75,11 @@ class DelayedFetch(DelayedOperation):
             return None
         if end.message_offset == start.message_offset:
             return 0
-        if end.on_older_segment(start) or start.on_older_segment(end):
+        if end.on_older_segment(start):
+            return None
+        if self._must_wait(partition):
+            return 0
+        if start.on_older_segment(end):
             return None
         if start.message_offset < end.message_offset and end.on_same_segment(start):
             return min(end.position_diff(start), status.fetch.max_bytes)

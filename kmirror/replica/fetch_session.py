@@ -58,7 +58,7 @@ class CachedPartition(Struct):
     def note_answer(self, data: FetchPartitionData) -> bool:
         """Remember what is answered; whether there is anything to answer."""
         must_respond = (
-            _size(data) > 0
+            data.size_in_bytes > 0
             or self.high_watermark != data.high_watermark
             or self.log_start_offset != data.log_start_offset
             or self.mirror_leader_epoch != data.mirror_leader_epoch
@@ -71,13 +71,6 @@ class CachedPartition(Struct):
             self.high_watermark = -1  # so that the partition is answered again when this is over
             return True
         return must_respond
-
-
-def _size(data: FetchPartitionData) -> int:
-    records = data.records
-    if records is None:
-        return 0
-    return len(records) if isinstance(records, (bytes, bytearray, memoryview)) else records.size
 
 
 class FetchSession(Struct):
@@ -122,6 +115,10 @@ class FetchContext(Protocol):
         """Of what was read, what to send; remembers it as sent."""
         ...
 
+    def throttled(self) -> FetchSelection:
+        """What a quota leaves of the answer: nothing is sent, nothing remembered."""
+        ...
+
 
 class SessionErrorContext:
     """The session is not usable: nothing is read, the error is all there is."""
@@ -135,6 +132,9 @@ class SessionErrorContext:
     def select(self, results: FetchResults) -> FetchSelection:
         return FetchSelection(self.error, INVALID_SESSION_ID, [])
 
+    def throttled(self) -> FetchSelection:
+        return self.select([])
+
 
 class SessionlessFetchContext:
     """A fetch without a session (it closes one, or asks for nothing)."""
@@ -147,6 +147,9 @@ class SessionlessFetchContext:
 
     def select(self, results: FetchResults) -> FetchSelection:
         return FetchSelection(Errors.NONE, INVALID_SESSION_ID, results)
+
+    def throttled(self) -> FetchSelection:
+        return FetchSelection(Errors.NONE, INVALID_SESSION_ID, [])
 
 
 class FullFetchContext(SessionlessFetchContext):
@@ -198,9 +201,12 @@ class IncrementalFetchContext:
                 continue
             if cached.note_answer(data):
                 selected.append((topic, data))
-            if _size(data) > 0:
+            if data.size_in_bytes > 0:
                 session.partitions[key] = session.partitions.pop(key)
         return FetchSelection(Errors.NONE, session.id, selected)
+
+    def throttled(self) -> FetchSelection:
+        return self.select([])
 
 
 class FetchSessionCache:

@@ -116,6 +116,10 @@ class FetcherHooks(Protocol):
         """Ours; goes to the leader with the next fetch, so that it knows what DeleteRecords has reached."""
         ...
 
+    def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
+        """Whether a throttle keeps the partition out of the next request."""
+        ...
+
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         """The partition left the fetcher because of an error that does not pass."""
         ...
@@ -160,6 +164,12 @@ class AbstractFetcher:
 
     def start(self) -> None:
         self._task = self._runtime.spawn(self._run(), name=self.name)
+        self._task.add_done_callback(self._on_end)
+
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._runtime.report_failure(f"[{self.name}] stopped", error)
 
     async def shutdown(self) -> None:
         """Stop the task and close the connection to the leader."""
@@ -176,9 +186,13 @@ class AbstractFetcher:
     async def do_work(self) -> None:
         """One round: fetch what is due and deal with the answers, or wait until something is due."""
         now_ms = self._runtime.clock.monotonic_ms()
-        due = {topic_partition: state for topic_partition, state in self._states.items() if state.delayed_until_ms <= now_ms}
-        if not due:
+        ready = {topic_partition: state for topic_partition, state in self._states.items() if state.delayed_until_ms <= now_ms}
+        if not ready:
             await self._wait_until_due(now_ms)
+            return
+        due = {topic_partition: state for topic_partition, state in ready.items() if not self._hooks.must_wait(topic_partition, state)}
+        if not due:
+            await self._runtime.sleep_ms(self._backoff_ms)
             return
         try:
             answers = await self._leader.fetch(due)
@@ -219,12 +233,18 @@ class AbstractFetcher:
         except LeaderUnavailableError as error:
             _log.info("[%s] %s: %s", self.name, topic_partition, error)
             self._delay(topic_partition, state)
-        except ApiException as error:
-            _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, error.message)
-            if error.error in RETRIED_ERRORS:
-                self._delay(topic_partition, state)
-            else:
-                self._fail(topic_partition, error)
+        except OSError as error:
+            self._fail(topic_partition, ApiException(Errors.KAFKA_STORAGE_ERROR, str(error)))
+        except KmirrorError as error:
+            self._on_failure(topic_partition, state, error)
+
+    def _on_failure(self, topic_partition: TopicPartition, state: PartitionFetchState, failure: KmirrorError) -> None:
+        error = failure if isinstance(failure, ApiException) else ApiException(Errors.UNKNOWN_SERVER_ERROR, str(failure))
+        _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, error.message)
+        if error.error in RETRIED_ERRORS:
+            self._delay(topic_partition, state)
+        else:
+            self._fail(topic_partition, error)
 
     def _process_data(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> None:
         if data.diverging_epoch is not None:

@@ -18,8 +18,8 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import LocalReplicaChanges, MetadataDelta
-from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
-from kmirror.metadata.registrations import DIRECTORY_UNASSIGNED, PartitionRegistration
+from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigResource, MetadataImage
+from kmirror.metadata.registrations import DIRECTORY_UNASSIGNED, BrokerRegistration, PartitionRegistration
 from kmirror.replica.partition import Partition, ReadOnlyReason
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -69,6 +69,10 @@ class MetadataApplier:
         broker = self._image.cluster.broker(broker_id)
         return broker is not None and broker.active and broker_epoch in (-1, broker.epoch)
 
+    def broker(self, broker_id: int) -> BrokerRegistration | None:
+        """A registered broker."""
+        return self._image.cluster.broker(broker_id)
+
     def alive_broker_epoch(self, broker_id: int) -> int | None:
         """The epoch of a broker that is registered and not fenced."""
         broker = self._image.cluster.broker(broker_id)
@@ -79,6 +83,7 @@ class MetadataApplier:
         self._checkpointed = {}
         changes = delta.topics.local_changes(self._replica_manager.config.broker_id)
         self._delete(changes, delta)
+        self._apply_throttled_rates(delta)
         self._apply_topic_configs(delta)
         for (topic, number), (topic_id, registration) in changes.leaders.items():
             self._make_leader(TopicIdPartition(topic_id, topic, number), registration)
@@ -111,6 +116,7 @@ class MetadataApplier:
         for topic in {topic_partition.topic: None for topic_partition in deleted}:
             if delta.topics.topic_was_deleted(topic):
                 self._replica_manager.stats.remove_topic(topic)
+                self._replica_manager.quotas.update_topic(topic, {}, self._replica_manager.config.broker_id)
 
     def _drop(self, topic_partition: TopicPartition) -> None:
         manager = self._replica_manager
@@ -125,11 +131,19 @@ class MetadataApplier:
 
     # --- topics that come or change ---------------------------------------------------------------------------------
 
+    def _apply_throttled_rates(self, delta: MetadataDelta) -> None:
+        broker_id = str(self._replica_manager.config.broker_id)
+        if any(ConfigResource(RESOURCE_BROKER, name) in delta.configs.changed for name in ("", broker_id)):
+            configs = self._image.configs
+            self._replica_manager.quotas.update_rates({**configs.cluster_default(), **configs.broker(int(broker_id))})
+
     def _apply_topic_configs(self, delta: MetadataDelta) -> None:
         for resource, changed in delta.configs.changed.items():
             if resource.type != RESOURCE_TOPIC or self._image.topics.topic(resource.name) is None:
                 continue
-            self._log_manager.update_topic_config(resource.name, self._image.configs.topic(resource.name))
+            configs = self._image.configs.topic(resource.name)
+            self._log_manager.update_topic_config(resource.name, configs)
+            self._replica_manager.quotas.update_topic(resource.name, configs, self._replica_manager.config.broker_id)
             if MIRROR_NAME_CONFIG in changed:
                 self._apply_mirror_name(resource.name)
 

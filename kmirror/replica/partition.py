@@ -151,6 +151,10 @@ class Partition:
             )
         return self.local_log
 
+    def readable_log(self, *, fetch_only_leader: bool) -> UnifiedLog:
+        """The log for reading: of the leader alone, or also of a follower."""
+        return self.leader_log if fetch_only_leader else self.local_log
+
     def make_leader(self, registration: PartitionRegistration, log: UnifiedLog) -> bool:
         """Lead from `registration` on; True when this broker did not lead before."""
         if registration.partition_epoch < self.partition_epoch:

@@ -1,11 +1,12 @@
 """What is read from a partition: fetches, offsets by timestamp, end offsets of leader epochs.
 
-Three rules of fetching live here.
+Four rules of fetching live here.
 
 * A follower (and a consumer that sends `LastFetchedEpoch`) is compared before it is served: when the leader's end offset
   for that epoch lies below the fetch offset, or belongs to an older epoch, the answer is the diverging epoch and no data.
 * An epoch above all of ours is a divergence too: (largest epoch, log end offset). Kafka answers OFFSET_OUT_OF_RANGE
   there; a mirror, whose source may have fallen back to older epochs, would then restart from nothing (C36b).
+* A consumer that says who it is may read from a follower, up to the high watermark that the follower knows (KIP-392).
 * Offsets are taken before the read, so that an append after it does not make a caught-up follower look late.
 """
 
@@ -52,6 +53,7 @@ class LogReadResult(Struct):
     last_stable_offset: int = -1
     aborted_transactions: list[AbortedTxn] | None = None
     mirror_leader_epoch: int = -1
+    preferred_read_replica: int = -1
 
     @property
     def size_in_bytes(self) -> int:
@@ -67,6 +69,7 @@ class LogReadResult(Struct):
             last_stable_offset=self.last_stable_offset,
             aborted_transactions=self.aborted_transactions,
             mirror_leader_epoch=self.mirror_leader_epoch,
+            preferred_read_replica=self.preferred_read_replica,
         )
 
 
@@ -78,7 +81,7 @@ def read_partition(
         return LogReadResult(error=Errors.UNKNOWN_SERVER_ERROR)
     try:
         partition.check_current_leader_epoch(fetch.current_leader_epoch)
-        log = partition.leader_log
+        log = partition.readable_log(fetch_only_leader=params.fetch_only_leader)
         return _read_log(partition, log, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
     except ApiException as error:
         return LogReadResult(error=error.error)
@@ -104,6 +107,23 @@ def _read_log(
     result.records = None if read.first_entry_incomplete else read.records
     result.aborted_transactions = read.aborted_transactions
     return result
+
+
+def read_elsewhere(partition: Partition, fetch: FetchPartition, preferred_read_replica: int) -> LogReadResult:
+    """The answer that sends a consumer to another replica: offsets, and no records."""
+    try:
+        partition.check_current_leader_epoch(fetch.current_leader_epoch)
+        log = partition.local_log
+    except ApiException as error:
+        return LogReadResult(error=error.error)
+    return LogReadResult(
+        error=Errors.NONE,
+        high_watermark=log.high_watermark,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        last_stable_offset=log.last_stable_offset,
+        preferred_read_replica=preferred_read_replica,
+    )
 
 
 def diverging_epoch(partition: Partition, log: UnifiedLog, fetch_offset: int, last_fetched_epoch: int) -> DivergingEpoch | None:
@@ -158,12 +178,13 @@ def last_offset_for_leader_epoch(partition: Partition, *, current_leader_epoch: 
 
 
 def fetch_offset_for_timestamp(
-    partition: Partition, *, timestamp: int, isolation_level: int | None, current_leader_epoch: int | None
+    partition: Partition, *, timestamp: int, isolation_level: int | None, current_leader_epoch: int | None, fetch_only_leader: bool = True
 ) -> ListOffsetsResult:
     """ListOffsets of one partition. `isolation_level` None: not a consumer, the log end is the latest offset."""
     try:
         partition.check_current_leader_epoch(current_leader_epoch)
-        return _offset_for_timestamp(partition, partition.leader_log, timestamp, isolation_level)
+        log = partition.readable_log(fetch_only_leader=fetch_only_leader)
+        return _offset_for_timestamp(partition, log, timestamp, isolation_level)
     except ApiException as error:
         return ListOffsetsResult(error.error)
 

@@ -33,6 +33,7 @@ class ReplicaFetcher:
 
     def __init__(self, replica_manager: ReplicaManager) -> None:
         self._replica_manager = replica_manager
+        self._quota = replica_manager.quotas.follower
         self.failed: dict[TopicPartition, Errors] = {}
 
     def _partition(self, topic_partition: TopicPartition) -> Partition:
@@ -53,6 +54,8 @@ class ReplicaFetcher:
             bound = data.mirror_leader_epoch if data.mirror_leader_epoch >= 0 else state.current_leader_epoch
             partition.append_records_to_follower(data.records, leader_epoch=bound)
             self._replica_manager.stats.replication_bytes_in.mark(len(data.records))
+            if self._quota.is_throttled(topic_partition):
+                self._quota.record(len(data.records))
         moved = log.maybe_update_high_watermark(data.high_watermark)
         log.maybe_increment_log_start_offset(data.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
         if moved is not None:
@@ -84,6 +87,11 @@ class ReplicaFetcher:
 
     def log_start_offset(self, topic_partition: TopicPartition) -> int:
         return self._partition(topic_partition).local_log.log_start_offset
+
+    def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
+        """The follower's throttle, for a replica that is behind (or does not know yet)."""
+        is_in_sync = state.lag is not None and state.lag <= 0
+        return not is_in_sync and self._quota.must_wait(topic_partition)
 
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         _log.error("Partition %s marked as failed: %s: %s", topic_partition, error.error.name, error.message)

@@ -15,6 +15,8 @@ from kmirror.common.uuid import Uuid
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchIsolation
 
 CONSUMER_REPLICA_ID = -1
+DEBUGGING_REPLICA_ID = -2
+"""Asks any replica, not only the leader (ListOffsets)."""
 
 NO_MIRROR_LEADER_EPOCH = -1
 
@@ -31,6 +33,11 @@ class ReplicaConfig(Struct, frozen=True):
     replica_fetch_wait_max_ms: int = 500
     replica_fetch_backoff_ms: int = 1_000
     num_replica_fetchers: int = 1
+    replica_selector_class: str | None = None
+    replication_quota_window_num: int = 11
+    replication_quota_window_size_seconds: int = 1
+    alter_log_dirs_replication_quota_window_num: int = 11
+    alter_log_dirs_replication_quota_window_size_seconds: int = 1
 
 
 class RecordError(Struct, frozen=True):
@@ -71,8 +78,21 @@ class FetchPartition(Struct, frozen=True):
     mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
 
 
+class ClientMetadata(Struct, frozen=True):
+    """Who fetches, for choosing the replica that it shall read from (KIP-392)."""
+
+    rack_id: str
+    client_id: str
+    client_address: str
+    principal: str
+    listener_name: str
+
+
 class FetchParams(Struct, frozen=True):
-    """What a fetch asks of all its partitions. `replica_id` >= 0 is a follower, -1 a consumer."""
+    """What a fetch asks of all its partitions. `replica_id` >= 0 is a follower, -1 a consumer.
+
+    A consumer with `client_metadata` (Fetch v11 and above) may read from followers, anyone else only from the leader.
+    """
 
     replica_id: int
     max_wait_ms: int
@@ -80,10 +100,15 @@ class FetchParams(Struct, frozen=True):
     max_bytes: int
     isolation: FetchIsolation
     replica_epoch: int = -1
+    client_metadata: ClientMetadata | None = None
 
     @property
     def is_from_follower(self) -> bool:
         return self.replica_id >= 0
+
+    @property
+    def fetch_only_leader(self) -> bool:
+        return self.replica_id >= 0 or self.client_metadata is None
 
 
 class DivergingEpoch(Struct, frozen=True):
@@ -105,6 +130,14 @@ class FetchPartitionData(Struct):
     aborted_transactions: list[AbortedTxn] | None = None
     preferred_read_replica: int = -1
     mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Of the records."""
+        records = self.records
+        if records is None:
+            return 0
+        return len(records) if isinstance(records, (bytes, bytearray, memoryview)) else records.size
 
 
 class EpochEndOffset(Struct, frozen=True):

@@ -41,7 +41,7 @@ class KafkaConfig:
         configs = broker_configs()
         self.props = _with_synonyms(props)
         self.values = configs.parse(self.props)
-        self.unknown = [name for name in configs.unknown_names(props) if name not in AUTHORIZER_CONFIGS]
+        self.unknown = [name for name in configs.unknown_names(props) if name not in AUTHORIZER_CONFIGS and not _is_of_listener(name)]
         self._protocols = self._effective_protocol_map()
         self.listeners = parse_listeners(self.get_list("listeners"), self._protocols)
         self.advertised_listeners = self._effective_advertised_listeners()
@@ -127,6 +127,13 @@ class KafkaConfig:
         """The listener named so, or the one advertised with `security.inter.broker.protocol`."""
         name = self.get_string("inter.broker.listener.name")
         return str(name or self.get_string("security.inter.broker.protocol")).upper()
+
+    def security_protocol_of(self, listener_name: str) -> str:
+        """Of any listener, this node's own or not."""
+        protocol = self._protocols.get(listener_name)
+        if protocol is None:
+            raise ConfigError(f"No security protocol defined for listener {listener_name}")
+        return protocol
 
     @property
     def quorum_voters(self) -> dict[int, tuple[str, int]]:
@@ -238,6 +245,11 @@ class KafkaConfig:
             replica_fetch_wait_max_ms=self.get_int("replica.fetch.wait.max.ms"),
             replica_fetch_backoff_ms=self.get_int("replica.fetch.backoff.ms"),
             num_replica_fetchers=self.get_int("num.replica.fetchers"),
+            replica_selector_class=self.get_string("replica.selector.class"),
+            replication_quota_window_num=self.get_int("replication.quota.window.num"),
+            replication_quota_window_size_seconds=self.get_int("replication.quota.window.size.seconds"),
+            alter_log_dirs_replication_quota_window_num=self.get_int("alter.log.dirs.replication.quota.window.num"),
+            alter_log_dirs_replication_quota_window_size_seconds=self.get_int("alter.log.dirs.replication.quota.window.size.seconds"),
         )
 
     def topic_config_defaults(self) -> dict[str, str]:
@@ -267,6 +279,7 @@ class KafkaConfig:
             producer_id_expiration_ms=self.get_int("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms=self.get_int("producer.id.expiration.check.interval.ms"),
             transaction_verification_enabled=self.get_bool("transaction.partition.verification.enable"),
+            defer_files=True,
         )
 
     def socket_server_limits(self) -> SocketServerLimits:
@@ -311,6 +324,11 @@ class KafkaConfig:
     def _leader_imbalance_check_interval_ms(self) -> int:
         enabled = self.get_bool("auto.leader.rebalance.enable")
         return self.get_int("leader.imbalance.check.interval.seconds") * 1_000 if enabled else 0
+
+
+def _is_of_listener(name: str) -> bool:
+    """A setting of one listener, or of one mechanism: `server.listener_security` reads those."""
+    return name.startswith("listener.name.") or name.endswith((".sasl.jaas.config", ".connections.max.reauth.ms"))
 
 
 def _with_synonyms(props: Mapping[str, str]) -> dict[str, str]:

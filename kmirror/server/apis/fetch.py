@@ -15,8 +15,7 @@ Behaviour
 * below v10 a topic whose broker compression is zstd answers UNSUPPORTED_COMPRESSION_TYPE
 * up to v5 KAFKA_STORAGE_ERROR becomes NOT_LEADER_OR_FOLLOWER, which those clients know
 * a session's error is the response's only content
-
-Not implemented: reading from followers (the preferred read replica is always -1), quotas (the throttle time is 0).
+* from v11 on a consumer may read from a follower; the leader names a better one where `replica.selector.class` knows one
 """
 
 from __future__ import annotations
@@ -28,12 +27,13 @@ from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 from kmirror.replica.fetch_session import FetchSelection
-from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchPartitionData, FetchResults
+from kmirror.replica.replica_types import ClientMetadata, FetchInfos, FetchParams, FetchPartitionData, FetchResults
 from kmirror.replica.replica_types import FetchPartition as PartitionFetch
 from kmirror.server.apis.leaders import LeaderEndpoints
 from kmirror.server.request_context import Request
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.framing import encode_response
 from kmirror.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -50,11 +50,13 @@ if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
 FIRST_VERSION_WITH_ZSTD = 10
+FIRST_VERSION_WITH_RACK = 11
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADER = 16
 LAST_VERSION_WITHOUT_STORAGE_ERROR = 5
 READ_COMMITTED = 1
+MAX_INT = 2**31 - 1
 
 
 async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
@@ -83,7 +85,7 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
             erroneous.append((topic, FetchPartitionData(error, aborted_transactions=[])))
     results: FetchResults = []
     if interesting:
-        max_bytes = min(message.max_bytes, apis.config.fetch_max_bytes)
+        max_bytes = min(message.max_bytes, apis.config.fetch_max_bytes, _quota_limit(apis, request, replica_id))
         params = FetchParams(
             replica_id=replica_id,
             replica_epoch=replica_epoch,
@@ -91,9 +93,47 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
             min_bytes=min(message.min_bytes, max_bytes),
             max_bytes=max_bytes,
             isolation=_isolation(replica_id, message.isolation_level),
+            client_metadata=_client_metadata(request, message) if replica_id < 0 else None,
         )
         results = await apis.replica_manager.fetch_messages(params, interesting)
-    return _answer(apis, request, context.select(results + erroneous))
+    results += erroneous
+    if replica_id < 0 and apis.quotas.enabled:
+        throttle_time_ms = apis.throttler.throttle_fetch(request, _response_size(apis, request, results, is_full=not message.session_epoch))
+        if throttle_time_ms:
+            response = _answer(apis, request, context.throttled())
+            response.throttle_time_ms = throttle_time_ms
+            return response
+    selection = context.select(results)
+    if replica_id >= 0:
+        apis.replica_manager.record_throttled_replication(selection.results)
+    return _answer(apis, request, selection)
+
+
+def _client_metadata(request: Request, message: FetchRequest) -> ClientMetadata | None:
+    """Who the consumer is; None below v11: then it reads from leaders only."""
+    if request.api_version < FIRST_VERSION_WITH_RACK:
+        return None
+    return ClientMetadata(
+        rack_id=message.rack_id,
+        client_id=request.client_id or "",
+        client_address=request.client_address,
+        principal=str(request.principal),
+        listener_name=request.listener_name,
+    )
+
+
+def _quota_limit(apis: KafkaApis, request: Request, replica_id: int) -> int:
+    """The most that a consumer can be sent without certain throttling: more would never get through a quota."""
+    limit = apis.throttler.fetch_limit(request) if replica_id < 0 and apis.quotas.enabled else None
+    return MAX_INT if limit is None else min(int(limit), MAX_INT)
+
+
+def _response_size(apis: KafkaApis, request: Request, results: FetchResults, *, is_full: bool) -> int:
+    """Bytes of the response that would be sent; of a session's, only partitions with data or an error are counted."""
+    sent = results if is_full else [(topic, data) for topic, data in results if data.error is not Errors.NONE or data.records is not None]
+    response = _answer(apis, request, FetchSelection(Errors.NONE, 0, sent))
+    parts = encode_response(request.api_key, request.api_version, request.correlation_id, response)
+    return sum(len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size for part in parts)
 
 
 def _replica(message: FetchRequest, api_version: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ Served: v1-v11.
 
 Timestamps: -1 latest (high watermark, or last stable offset when read_committed; log end for followers), -2 earliest,
 -3 of the largest timestamp, -4 earliest local (= earliest: there are no tiers), -5 and -6 (nothing is tiered: offset -1).
+Only leaders answer, to the replica id -2 (debugging) any replica does.
 A partition named twice answers INVALID_REQUEST, once; a negative timestamp that the version does not know UNSUPPORTED_VERSION. Below v5
 OFFSET_NOT_AVAILABLE becomes LEADER_NOT_AVAILABLE.
 """
@@ -30,7 +31,7 @@ from kmirror.replica.partition_reader import (
     MAX_TIMESTAMP,
     fetch_offset_for_timestamp,
 )
-from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, ListOffsetsResult
+from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, ListOffsetsResult
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.list_offsets import (
@@ -89,6 +90,7 @@ def _list_offset(apis: KafkaApis, request: Request, topic_partition: TopicPartit
         timestamp=wanted.timestamp,
         isolation_level=message.isolation_level if message.replica_id == CONSUMER_REPLICA_ID else None,
         current_leader_epoch=None if wanted.current_leader_epoch == -1 else wanted.current_leader_epoch,
+        fetch_only_leader=message.replica_id != DEBUGGING_REPLICA_ID,
     )
 
 

@@ -199,6 +199,9 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
         def log_start_offset(self, topic_partition: TopicPartition) -> int:
             return 0
 
+        def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
+            return False
+
         def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
             raise AssertionError(error.message)
 
