@@ -10,7 +10,7 @@ from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from kmirror.controller.controller_config import ControllerConfig
 from kmirror.metadata.configs import topic_config
 from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, MIRROR_VERSION, MV_DIRECTORY_ASSIGNMENT
-from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.image import ConfigurationsImage, MetadataImage
 from kmirror.metadata.registrations import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, PartitionRegistration
 
 
@@ -24,6 +24,8 @@ class ControllerState:
     heartbeats: BrokerHeartbeatManager
     image: MetadataImage = field(default_factory=lambda: MetadataImage.EMPTY)
     log_end_offset: int = 0
+    _effective: dict[tuple[str, str], str] = field(default_factory=dict)
+    _effective_in: ConfigurationsImage | None = None
 
     @property
     def metadata_version(self) -> int:
@@ -41,8 +43,13 @@ class ControllerState:
         return self.image.cluster.is_active(broker_id)
 
     def topic_config(self, topic: str, name: str) -> str:
-        """An effective topic config as text ("" when it has no value)."""
-        return topic_config(self.image, topic, name, self.config.static_topic_configs) or ""
+        """An effective topic config as text ("" when it has no value). Remembered until any config changes: elections ask for each partition."""
+        if self._effective_in is not self.image.configs:
+            self._effective_in, self._effective = self.image.configs, {}
+        value = self._effective.get((topic, name))
+        if value is None:
+            value = self._effective[topic, name] = topic_config(self.image, topic, name, self.config.static_topic_configs) or ""
+        return value
 
     def min_isr(self, topic: str, partition: PartitionRegistration) -> int:
         """min.insync.replicas of a topic, never more than the partition has replicas."""

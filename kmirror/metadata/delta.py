@@ -1,8 +1,8 @@
 """What a run of metadata records changes (Kafka's `MetadataDelta`): replay records, then `apply` makes the next image.
 
 A delta knows what it changed, so that publishers need not compare images: `topics.changed`, `configs.changed`,
-`cluster.changed_brokers` and so on. Dicts of the base image are copied on the first write to them and never changed
-in place. Records that a snapshot brings are replayed over the image that was there: `finish_snapshot` then drops
+`cluster.changed_brokers` and so on. The base image is never changed: `apply` costs what changed, because the large maps share the rest
+(`SharedMap`). Records that a snapshot brings are replayed over the image that was there: `finish_snapshot` then drops
 everything the snapshot did not mention.
 
 `replay` is the only way a record takes effect, in the controller that wrote it as in a broker that fetched it.
@@ -10,7 +10,7 @@ everything the snapshot did not mention.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +31,7 @@ from kmirror.metadata.image import (
     TopicsImage,
 )
 from kmirror.metadata.registrations import BrokerRegistration, ControllerRegistration, PartitionRegistration
+from kmirror.metadata.shared_map import SharedMap
 
 if TYPE_CHECKING:
     from kmirror.wire.messages.access_control_entry_record import AccessControlEntryRecord
@@ -81,7 +82,7 @@ class TopicDelta:
     def apply(self) -> TopicImage:
         if not self.partition_changes:
             return self.image
-        return TopicImage(self.image.name, self.image.id, {**self.image.partitions, **self.partition_changes})
+        return TopicImage(self.image.name, self.image.id, _shared(self.image.partitions).updated(self.partition_changes))
 
 
 @dataclass(slots=True)
@@ -107,6 +108,7 @@ class TopicsDelta:
         self.image = image
         self.changed: dict[Uuid, TopicDelta] = {}
         self.deleted_ids: dict[Uuid, str] = {}
+        self._deleted_names: set[str] = set()
         self.created: dict[str, Uuid] = {}
 
     @property
@@ -115,7 +117,7 @@ class TopicsDelta:
 
     def topic_was_deleted(self, name: str) -> bool:
         """True when the topic of this name before the delta is gone (a new one of the same name may exist)."""
-        return name in self.deleted_ids.values()
+        return name in self._deleted_names
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         if topic_id in self.deleted_ids:
@@ -145,6 +147,7 @@ class TopicsDelta:
             del self.created[name]
         if record.topic_id in self.image.by_id:
             self.deleted_ids[record.topic_id] = name
+            self._deleted_names.add(name)
         return name
 
     def replay_partition(self, record: PartitionRecord) -> None:
@@ -159,9 +162,9 @@ class TopicsDelta:
         delta.partition_changes[record.partition_id] = partition.merge(record)
 
     def replay_clear_elr(self, record: ClearElrRecord) -> None:
-        names = [record.topic_name] if record.topic_name else list(self.apply().by_name)
-        for name in names:
-            topic = self.apply().by_name.get(name)
+        topics = self.apply().by_name
+        for name in [record.topic_name] if record.topic_name else list(topics):
+            topic = topics.get(name)
             if topic is None:
                 raise MetadataReplayError(f"Unable to clear elr for topic with name {name}.")
             for partition_id, partition in topic.partitions.items():
@@ -169,21 +172,25 @@ class TopicsDelta:
                     cleared = replace(partition, elr=(), last_known_elr=())
                     self._delta_of(topic.id, "clear the elr").partition_changes[partition_id] = cleared
 
+    def take_all(self, topics: TopicsImage) -> None:
+        for topic_id, topic in topics.by_id.items():
+            self.changed[topic_id] = TopicDelta(TopicImage(topic.name, topic_id), dict(topic.partitions))
+            self.created[topic.name] = topic_id
+
     def finish_snapshot(self) -> None:
         for topic_id, topic in self.image.by_id.items():
             if topic_id not in self.changed:
                 self.deleted_ids[topic_id] = topic.name
+                self._deleted_names.add(topic.name)
 
     def apply(self) -> TopicsImage:
         if not self.is_changed:
             return self.image
-        by_id, by_name = dict(self.image.by_id), dict(self.image.by_name)
-        for topic_id, name in self.deleted_ids.items():
-            by_id.pop(topic_id, None)
-            by_name.pop(name, None)
-        for topic_id, delta in self.changed.items():
-            by_id[topic_id] = by_name[delta.name] = delta.apply()
-        return TopicsImage(by_id, by_name)
+        changed = [delta.apply() for delta in self.changed.values()]
+        return TopicsImage(
+            _shared(self.image.by_id).updated({topic.id: topic for topic in changed}, self.deleted_ids),
+            _shared(self.image.by_name).updated({topic.name: topic for topic in changed}, dict.fromkeys(self.deleted_ids.values())),
+        )
 
     def local_changes(self, broker_id: int) -> LocalReplicaChanges:
         """What changed for the replicas of `broker_id` (Kafka's `TopicsDelta.localChanges`)."""
@@ -251,19 +258,12 @@ class ConfigurationsDelta:
     def apply(self) -> ConfigurationsImage:
         if not self.changed:
             return self.image
-        resources = dict(self.image.resources)
+        changed: dict[ConfigResource, dict[str, str]] = {}
         for resource, changes in self.changed.items():
-            props = dict(resources.get(resource, {}))
-            for name, value in changes.items():
-                if value is None:
-                    props.pop(name, None)
-                else:
-                    props[name] = value
-            if props:
-                resources[resource] = props
-            else:
-                resources.pop(resource, None)
-        return ConfigurationsImage(resources)
+            changed[resource] = _without_none(self.image.props(resource), changes)
+        emptied = [resource for resource, props in changed.items() if not props]
+        kept = {resource: props for resource, props in changed.items() if props}
+        return ConfigurationsImage(_shared(self.image.resources).updated(kept, emptied))
 
 
 class ClusterDelta:
@@ -353,6 +353,20 @@ class MetadataDelta:
             raise MetadataReplayError(f"Unknown metadata record type {type(record).__name__}")
         handler(self, record)
 
+    def take_all(self, image: MetadataImage) -> None:
+        """The effect of all of `image`'s records over an empty base."""
+        assert self.image is MetadataImage.EMPTY, "take_all is for a delta from nothing"
+        self.topics.take_all(image.topics)
+        self.configs.changed = {resource: {**props} for resource, props in image.configs.resources.items()}
+        self.cluster.changed_brokers = dict(image.cluster.brokers)
+        self.cluster.changed_controllers = dict(image.cluster.controllers)
+        self.changed_features = dict(image.features.finalized_levels)
+        self.changed_acls = dict(image.acls)
+        self.changed_scram = dict(image.scram)
+        self.changed_quotas = {entity: {**quotas} for entity, quotas in image.client_quotas.items()}
+        self.changed_tokens = dict(image.delegation_tokens)
+        self.next_producer_id = image.next_producer_id
+
     def finish_snapshot(self) -> None:
         """Drop everything of the base image that the replayed snapshot did not mention."""
         self.topics.finish_snapshot()
@@ -384,10 +398,15 @@ class MetadataDelta:
             configs=self.configs.apply(),
             client_quotas=self._apply_quotas() if self.changed_quotas else base.client_quotas,
             next_producer_id=self.next_producer_id,
-            acls=_without_none(base.acls, self.changed_acls) if self.changed_acls else base.acls,
+            acls=self._apply_acls() if self.changed_acls else base.acls,
             scram=_without_none(base.scram, self.changed_scram) if self.changed_scram else base.scram,
             delegation_tokens=_without_none(base.delegation_tokens, self.changed_tokens) if self.changed_tokens else base.delegation_tokens,
         )
+
+    def _apply_acls(self) -> SharedMap[Uuid, StandardAcl]:
+        kept = {acl_id: acl for acl_id, acl in self.changed_acls.items() if acl is not None}
+        removed = [acl_id for acl_id, acl in self.changed_acls.items() if acl is None]
+        return _shared(self.image.acls).updated(kept, removed)
 
     def _apply_quotas(self) -> dict[ClientQuotaEntity, dict[str, float]]:
         result = dict(self.image.client_quotas)
@@ -443,6 +462,10 @@ class MetadataDelta:
 
     def _replay_producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
+
+
+def _shared(items: Mapping[K, V]) -> SharedMap[K, V]:
+    return items if isinstance(items, SharedMap) else SharedMap(items)
 
 
 def _without_zero(levels: dict[str, int]) -> dict[str, int]:

@@ -5,12 +5,13 @@ part that no record touched. Whoever holds an image therefore sees one consisten
 `records` writes an image as the records of a snapshot, in Kafka's order; replaying them into `MetadataImage.EMPTY`
 gives an equal image.
 
-The dicts inside are to be read only.
+The mappings inside are to be read only. Those that grow with the cluster (topics, partitions, configs, ACLs) are `SharedMap`s, so that
+a change costs what it changes and not what there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
@@ -18,6 +19,7 @@ from msgspec import Struct, field
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import BrokerRegistration, ControllerRegistration, PartitionRegistration
+from kmirror.metadata.shared_map import SharedMap
 from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 from kmirror.wire.messages.producer_ids_record import ProducerIdsRecord
@@ -93,14 +95,14 @@ class TopicImage(Struct, frozen=True):
 
     name: str
     id: Uuid
-    partitions: dict[int, PartitionRegistration] = field(default_factory=dict)
+    partitions: Mapping[int, PartitionRegistration] = field(default_factory=SharedMap)
 
 
 class TopicsImage(Struct, frozen=True):
-    """Topics by id and by name; both dicts hold the same `TopicImage` objects."""
+    """Topics by id and by name; both hold the same `TopicImage` objects."""
 
-    by_id: dict[Uuid, TopicImage] = field(default_factory=dict)
-    by_name: dict[str, TopicImage] = field(default_factory=dict)
+    by_id: Mapping[Uuid, TopicImage] = field(default_factory=SharedMap)
+    by_name: Mapping[str, TopicImage] = field(default_factory=SharedMap)
 
     def topic(self, name: str) -> TopicImage | None:
         return self.by_name.get(name)
@@ -116,7 +118,7 @@ class TopicsImage(Struct, frozen=True):
 class ConfigurationsImage(Struct, frozen=True):
     """Dynamic configs by resource. Resources without a config are absent."""
 
-    resources: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
+    resources: Mapping[ConfigResource, dict[str, str]] = field(default_factory=SharedMap)
 
     def props(self, resource: ConfigResource) -> dict[str, str]:
         """All configs of a resource; an empty dict when it has none."""
@@ -186,7 +188,7 @@ class MetadataImage(Struct, frozen=True):
     configs: ConfigurationsImage = field(default_factory=ConfigurationsImage)
     client_quotas: dict[ClientQuotaEntity, dict[str, float]] = field(default_factory=dict)
     next_producer_id: int = -1
-    acls: dict[Uuid, StandardAcl] = field(default_factory=dict)
+    acls: Mapping[Uuid, StandardAcl] = field(default_factory=SharedMap)
     scram: dict[tuple[int, str], ScramCredentialData] = field(default_factory=dict)
     delegation_tokens: dict[str, DelegationToken] = field(default_factory=dict)
 

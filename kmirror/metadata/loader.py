@@ -128,10 +128,9 @@ class MetadataLoader:
 
 
 def delta_from_empty(image: MetadataImage) -> MetadataDelta:
-    """The delta that makes `image` out of nothing."""
+    """The delta that makes `image` out of nothing: as if its records had been replayed, without making them."""
     delta = MetadataDelta(MetadataImage.EMPTY)
-    for record in image.records():
-        delta.replay(record.message)
+    delta.take_all(image)
     return delta
 
 

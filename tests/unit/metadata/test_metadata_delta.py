@@ -7,13 +7,14 @@ import pytest
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta, MetadataReplayError
 from kmirror.metadata.image import ClientQuotaEntity, MetadataImage, MetadataProvenance
-from kmirror.metadata.loader import LoaderManifest, LoaderManifestType, MetadataLoader, replay_all
+from kmirror.metadata.loader import LoaderManifest, LoaderManifestType, MetadataLoader, delta_from_empty, replay_all
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, PartitionRegistration
 from kmirror.metadata.snapshot import build_data_batch
 from kmirror.wire.messages import client_quota_record as cq
 from kmirror.wire.messages import register_broker_record as rb
 from kmirror.wire.messages.abort_transaction_record import AbortTransactionRecord
+from kmirror.wire.messages.access_control_entry_record import AccessControlEntryRecord
 from kmirror.wire.messages.begin_transaction_record import BeginTransactionRecord
 from kmirror.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kmirror.wire.messages.config_record import ConfigRecord
@@ -24,12 +25,15 @@ from kmirror.wire.messages.fence_broker_record import FenceBrokerRecord
 from kmirror.wire.messages.no_op_record import NoOpRecord
 from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
 from kmirror.wire.messages.partition_record import PartitionRecord
+from kmirror.wire.messages.producer_ids_record import ProducerIdsRecord
+from kmirror.wire.messages.register_controller_record import RegisterControllerRecord
 from kmirror.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from kmirror.wire.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
 from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
 from kmirror.wire.messages.topic_record import TopicRecord
 from kmirror.wire.messages.unfence_broker_record import UnfenceBrokerRecord
 from kmirror.wire.messages.unregister_broker_record import UnregisterBrokerRecord
+from kmirror.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 
 A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
 NOWHERE = MetadataProvenance()
@@ -216,3 +220,39 @@ def test_a_snapshot_drops_what_it_does_not_mention() -> None:
     assert loader.image.configs.resources == {}
     assert recorder.seen[-1][0].topics.deleted_ids == {A: "t"}
     assert loader.next_offset == 10
+
+
+def full_image() -> MetadataImage:
+    records = [
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        rb.RegisterBrokerRecord(broker_id=1, incarnation_id=A, broker_epoch=5, log_dirs=[B]),
+        RegisterControllerRecord(controller_id=9, incarnation_id=B),
+        *topic(),
+        *topic(B, "u"),
+        PartitionChangeRecord(topic_id=A, partition_id=0, isr=[1]),
+        ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
+        cq.ClientQuotaRecord(entity=[cq.EntityData(entity_type="user", entity_name="eve")], key="producer_byte_rate", value=1.0),
+        DelegationTokenRecord(owner="User:a", requester="User:a", token_id="id"),
+        UserScramCredentialRecord(name="eve", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096),
+        AccessControlEntryRecord(id=A, resource_type=2, resource_name="t", pattern_type=3, principal="User:a", host="*", operation=3),
+        ProducerIdsRecord(broker_id=1, broker_epoch=5, next_producer_id=1000),
+    ]
+    return replay_all(records, MetadataProvenance(11, 1, 5))
+
+
+def test_a_delta_from_nothing_is_what_replaying_the_images_records_gives() -> None:
+    image = full_image()
+    replayed = MetadataDelta(MetadataImage.EMPTY)
+    for record in image.records():
+        replayed.replay(record.message)
+    delta = delta_from_empty(image)
+    assert delta.topics.changed == replayed.topics.changed
+    assert delta.topics.created == replayed.topics.created
+    assert delta.configs.changed == replayed.configs.changed
+    assert delta.cluster.changed_brokers == replayed.cluster.changed_brokers
+    assert delta.cluster.changed_controllers == replayed.cluster.changed_controllers
+    for name in ("features", "acls", "scram", "quotas", "tokens"):
+        assert getattr(delta, f"changed_{name}") == getattr(replayed, f"changed_{name}"), name
+        assert getattr(delta, f"changed_{name}"), f"the image has no {name}"
+    assert delta.next_producer_id == replayed.next_producer_id
+    assert delta.apply(image.provenance) == image

@@ -162,7 +162,7 @@ def test_cluster_operations_are_refused_with_the_request_and_who_asked() -> None
     with pytest.raises(ApiException) as refused:
         AuthHelper(authorizer()).authorize_cluster_operation(ALICE, AclOperation.ALTER)
     assert refused.value.error is Errors.CLUSTER_AUTHORIZATION_FAILED
-    assert refused.value.message == "Request CreateTopics of User:alice from 10.0.0.1 is not authorized."
+    assert refused.value.message == "Request CreateTopics of User:alice from 10.0.0.1 needs ALTER permission."
 
 
 @pytest.mark.parametrize(
