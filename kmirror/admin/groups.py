@@ -34,7 +34,7 @@ LAST_VERSION_WITH_TOPIC_NAMES = 9
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """One group: `type` and `state` are Kafka's words, "" when the broker does not say."""
+    """One group: `type` (Classic, Consumer, ...) and `state` are Kafka's words, "" when the broker does not say."""
 
     group_id: str
     protocol_type: str
@@ -99,7 +99,7 @@ class GroupAdmin(AdminRequests):
                 response = await self._ask_node(node_id, request, self._timeout_ms)
                 raise_for(response.error_code, None)
                 for row in response.groups:
-                    found[row.group_id] = GroupListing(row.group_id, row.protocol_type, row.group_state, row.group_type)
+                    found[row.group_id] = GroupListing(row.group_id, row.protocol_type, row.group_state, row.group_type.capitalize())
             return [found[group_id] for group_id in sorted(found)]
 
         return await self._retry(attempt, self._timeout_ms)

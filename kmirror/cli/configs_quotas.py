@@ -8,6 +8,7 @@ from itertools import zip_longest
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.quotas import CLIENT_ID, IP, USER, ClientQuotaEntity, ClientQuotaFilterComponent, MatchType
 from kmirror.admin.scram import DEFAULT_ITERATIONS, ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
+from kmirror.cli.java_names import java_exception
 from kmirror.cli.tool_options import print_json
 from kmirror.common.errors import ApiException, KmirrorError
 
@@ -140,15 +141,10 @@ async def describe(admin: AdminClient, types: list[str], names: list[str], *, as
         print(f"Quota configs for {', '.join(shown)} are {', '.join(f'{key}={java_double(value)}' for key, value in values.items())}")
     for user, found in credentials.items():
         if isinstance(found, ApiException):
-            reason = f"{_exception_name(found)}: {found.message}"
-            print(f"Error retrieving SCRAM credential configs for user-principal '{user}': ExecutionException: {reason}")
+            print(f"Error retrieving SCRAM credential configs for user-principal '{user}': ExecutionException: {java_exception(found)}")
             continue
         text = ", ".join(f"{mechanism.mechanism_name}=iterations={iterations}" for mechanism, iterations in found)
         print(f"SCRAM credential configs for user-principal '{user}' are {text}")
-
-
-def _exception_name(error: ApiException) -> str:
-    return "org.apache.kafka.common.errors." + "".join(word.capitalize() for word in error.error.name.split("_")) + "Exception"
 
 
 def java_double(value: float) -> str:

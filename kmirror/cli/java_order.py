@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kmirror.common.topic_partition import java_string_hash
+from kmirror.common.topic_partition import TopicPartition, java_string_hash
 
 FIRST_SIZE = 16
 
@@ -30,3 +30,10 @@ def hash_map_order(names: Iterable[str]) -> list[str]:
     keys = list(dict.fromkeys(names))
     mask = table_size(len(keys)) - 1
     return sorted(keys, key=lambda name: spread(java_string_hash(name)) & mask)
+
+
+def topic_partition_order(names: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Partitions as the keys of a HashMap that grew to hold them."""
+    keys = list(dict.fromkeys(names))
+    mask = table_size(len(keys)) - 1
+    return sorted(keys, key=lambda name: spread(31 * (31 + name.partition) + java_string_hash(name.topic)) & mask)

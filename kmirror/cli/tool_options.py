@@ -204,8 +204,9 @@ def run_tool(
     *,
     failed: str = "",
     failed_on_stdout: bool = False,
+    failure_code: int = 1,
 ) -> int:
-    """Parse, check and run; the exit code. `failed` is what Kafka's tool says before the reason of a failure."""
+    """Parse, check and run; the exit code. `failed` is what Kafka's tool says before the reason of a failure, whose code is `failure_code`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if not given or "--help" in given:
@@ -226,7 +227,7 @@ def run_tool(
         return error.code
     except USER_ERRORS as error:
         print(f"{failed}{one_line(error)}", file=sys.stdout if failed_on_stdout else sys.stderr)
-        return 1
+        return failure_code
     except BrokenPipeError:
         return _closed_pipe()
     except KeyboardInterrupt:

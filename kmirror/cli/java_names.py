@@ -1,0 +1,26 @@
+"""How Java prints an exception of Kafka: some lines of Kafka's tools hold its class, and users look for it."""
+
+from __future__ import annotations
+
+import re
+
+from kmirror.common.errors import ApiException, Errors
+
+
+def java_exception(error: ApiException) -> str:
+    """Class and message, as Java prints a cause."""
+    return f"{java_exception_name(error.error)}: {error.message}"
+
+
+def java_exception_name(error: Errors) -> str:
+    """`org.apache.kafka.common.errors.XException`; a few classes are not named after their error."""
+    renamed = {
+        Errors.NON_EMPTY_GROUP: "GroupNotEmpty",
+        Errors.REQUEST_TIMED_OUT: "Timeout",
+        Errors.TOPIC_ALREADY_EXISTS: "TopicExists",
+        Errors.UNKNOWN_SERVER_ERROR: "UnknownServer",
+        Errors.MESSAGE_TOO_LARGE: "RecordTooLarge",
+        Errors.INVALID_TOPIC_EXCEPTION: "InvalidTopic",
+    }
+    words = renamed.get(error) or "".join(word.capitalize() for word in re.sub(r"_FAILED$", "", error.name).split("_"))
+    return f"org.apache.kafka.common.errors.{words}Exception"
