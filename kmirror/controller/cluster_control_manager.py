@@ -155,7 +155,7 @@ class ClusterControlManager:
     def heartbeat(self, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatResponse]:
         """The broker's next state, and what it means for its partitions."""
         if self._state.image.cluster.broker(request.broker_id) is None:
-            raise ApiException(Errors.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered")
+            raise ApiException(Errors.STALE_BROKER_EPOCH, f"Receive a heartbeat from broker {request.broker_id} before registration")
         registration = self.check_broker_epoch(request.broker_id, request.broker_epoch)
         heartbeats = self._state.heartbeats
         if request.broker_id not in heartbeats.brokers:
@@ -167,7 +167,7 @@ class ClusterControlManager:
             want_shut_down=request.want_shut_down,
             metadata_offset=request.current_metadata_offset,
             registration_offset=registration.epoch,
-            has_leaderships=has_leaderships(self._state, request.broker_id),
+            has_leaderships=lambda: has_leaderships(self._state, request.broker_id),
         )
         records = self._transition_records(registration, current, following) + self._directory_records(registration, request)
         now = self._state.clock.monotonic_ms()

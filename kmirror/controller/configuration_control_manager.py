@@ -157,7 +157,7 @@ class ConfigurationControlManager:
 
     def _check_min_isr_removal(self) -> None:
         if self._state.elr_enabled:
-            text = "Cluster level min.insync.replicas can't be removed while ELR is enabled."
+            text = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
             raise ApiException(Errors.INVALID_CONFIG, text)
 
     def _clear_elr_records(self, resource: ConfigResource, values: Mapping[str, str | None]) -> list[ApiMessageAndVersion]:

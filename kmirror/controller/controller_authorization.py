@@ -101,7 +101,10 @@ def check_request(
     gate = GATES.get(api_key)
     if gate is not None:
         return gate(auth, context, request, image)
-    auth.authorize_cluster_operation(context, CLUSTER_OPERATIONS.get(api_key, AclOperation.CLUSTER_ACTION))
+    operation = CLUSTER_OPERATIONS.get(api_key, AclOperation.CLUSTER_ACTION)
+    if api_key is ApiKeys.DESCRIBE_QUORUM and not auth.may_on_cluster(context, operation):
+        raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    auth.authorize_cluster_operation(context, operation)
     return None
 
 

@@ -81,7 +81,8 @@ class PartitionReassignments:
                 try:
                     records += self._alter_one(topic.name, target, may_change_factor=request.allow_replication_factor_change)
                 except ApiException as error:
-                    result.error_code, result.error_message = error.error, error.message
+                    result.error_code = error.error
+                    result.error_message = None if error.message == error.error.message else error.message
                 results.append(result)
             response.responses.append(alter.ReassignableTopicResponse(name=topic.name, partitions=results))
         return ControllerResult(records, response)

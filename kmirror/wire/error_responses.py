@@ -23,6 +23,7 @@ class ErrorFields:
         self._module = API_TABLE[api_key].module
         self.code = int(error.error)
         self.message: str | None = error.message or error.error.message
+        self.default_message = error.error.message
 
     def plain(self, struct_name: str, /, **fields: Any) -> Any:
         """A struct without an error of its own."""
@@ -33,7 +34,7 @@ class ErrorFields:
         """A struct with the error's code, and its text where there is a field for it."""
         cls: Any = message_class(self._module, struct_name)
         value = cls(**fields, error_code=self.code)
-        if hasattr(value, "error_message"):
+        if hasattr(value, "error_message") and "error_message" not in fields:
             value.error_message = self.message
         return value
 
@@ -71,6 +72,7 @@ def _client_quotas(request: Any, error: ErrorFields) -> list[Any]:
     return [
         error.struct(
             "AlterClientQuotasResponseEntryData",
+            error_message=error.default_message,
             entity=[
                 error.plain("AlterClientQuotasResponseEntityData", entity_type=data.entity_type, entity_name=data.entity_name)
                 for data in entry.entity
@@ -140,6 +142,24 @@ def _write_txn_markers(request: Any, error: ErrorFields) -> list[Any]:
     ]
 
 
+def _reassignments(request: Any, error: ErrorFields) -> list[Any]:
+    return [
+        error.plain(
+            "ReassignableTopicResponse",
+            name=topic.name,
+            partitions=[
+                error.struct("ReassignablePartitionResponse", partition_index=partition.partition_index) for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+def _described_scram(request: Any, error: ErrorFields) -> list[Any]:
+    """Without the users' names, and without a text, as in Kafka."""
+    return [error.plain("DescribeUserScramCredentialsResult", error_code=error.code, error_message=None) for _ in request.users or []]
+
+
 _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.CREATE_TOPICS: ("topics", _per_topic("CreatableTopicResult")),
     ApiKeys.DELETE_TOPICS: ("responses", _delete_topics),
@@ -153,6 +173,8 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.CREATE_ACLS: ("results", lambda request, error: [error.struct("AclCreationResult") for _ in request.creations]),
     ApiKeys.DELETE_ACLS: ("filter_results", lambda request, error: [error.struct("DeleteAclsFilterResult") for _ in request.filters]),
     ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: ("results", _scram),
+    ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS: ("results", _described_scram),
+    ApiKeys.ALTER_PARTITION_REASSIGNMENTS: ("responses", _reassignments),
     ApiKeys.ALTER_CLIENT_QUOTAS: ("entries", _client_quotas),
     ApiKeys.ADD_PARTITIONS_TO_TXN: ("results_by_topic_v3_and_below", _add_partitions_to_txn),
     ApiKeys.TXN_OFFSET_COMMIT: ("topics", _txn_offset_commit),
@@ -163,6 +185,14 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ),
 }
 
+_FIRST_VERSION_WITH_ERROR_OF_ALL = {
+    ApiKeys.ELECT_LEADERS: 1,
+    ApiKeys.ADD_PARTITIONS_TO_TXN: 4,
+    ApiKeys.ALTER_PARTITION_REASSIGNMENTS: 0,
+    ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS: 0,
+}
+"""Of the APIs above, those that say it at the top as well."""
+
 
 def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiException) -> Any:
     """The response message to `request`; `error` itself is raised again where the API has no place for it."""
@@ -171,11 +201,10 @@ def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiE
     if builder is not None:
         field_name, build = builder
         setattr(response, field_name, build(request, ErrorFields(api_key, error)))
-        has_error_of_all = (api_key is ApiKeys.ELECT_LEADERS and api_version >= 1) or (
-            api_key is ApiKeys.ADD_PARTITIONS_TO_TXN and api_version >= 4
-        )
-        if has_error_of_all:
+        if api_version >= _FIRST_VERSION_WITH_ERROR_OF_ALL.get(api_key, api_version + 1):
             response.error_code = int(error.error)
+            if api_key is ApiKeys.ALTER_PARTITION_REASSIGNMENTS:
+                response.error_message = error.message
         return response
     if not hasattr(response, "error_code"):
         raise error

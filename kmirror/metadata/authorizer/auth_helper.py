@@ -39,7 +39,7 @@ class AuthHelper:
         """ApiException CLUSTER_AUTHORIZATION_FAILED unless `operation` on the cluster is allowed."""
         if not self.may_on_cluster(context, operation):
             asked = f"{API_TABLE[context.api_key].name} of {context.principal} from {context.client_address}"
-            raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, f"Request {asked} is not authorized.")
+            raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, f"Request {asked} needs {operation.name} permission.")
 
     def authorize_by_resource_type(self, context: AuthorizableRequestContext, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Whether the operation is allowed on some resource of the type."""

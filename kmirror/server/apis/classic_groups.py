@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors
-from kmirror.server.apis.group_coordinators import coordinator_of
+from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.heartbeat import HeartbeatResponse
@@ -29,6 +30,7 @@ LEAVE_SEVERAL_VERSION = 3
 
 async def handle_join_group(apis: KafkaApis, request: Request) -> JoinGroupResponse:
     try:
+        authorize_group(apis, request, AclOperation.READ, request.message.group_id)
         response = await coordinator_of(apis).join_group(
             request.message, request.api_version, request.client_id or "", f"/{request.client_address}"
         )
@@ -46,6 +48,7 @@ async def handle_sync_group(apis: KafkaApis, request: Request) -> SyncGroupRespo
     if request.api_version >= SYNC_PROTOCOL_REQUIRED_VERSION and (message.protocol_type is None or message.protocol_name is None):
         return SyncGroupResponse(error_code=Errors.INCONSISTENT_GROUP_PROTOCOL)
     try:
+        authorize_group(apis, request, AclOperation.READ, message.group_id)
         return await coordinator_of(apis).sync_group(message)
     except ApiException as error:
         return SyncGroupResponse(error_code=error.error)
@@ -53,6 +56,7 @@ async def handle_sync_group(apis: KafkaApis, request: Request) -> SyncGroupRespo
 
 async def handle_heartbeat(apis: KafkaApis, request: Request) -> HeartbeatResponse:
     try:
+        authorize_group(apis, request, AclOperation.READ, request.message.group_id)
         return await coordinator_of(apis).heartbeat(request.message)
     except ApiException as error:
         # A member keeps its session while the group is loading (Kafka's GroupCoordinatorService.heartbeat).
@@ -65,6 +69,7 @@ async def handle_leave_group(apis: KafkaApis, request: Request) -> LeaveGroupRes
     if request.api_version < LEAVE_SEVERAL_VERSION:
         message = LeaveGroupRequest(group_id=message.group_id, members=[MemberIdentity(member_id=message.member_id)])
     try:
+        authorize_group(apis, request, AclOperation.READ, message.group_id)
         response = await coordinator_of(apis).leave_group(message)
     except ApiException as error:
         response = LeaveGroupResponse(error_code=error.error)

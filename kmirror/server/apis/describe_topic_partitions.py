@@ -45,7 +45,12 @@ async def handle_describe_topic_partitions(apis: KafkaApis, request: Request) ->
         image = apis.metadata_cache.image.topics.topic(name)
         if image is None:
             error = Errors.UNKNOWN_TOPIC_OR_PARTITION if topic_name_problem(name) is None else Errors.INVALID_TOPIC_EXCEPTION
-            response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=error, name=name, is_internal=is_internal(name)))
+            operations = apis.auth.authorized_operations(request, ResourceType.TOPIC, name)
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(
+                    error_code=error, name=name, is_internal=is_internal(name), topic_authorized_operations=operations
+                )
+            )
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         topic, next_partition = _describe(apis, request, image, first, remaining)

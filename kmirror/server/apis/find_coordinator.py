@@ -37,6 +37,7 @@ MIRROR = 3
 FIRST_BATCHED_VERSION = 4
 FIRST_VERSION_WITH_MIRRORS = 7
 
+_WITHOUT_TEXT = (Errors.NONE, Errors.GROUP_AUTHORIZATION_FAILED, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 _NO_NODE = Node(-1, "", -1)
 
 
@@ -49,7 +50,7 @@ async def handle_find_coordinator(apis: KafkaApis, request: Request) -> FindCoor
     coordinators: list[Coordinator] = []
     for key in message.coordinator_keys:
         error, node = _find(apis, request, message.key_type, key)
-        text = "" if error is Errors.NONE else error.message
+        text = "" if error in _WITHOUT_TEXT else error.message
         coordinators.append(Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=error, error_message=text))
     return FindCoordinatorResponse(coordinators=coordinators)
 

@@ -2,7 +2,7 @@
 
 Served as the controller serves them (versions as in the API table): CreateTopics, DeleteTopics, CreatePartitions,
 AlterConfigs, IncrementalAlterConfigs, ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments,
-DescribeQuorum, UpdateFeatures, UnregisterBroker; with mirroring CreateMirror, AddTopicsToMirror, RemoveTopicsFromMirror,
+AlterClientQuotas, DescribeQuorum, UpdateFeatures, UnregisterBroker; with mirroring CreateMirror, AddTopicsToMirror, RemoveTopicsFromMirror,
 PauseMirrorTopics, ResumeMirrorTopics, DeleteMirror and BumpLeaderEpochs.
 
 The controller authorises and answers; its response goes to the client as it is. When no controller answers in time, the
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
+from kmirror.metadata.image import RESOURCE_BROKER_LOGGER
 from kmirror.server.config_admin_manager import check_resource
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class
@@ -33,6 +34,7 @@ FORWARDED = (
     ApiKeys.LIST_PARTITION_REASSIGNMENTS,
     ApiKeys.INCREMENTAL_ALTER_CONFIGS,
     ApiKeys.DESCRIBE_QUORUM,
+    ApiKeys.ALTER_CLIENT_QUOTAS,
     ApiKeys.UPDATE_FEATURES,
     ApiKeys.UNREGISTER_BROKER,
     ApiKeys.CREATE_MIRROR,
@@ -52,6 +54,7 @@ async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
     refused: dict[int, ApiException] = {}
     for resource in resources:
         try:
+            _check_logger(apis, request, resource)
             check_resource(resource, resources=resources, node_id=apis.config.node_id, configs=apis.metadata_cache.image.configs)
         except ApiException as error:
             refused[id(resource)] = error
@@ -66,12 +69,18 @@ async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
             if refusal is not None:
                 result = result_class(
                     error_code=refusal.error,
-                    error_message=refusal.message,
+                    error_message=refusal.message or None,
                     resource_type=resource.resource_type,
                     resource_name=resource.resource_name,
                 )
                 response.responses.append(result)
     return response
+
+
+def _check_logger(apis: KafkaApis, request: Request, resource: Any) -> None:
+    """The levels of loggers are this broker's own, so it authorises itself what the controller never sees."""
+    if resource.resource_type == RESOURCE_BROKER_LOGGER and not apis.auth.may_on_cluster(request, AclOperation.ALTER_CONFIGS):
+        raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, "")
 
 
 async def handle_forwarded(apis: KafkaApis, request: Request) -> Any:

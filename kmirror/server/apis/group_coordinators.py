@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
+from kmirror.server.request_context import Request
 
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
+
+
+def authorize_group(apis: KafkaApis, request: Request, operation: AclOperation, group_id: str) -> None:
+    """ApiException GROUP_AUTHORIZATION_FAILED unless the client may do `operation` with the group."""
+    if not apis.authorize(request, operation, ResourceType.GROUP, group_id):
+        raise ApiException(Errors.GROUP_AUTHORIZATION_FAILED)
 
 
 def coordinator_of(apis: KafkaApis) -> GroupCoordinator:

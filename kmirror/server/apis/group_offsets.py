@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.group_records import OffsetAndMetadata
 from kmirror.metadata.image import TopicsImage
-from kmirror.server.apis.group_coordinators import coordinator_of
+from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.offset_commit import (
@@ -25,7 +26,13 @@ from kmirror.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kmirror.wire.messages.offset_delete import OffsetDeleteResponse
+from kmirror.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from kmirror.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -52,8 +59,10 @@ def _topics(apis: KafkaApis) -> TopicsImage:
 
 
 async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommitResponse:
-    """Unknown topics and partitions get their error here; what is left goes to the coordinator."""
+    """Topics that may not be read, unknown topics and partitions get their error here; what is left goes to the coordinator."""
     message: OffsetCommitRequest = request.message
+    if not apis.authorize(request, AclOperation.READ, ResourceType.GROUP, message.group_id):
+        return _commit_error(message.topics, Errors.GROUP_AUTHORIZATION_FAILED)
     topics = _topics(apis)
     refused: list[OffsetCommitResponseTopic] = []
     accepted: list[OffsetCommitRequestTopic] = []
@@ -62,6 +71,9 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
         image = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
         known = [p for p in topic.partitions if image is not None and p.partition_index in image.partitions]
         error = Errors.UNKNOWN_TOPIC_ID if by_id and image is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
+        name = topic.name if image is None else image.name
+        if error is not Errors.UNKNOWN_TOPIC_ID and not apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, name):
+            known, error = [], Errors.TOPIC_AUTHORIZATION_FAILED
         if len(known) < len(topic.partitions):
             unknown = [p for p in topic.partitions if p not in known]
             partitions = [OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in unknown]
@@ -103,13 +115,16 @@ async def handle_offset_fetch(apis: KafkaApis, request: Request) -> OffsetFetchR
             if message.topics is None
             else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in message.topics]
         )
-        group = await _fetch_group(apis, OffsetFetchRequestGroup(group_id=message.group_id, topics=topics), request.api_version)
+        group = await _fetch_group(apis, request, OffsetFetchRequestGroup(group_id=message.group_id, topics=topics))
         return _as_single_group(group, request.api_version, topics)
-    return OffsetFetchResponse(groups=[await _fetch_group(apis, group, request.api_version) for group in message.groups])
+    return OffsetFetchResponse(groups=[await _fetch_group(apis, request, group) for group in message.groups])
 
 
-async def _fetch_group(apis: KafkaApis, group: OffsetFetchRequestGroup, api_version: int) -> OffsetFetchResponseGroup:
-    by_id = api_version >= OFFSET_TOPIC_ID_VERSION
+async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    """Topics that may not be described are refused where they were asked for, and left out of "all topics"."""
+    if not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=Errors.GROUP_AUTHORIZATION_FAILED)
+    by_id = request.api_version >= OFFSET_TOPIC_ID_VERSION
     topics = _topics(apis)
     wanted: dict[str, list[int]] | None = None
     unknown: list[OffsetFetchResponseTopics] = []
@@ -117,14 +132,20 @@ async def _fetch_group(apis: KafkaApis, group: OffsetFetchRequestGroup, api_vers
         wanted = {}
         for topic in group.topics:
             image = topics.topic_by_id(topic.topic_id) if by_id else None
+            name = image.name if image is not None else topic.name
             if by_id and image is None:
-                unknown.append(_unknown_topic(topic))
+                unknown.append(_refused_topic(topic, Errors.UNKNOWN_TOPIC_ID))
+            elif not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+                unknown.append(_refused_topic(topic, Errors.TOPIC_AUTHORIZATION_FAILED))
             else:
-                wanted[image.name if image is not None else topic.name] = list(topic.partition_indexes)
+                wanted[name] = list(topic.partition_indexes)
     try:
         found = await coordinator_of(apis).fetch_offsets(group.group_id, wanted)
     except ApiException as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error)
+    if wanted is None:
+        seen = apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, found)
+        found = {name: partitions for name, partitions in found.items() if name in seen}
     answers = []
     for name, partitions in found.items():
         image = topics.topic(name)
@@ -151,11 +172,12 @@ def _offset(index: int, committed: OffsetAndMetadata | None) -> OffsetFetchRespo
     )
 
 
-def _unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+def _refused_topic(topic: OffsetFetchRequestTopics, error: Errors) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
+        name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
-            OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET, error_code=Errors.UNKNOWN_TOPIC_ID)
+            OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET, error_code=error)
             for index in topic.partition_indexes
         ],
     )
@@ -198,10 +220,29 @@ def _as_single_group(
 
 
 async def handle_offset_delete(apis: KafkaApis, request: Request) -> OffsetDeleteResponse:
+    """Topics that may not be read and partitions that do not exist are answered here."""
+    message: OffsetDeleteRequest = request.message
+    refused: list[OffsetDeleteResponseTopic] = []
+    accepted: list[OffsetDeleteRequestTopic] = []
     try:
-        return await coordinator_of(apis).delete_offsets(request.message)
-    except ApiException as error:
-        return OffsetDeleteResponse(error_code=error.error)
+        authorize_group(apis, request, AclOperation.DELETE, message.group_id)
+        for topic in message.topics:
+            image = _topics(apis).topic(topic.name)
+            known = [p for p in topic.partitions if image is not None and p.partition_index in image.partitions]
+            error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            if not apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, topic.name):
+                known, error = [], Errors.TOPIC_AUTHORIZATION_FAILED
+            rows = [OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions if p not in known]
+            if rows:
+                refused.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
+            if known:
+                accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
+        message.topics = accepted
+        response = await coordinator_of(apis).delete_offsets(message)
+    except ApiException as failure:
+        return OffsetDeleteResponse(error_code=failure.error)
+    response.topics += refused
+    return response
 
 
 HANDLERS = {

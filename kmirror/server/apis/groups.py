@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException
 from kmirror.server.apis import classic_groups, group_offsets
-from kmirror.server.apis.group_coordinators import coordinator_of
+from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -24,9 +25,14 @@ if TYPE_CHECKING:
 async def handle_list_groups(apis: KafkaApis, request: Request) -> ListGroupsResponse:
     message: ListGroupsRequest = request.message
     try:
-        return ListGroupsResponse(groups=await coordinator_of(apis).list_groups(message.states_filter, message.types_filter))
+        groups = await coordinator_of(apis).list_groups(message.states_filter, message.types_filter)
     except ApiException as error:
         return ListGroupsResponse(error_code=error.error)
+    if not apis.auth.may_on_cluster(request, AclOperation.DESCRIBE, log_if_denied=False):
+        names = [group.group_id for group in groups]
+        seen = apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.GROUP, names, log_if_denied=False)
+        groups = [group for group in groups if group.group_id in seen]
+    return ListGroupsResponse(groups=groups)
 
 
 async def handle_describe_groups(apis: KafkaApis, request: Request) -> DescribeGroupsResponse:
@@ -34,7 +40,11 @@ async def handle_describe_groups(apis: KafkaApis, request: Request) -> DescribeG
     groups = []
     for group_id in message.groups:
         try:
-            groups.append(await coordinator_of(apis).describe_group(group_id, request.api_version))
+            authorize_group(apis, request, AclOperation.DESCRIBE, group_id)
+            group = await coordinator_of(apis).describe_group(group_id, request.api_version)
+            if message.include_authorized_operations:
+                group.authorized_operations = apis.auth.authorized_operations(request, ResourceType.GROUP, group_id)
+            groups.append(group)
         except ApiException as error:
             groups.append(DescribedGroup(group_id=group_id, error_code=error.error))
     return DescribeGroupsResponse(groups=groups)
@@ -45,6 +55,7 @@ async def handle_delete_groups(apis: KafkaApis, request: Request) -> DeleteGroup
     results = []
     for group_id in dict.fromkeys(message.groups_names):
         try:
+            authorize_group(apis, request, AclOperation.DELETE, group_id)
             results.append(await coordinator_of(apis).delete_group(group_id))
         except ApiException as error:
             results.append(DeletableGroupResult(group_id=group_id, error_code=error.error))

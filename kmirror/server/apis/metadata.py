@@ -50,7 +50,7 @@ async def handle_metadata(apis: KafkaApis, request: Request) -> MetadataResponse
     topics = _all_topics(apis, request) if is_all_topics else _asked_topics(apis, request)
     if request.api_version >= VERSIONS_WITH_CLUSTER_OPERATIONS.start and message.include_topic_authorized_operations:
         for topic in topics:
-            if topic.error_code == Errors.NONE and topic.name is not None:
+            if topic.error_code != Errors.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
                 topic.topic_authorized_operations = apis.auth.authorized_operations(request, ResourceType.TOPIC, topic.name)
     nodes = apis.metadata_cache.alive_nodes(request.listener_name)
     response = MetadataResponse(

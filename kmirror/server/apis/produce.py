@@ -60,6 +60,9 @@ async def handle_produce(apis: KafkaApis, request: Request) -> Any:
     message: ProduceRequest = request.message
     entries: dict[TopicPartition, Buffer] = {}
     refused: dict[int, Errors] = {}
+    if _has_transactional_records(message) and not _may_use_transaction(apis, request):
+        error = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _answer(apis, request, {}, {id(data): error for topic in message.topic_data for data in topic.partition_data})
     for topic in message.topic_data:
         _check_topic(apis, request, topic, entries, refused)
     verified = await _verify_transaction(apis, request, entries) if any(map(is_transactional, entries.values())) else NOTHING_TO_VERIFY
@@ -77,11 +80,23 @@ async def handle_produce(apis: KafkaApis, request: Request) -> Any:
     return _answer(apis, request, results, refused)
 
 
-async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[TopicPartition, Buffer]) -> Verified:
-    """Nothing at all is appended when the client may not use the transactional id."""
+def _has_transactional_records(message: ProduceRequest) -> bool:
+    return any(
+        isinstance(data.records, (bytes, bytearray, memoryview))
+        and len(data.records) > ATTRIBUTES_POSITION + 1
+        and is_transactional(data.records)
+        for topic in message.topic_data
+        for data in topic.partition_data
+    )
+
+
+def _may_use_transaction(apis: KafkaApis, request: Request) -> bool:
     transactional_id: str | None = request.message.transactional_id
-    if transactional_id is None or not apis.authorize(request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
-        return Verified({}, {partition: PartitionResponse(Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for partition in entries})
+    return transactional_id is not None and apis.authorize(request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[TopicPartition, Buffer]) -> Verified:
+    transactional_id: str = request.message.transactional_id
     operation = TransactionSupportedOperation.of_produce(request.api_version)
     return await verify_batches(apis, transactional_id, entries, operation)
 

@@ -133,7 +133,7 @@ def test_controlled_shutdown_hands_over_and_waits_for_the_others() -> None:
 def test_heartbeats_of_strangers() -> None:
     controller = ControllerDouble()
     for request, code in [
-        (BrokerHeartbeatRequest(broker_id=9, broker_epoch=1), Errors.BROKER_ID_NOT_REGISTERED),
+        (BrokerHeartbeatRequest(broker_id=9, broker_epoch=1), Errors.STALE_BROKER_EPOCH),
         (BrokerHeartbeatRequest(broker_id=1, broker_epoch=99), Errors.STALE_BROKER_EPOCH),
     ]:
         if code is Errors.STALE_BROKER_EPOCH:
@@ -202,6 +202,6 @@ def test_every_transition(
     fenced: bool, shutdown_offset: int, want_fence: bool, want_shut_down: bool, leads: bool, offset: int, expected: BrokerControlState
 ) -> None:
     following = state(fenced, shutdown_offset).next_state(
-        1, want_fence=want_fence, want_shut_down=want_shut_down, metadata_offset=offset, registration_offset=10, has_leaderships=leads
+        1, want_fence=want_fence, want_shut_down=want_shut_down, metadata_offset=offset, registration_offset=10, has_leaderships=lambda: leads
     )
     assert following is expected
