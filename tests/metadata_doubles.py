@@ -44,6 +44,9 @@ class ScriptedClock:
     def monotonic_ms(self) -> int:
         return self.time_ms()
 
+    def monotonic_ns(self) -> int:
+        return self.time_ms() * 1_000_000
+
 
 class ControllerDouble:
     """`run` takes the effect of a decision and gives its response; every record goes through its bytes first."""

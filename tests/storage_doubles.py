@@ -26,6 +26,9 @@ class ManualClock:
     def monotonic_ms(self) -> int:
         return self.now_ms
 
+    def monotonic_ns(self) -> int:
+        return self.now_ms * 1_000_000
+
 
 class ManualScheduler:
     """Tasks wait until the clock has reached them and `run_due` is called."""

@@ -1,35 +1,63 @@
-"""The metrics registry: named gauges, counters and meters, under the names that Kafka gives its MBeans.
+"""The metrics registry: named gauges, counters, meters, histograms and sensors' metrics, under the names of Kafka's MBeans.
 
-A metric is `group:type=TYPE,name=NAME[,tag=value…]`, e.g. `kafka.server:type=ReplicaManager,name=PartitionCount`. Rooms
-register what they own; `server` only exposes the registry. A gauge is read when somebody looks, so it costs nothing
-until then; a counter is an int; a meter is a counter with the one-minute moving average that Kafka's Yammer meters
-have (ticks of five seconds, computed lazily when it is marked or read, so no timer is needed).
-Registering a name that exists gives the existing counter or meter; a gauge is replaced (a partition that comes back).
+Kafka has two families. A Yammer metric is an MBean of its own, `group:type=TYPE,name=NAME[,tag=value…]`, with the attributes of
+its kind (a meter: Count, MeanRate, OneMinuteRate …). A metric of a Kafka sensor is one attribute of the MBean
+`group:type=TYPE[,tag=value…]`, e.g. `byte-rate` of `kafka.server:type=Produce,user=alice`; its `MetricName` has no `name`.
+Tags without a value are left out of the name, as in Kafka.
+
+Rooms register what they own; `server` only exposes the registry. A gauge is read when somebody looks, so it costs nothing until
+then; a counter is an int; a meter is a counter with the moving averages of Kafka's Yammer meters (ticks of five seconds, computed
+lazily when it is marked or read, so no timer is needed). Registering a name that exists gives the existing counter, meter or
+histogram; a gauge is replaced (a partition that comes back).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
+from kmirror.common.histogram import Histogram
 from kmirror.common.ports import Clock
 
 _TICK_MS = 5_000
-_ONE_MINUTE_ALPHA = 1.0 - math.exp(-5.0 / 60.0)
+_ALPHAS = tuple(1.0 - math.exp(-5.0 / 60.0 / minutes) for minutes in (1, 5, 15))
+
+Value = float | str
 
 
 class MetricName(NamedTuple):
-    """What identifies a metric; prints as the MBean's name."""
+    """What identifies a metric. Yammer's have a `name`, sensors' an `attribute`; prints as the MBean's name."""
 
     group: str
     type: str
     name: str
     tags: tuple[tuple[str, str], ...] = ()
+    attribute: str = ""
+
+    @property
+    def mbean(self) -> str:
+        tags = "".join(f",{key}={value}" for key, value in self.tags if value)
+        name = f",name={self.name}" if self.name else ""
+        return f"{self.group}:type={self.type}{name}{tags}"
 
     def __str__(self) -> str:
-        tags = "".join(f",{key}={value}" for key, value in self.tags)
-        return f"{self.group}:type={self.type},name={self.name}{tags}"
+        return f"{self.mbean},attribute={self.attribute}" if self.attribute else self.mbean
+
+
+def sensor_metric(group_type: str, attribute: str, tags: tuple[tuple[str, str], ...] = ()) -> MetricName:
+    """The name of a metric of Kafka's own metrics library: `attribute` of the MBean `kafka.server:type=GROUP_TYPE[,tags]`."""
+    return MetricName("kafka.server", group_type, "", tags, attribute)
+
+
+class Metric(Protocol):
+    """Anything registered: its value, and all attributes of its MBean."""
+
+    def value(self) -> Value: ...
+
+    def attributes(self) -> dict[str, Value]:
+        """By attribute name; the metric of a sensor has one, named "" here and by its `MetricName.attribute` outside."""
+        ...
 
 
 class Counter:
@@ -46,28 +74,34 @@ class Counter:
     def value(self) -> float:
         return self.count
 
+    def attributes(self) -> dict[str, Value]:
+        return {"Count": self.count}
+
 
 class Gauge:
-    """A number that is computed when it is read."""
+    """A number (or a text) that is computed when it is read."""
 
     __slots__ = ("_read",)
 
-    def __init__(self, read: Callable[[], float]) -> None:
+    def __init__(self, read: Callable[[], Value]) -> None:
         self._read = read
 
-    def value(self) -> float:
+    def value(self) -> Value:
         return self._read()
+
+    def attributes(self) -> dict[str, Value]:
+        return {"Value": self._read()}
 
 
 class Meter:
-    """A count of events (or bytes) and its exponentially weighted one-minute rate, per second."""
+    """A count of events (or bytes), its mean rate and its exponentially weighted 1, 5 and 15 minute rates, per second."""
 
-    __slots__ = ("_clock", "_last_tick_ms", "_rate", "_uncounted", "count")
+    __slots__ = ("_clock", "_last_tick_ms", "_rates", "_start_ms", "_uncounted", "count")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last_tick_ms = clock.monotonic_ms()
-        self._rate: float | None = None
+        self._last_tick_ms = self._start_ms = clock.monotonic_ms()
+        self._rates: tuple[float, ...] | None = None
         self._uncounted = 0
         self.count = 0
 
@@ -80,8 +114,25 @@ class Meter:
         return self.count
 
     def one_minute_rate(self) -> float:
+        return self._current_rates()[0]
+
+    def mean_rate(self) -> float:
+        elapsed_ms = self._clock.monotonic_ms() - self._start_ms
+        return self.count * 1000.0 / elapsed_ms if elapsed_ms > 0 else 0.0
+
+    def attributes(self) -> dict[str, Value]:
+        one, five, fifteen = self._current_rates()
+        return {
+            "Count": self.count,
+            "MeanRate": self.mean_rate(),
+            "OneMinuteRate": one,
+            "FiveMinuteRate": five,
+            "FifteenMinuteRate": fifteen,
+        }
+
+    def _current_rates(self) -> tuple[float, ...]:
         self._tick()
-        return 0.0 if self._rate is None else self._rate
+        return self._rates or (0.0, 0.0, 0.0)
 
     def _tick(self) -> None:
         ticks = (self._clock.monotonic_ms() - self._last_tick_ms) // _TICK_MS
@@ -90,11 +141,33 @@ class Meter:
         self._last_tick_ms += ticks * _TICK_MS
         instant = self._uncounted * 1000.0 / _TICK_MS
         self._uncounted = 0
-        self._rate = instant if self._rate is None else self._rate + _ONE_MINUTE_ALPHA * (instant - self._rate)
-        self._rate *= (1.0 - _ONE_MINUTE_ALPHA) ** (ticks - 1)
+        before = self._rates or (instant, instant, instant)
+        self._rates = tuple(
+            (rate + alpha * (instant - rate)) * (1.0 - alpha) ** (ticks - 1) for rate, alpha in zip(before, _ALPHAS, strict=True)
+        )
 
 
-Metric = Counter | Gauge | Meter
+class Timer:
+    """How often something happened and how long it took (Yammer's `Timer`); durations in milliseconds."""
+
+    __slots__ = ("_histogram", "_meter")
+
+    def __init__(self, clock: Clock) -> None:
+        self._meter = Meter(clock)
+        self._histogram = Histogram()
+
+    def update(self, duration_ms: float) -> None:
+        self._meter.mark()
+        self._histogram.update(duration_ms)
+
+    def value(self) -> float:
+        return self._meter.count
+
+    def attributes(self) -> dict[str, Value]:
+        return {**self._histogram.attributes(), **self._meter.attributes()}
+
+
+M = TypeVar("M", Counter, Meter, Timer, Histogram)
 
 
 class MetricsRegistry:
@@ -104,24 +177,34 @@ class MetricsRegistry:
         self._clock = clock
         self._metrics: dict[MetricName, Metric] = {}
 
-    def gauge(self, name: MetricName, read: Callable[[], float]) -> Gauge:
+    def gauge(self, name: MetricName, read: Callable[[], Value]) -> Gauge:
         gauge = Gauge(read)
         self._metrics[name] = gauge
         return gauge
 
     def counter(self, name: MetricName) -> Counter:
-        metric = self._metrics.setdefault(name, Counter())
-        if not isinstance(metric, Counter):
-            raise ValueError(f"{name} is registered as a {type(metric).__name__}, not as a Counter")
-        return metric
+        return self._existing_or(name, Counter, Counter)
 
     def meter(self, name: MetricName) -> Meter:
+        return self._existing_or(name, Meter, lambda: Meter(self._clock))
+
+    def timer(self, name: MetricName) -> Timer:
+        return self._existing_or(name, Timer, lambda: Timer(self._clock))
+
+    def histogram(self, name: MetricName) -> Histogram:
+        return self._existing_or(name, Histogram, Histogram)
+
+    def _existing_or(self, name: MetricName, kind: type[M], make: Callable[[], M]) -> M:
         metric = self._metrics.get(name)
         if metric is None:
-            metric = self._metrics[name] = Meter(self._clock)
-        if not isinstance(metric, Meter):
-            raise ValueError(f"{name} is registered as a {type(metric).__name__}, not as a Meter")
+            metric = self._metrics[name] = make()
+        if not isinstance(metric, kind):
+            raise ValueError(f"{name} is registered as a {type(metric).__name__}, not as a {kind.__name__}")
         return metric
+
+    def register(self, name: MetricName, metric: Metric) -> None:
+        """Add or replace a metric that was made elsewhere (a sensor's)."""
+        self._metrics[name] = metric
 
     def remove(self, name: MetricName) -> None:
         self._metrics.pop(name, None)
@@ -132,11 +215,26 @@ class MetricsRegistry:
     def __iter__(self) -> Iterator[tuple[MetricName, Metric]]:
         return iter(list(self._metrics.items()))
 
-    def snapshot(self) -> dict[str, float]:
-        """Every metric's value by its printed name; meters also give `…,attribute=OneMinuteRate`."""
-        values: dict[str, float] = {}
+    def __len__(self) -> int:
+        return len(self._metrics)
+
+    def snapshot(self) -> dict[str, Value]:
+        """Every metric's value by its printed name; those with several attributes also give each as `…,attribute=NAME`."""
+        values: dict[str, Value] = {}
         for name, metric in self:
             values[str(name)] = metric.value()
-            if isinstance(metric, Meter):
-                values[f"{name},attribute=OneMinuteRate"] = metric.one_minute_rate()
+            attributes = metric.attributes()
+            if len(attributes) > 1:
+                values.update({f"{name},attribute={attribute}": value for attribute, value in attributes.items()})
         return values
+
+    def mbeans(self) -> dict[str, dict[str, Value]]:
+        """What a JMX client would see: attributes by MBean name."""
+        beans: dict[str, dict[str, Value]] = {}
+        for name, metric in self:
+            bean = beans.setdefault(name.mbean, {})
+            if name.attribute:
+                bean[name.attribute] = metric.value()
+            else:
+                bean.update(metric.attributes())
+        return beans

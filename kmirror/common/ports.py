@@ -26,6 +26,10 @@ class Clock(Protocol):
         """Milliseconds of a clock that never goes back; only differences mean something."""
         ...
 
+    def monotonic_ns(self) -> int:
+        """The same clock in nanoseconds, for measuring how long a step took."""
+        ...
+
 
 class Random(Protocol):
     """Chance. Every random decision goes through one of these, so that a seed replays it."""

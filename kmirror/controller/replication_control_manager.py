@@ -13,6 +13,7 @@ from kmirror.controller.configuration_control_manager import ConfigurationContro
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.leader_updates import builder_for
+from kmirror.controller.mutation_quota import UNBOUNDED, ControllerMutationQuota
 from kmirror.controller.partition_change_builder import Election
 from kmirror.controller.partition_reassignments import PartitionReassignments
 from kmirror.controller.replica_placer import place_replicas
@@ -51,7 +52,9 @@ class ReplicationControlManager:
 
     # ---- creating topics
 
-    def create_topics(self, request: ct.CreateTopicsRequest) -> ControllerResult[ct.CreateTopicsResponse]:
+    def create_topics(
+        self, request: ct.CreateTopicsRequest, *, quota: ControllerMutationQuota = UNBOUNDED
+    ) -> ControllerResult[ct.CreateTopicsResponse]:
         """One result a topic; the records of those that succeed. Names given twice are refused, as is the metadata topic."""
         names = [topic.name for topic in request.topics]
         records: list[ApiMessageAndVersion] = []
@@ -62,14 +65,16 @@ class ReplicationControlManager:
             if names.count(topic.name) > 1:
                 continue
             try:
-                topic_records, result = self.create_topic(topic)
+                topic_records, result = self.create_topic(topic, quota=quota)
                 records += topic_records
                 response.topics.append(result)
             except ApiException as error:
                 response.topics.append(_topic_error(topic.name, error.error, error.message))
         return ControllerResult([] if request.validate_only else records, response)
 
-    def create_topic(self, topic: ct.CreatableTopic) -> tuple[list[ApiMessageAndVersion], ct.CreatableTopicResult]:
+    def create_topic(
+        self, topic: ct.CreatableTopic, *, quota: ControllerMutationQuota = UNBOUNDED
+    ) -> tuple[list[ApiMessageAndVersion], ct.CreatableTopicResult]:
         """Records and result of one new topic; ApiException when it cannot be made."""
         if topic.name == "__cluster_metadata":
             raise ApiException(Errors.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited.")
@@ -83,6 +88,7 @@ class ReplicationControlManager:
         partitions = self._manual_assignment(topic) if topic.assignments else self._automatic_assignment(topic)
         if mirror_id:
             self._check_all_active(topic, partitions)
+        quota.record(len(partitions))
         metadata_version = self._state.metadata_version
         records = [ApiMessageAndVersion(TopicRecord(name=topic.name, topic_id=topic_id), 0)]
         records += self._configuration.set_records(ConfigResource(RESOURCE_TOPIC, topic.name), configs)
@@ -231,7 +237,9 @@ class ReplicationControlManager:
         if association is not None and not association.removed and not by_broker:
             raise ApiException(Errors.READ_ONLY_TOPIC, Errors.READ_ONLY_TOPIC.message)
 
-    def delete_topics(self, request: DeleteTopicsRequest, *, by_broker: bool = False) -> ControllerResult[DeleteTopicsResponse]:
+    def delete_topics(
+        self, request: DeleteTopicsRequest, *, by_broker: bool = False, quota: ControllerMutationQuota = UNBOUNDED
+    ) -> ControllerResult[DeleteTopicsResponse]:
         """Topics by name or by id; one that is named more than once is refused, once, and not deleted."""
         wanted = [(state.name, state.topic_id) for state in request.topics] or [(name, Uuid.ZERO) for name in request.topic_names]
         counts = Counter(wanted)
@@ -250,6 +258,7 @@ class ReplicationControlManager:
                 if name is not None and (None, topic.id) in counts:
                     raise ApiException(Errors.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
                 self._check_writable(topic, by_broker=by_broker)
+                quota.record(len(topic.partitions))
                 records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id=topic.id), 0))
             except ApiException as error:
                 result.error_code, result.error_message = error.error, error.message
@@ -268,7 +277,9 @@ class ReplicationControlManager:
             raise ApiException(code, code.message)
         return topic
 
-    def create_partitions(self, request: CreatePartitionsRequest, *, by_broker: bool = False) -> ControllerResult[CreatePartitionsResponse]:
+    def create_partitions(
+        self, request: CreatePartitionsRequest, *, by_broker: bool = False, quota: ControllerMutationQuota = UNBOUNDED
+    ) -> ControllerResult[CreatePartitionsResponse]:
         records: list[ApiMessageAndVersion] = []
         response = CreatePartitionsResponse()
         names = [topic.name for topic in request.topics]
@@ -277,7 +288,9 @@ class ReplicationControlManager:
             try:
                 if names.count(topic.name) > 1:
                     raise ApiException(Errors.INVALID_REQUEST, "Duplicate topic name.")
-                records += self._new_partitions(topic, by_broker=by_broker)
+                added = self._new_partitions(topic, by_broker=by_broker)
+                quota.record(len(added))
+                records += added
             except ApiException as error:
                 is_unknown = error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
                 result.error_code, result.error_message = error.error, None if is_unknown else error.message

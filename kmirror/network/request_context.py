@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
+from kmirror.common.ports import Buffer, FileSlice
 from kmirror.wire.framing import RequestHeader
 
 
@@ -18,9 +20,28 @@ CLOSE: Final = _Close.CLOSE
 CloseType = _Close
 
 
+class PassOn(enum.Enum):
+    """What a listener's security says to a frame that is a request like any other."""
+
+    PASS_ON = "the listener's handler answers"
+
+
+PASS_ON: Final = PassOn.PASS_ON
+
+
+@dataclass(slots=True)
+class ClientInformation:
+    """What a client says of itself in ApiVersions (KIP-511); one for each connection, `unknown` until then."""
+
+    software_name: str = "unknown"
+    software_version: str = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """A request whose header was read: the body begins at `buffer[position]`. The frame belongs to the handler."""
+    """A request whose header was read: the body begins at `buffer[position]`. The frame belongs to the handler.
+
+    `arrived_ns` is when its last byte came, by the monotonic clock."""
 
     header: RequestHeader
     buffer: memoryview
@@ -30,3 +51,17 @@ class RequestContext:
     connection_id: str
     principal: KafkaPrincipal = ANONYMOUS
     security_protocol: str = "PLAINTEXT"
+    arrived_ns: int = 0
+    client_information: ClientInformation = field(default_factory=lambda: ClientInformation())
+
+
+class Answer(NamedTuple):
+    """What a handler returns that has more to say than the parts of a response (None: none is sent).
+
+    The connection is muted for `throttle_time_ms` after the response: not read, and what was read already waits. `on_sent` is called
+    when the response was handed to the connection, with the nanoseconds that this took.
+    """
+
+    parts: Sequence[Buffer | FileSlice] | None
+    throttle_time_ms: int = 0
+    on_sent: Callable[[int], None] | None = None

@@ -1,5 +1,8 @@
 """One listener of a node: accepts connections, cuts frames, hands requests to a handler, sends what it returns.
 
+Quotas. An `Answer` may mute its connection: the response leaves at once, then nothing is read and nothing waiting is handled until
+the throttle time is over (KIP-219). `ConnectionQuotas` may let a new connection wait before it is read, or close it after a while.
+
 Order. A connection has one request with the handler at a time, and its responses leave in the order of the requests
 (Kafka's muting). When a second request arrives meanwhile, or begins to, the connection is not read any further; it is
 resumed when the response was taken by the socket, up to the write water mark. So a client can pipeline, and cannot make
@@ -15,6 +18,9 @@ With `max.connections` reached, further connections are accepted but not read un
 is what Kafka's blocked acceptor looks like.
 
 A request whose connection is lost is carried out to its end; only its response is dropped.
+
+Security. A listener that is not PLAINTEXT has a `ServerChannelBuilder`: it puts TLS below a connection, and takes the frames of a SASL
+connection until the client has logged in. Who that is, is part of every request's context.
 """
 
 from __future__ import annotations
@@ -24,17 +30,24 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.kafka_principal import ANONYMOUS
 from kmirror.common.ports import Buffer, FileSlice
+from kmirror.network.connection_quotas import ConnectionQuotas
 from kmirror.network.frames import FrameReader, InvalidReceiveError, new_scratch
-from kmirror.network.request_context import CLOSE, CloseType, RequestContext
-from kmirror.runtime.api import Connection, ListeningSocket, Runtime, TaskScope, TimerHandle
+from kmirror.network.request_context import CLOSE, Answer, ClientInformation, CloseType, PassOn, RequestContext
+from kmirror.runtime.api import Connection, ConnectionProtocol, ListeningSocket, Runtime, TaskScope, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import read_request_header
 
+if TYPE_CHECKING:
+    from kmirror.network.security.sasl_server_authenticator import SaslServerAuthenticator
+    from kmirror.network.security.server_channel_builder import ServerChannelBuilder
+
 Parts = Sequence[Buffer | FileSlice]
-Handler = Callable[[RequestContext], Awaitable[Parts | None | CloseType]]
+Handler = Callable[[RequestContext], Awaitable[Parts | Answer | None | CloseType]]
 IDLE_CHECKS_PER_PERIOD = 10
 _log = logging.getLogger(__name__)
 
@@ -62,6 +75,8 @@ class SocketServer:
         handler: Handler,
         *,
         limits: SocketServerLimits | None = None,
+        connection_quotas: ConnectionQuotas | None = None,
+        security: ServerChannelBuilder | None = None,
     ) -> None:
         self._runtime = runtime
         self._listener_name = listener_name
@@ -69,12 +84,16 @@ class SocketServer:
         self._port = port
         self._handler = handler
         self._limits = limits or SocketServerLimits()
+        self._connection_quotas = connection_quotas
+        self._security = security
+        self._security_protocol = "PLAINTEXT" if security is None else security.security_protocol
         self._scope = TaskScope(runtime, f"socket-server-{listener_name}")
         self._scratch = new_scratch()
         self._listening: ListeningSocket | None = None
         self._idle_timer: TimerHandle | None = None
         self._connections: dict[str, _ServerConnection] = {}
         self._waiting: deque[_ServerConnection] = deque()
+        self._delayed: dict[_ServerConnection, None] = {}
         self._served_count = 0
         self._next_index = 0
 
@@ -120,9 +139,10 @@ class SocketServer:
 
     # What connections need of us
 
-    def _make_protocol(self) -> _ServerConnection:
+    def _make_protocol(self) -> ConnectionProtocol:
         self._next_index += 1
-        return _ServerConnection(self, self._next_index)
+        connection = _ServerConnection(self, self._next_index)
+        return connection if self._security is None else self._security.secure(connection)
 
     def admit(self, connection: _ServerConnection) -> None:
         """A connection is made: refuse it, serve it, or let it wait for its turn."""
@@ -134,6 +154,28 @@ class SocketServer:
             connection.abort()
             return
         self._connections[connection.connection_id] = connection
+        if self._connection_quotas is None:
+            self._serve_in_turn(connection)
+            return
+        delay_ms, is_refused = self._connection_quotas.admit(self._listener_name, address)
+        if not delay_ms:
+            self._serve_in_turn(connection)
+            return
+        connection.wait()
+        self._delayed[connection] = None
+        self._runtime.call_later_ms(delay_ms, lambda: self._end_delay(connection, is_refused=is_refused))
+
+    def _end_delay(self, connection: _ServerConnection, *, is_refused: bool) -> None:
+        if connection not in self._delayed:
+            return
+        del self._delayed[connection]
+        if is_refused:
+            connection.abort()
+        elif not self._scope.closed:
+            self._serve_in_turn(connection)
+
+    def _serve_in_turn(self, connection: _ServerConnection) -> None:
+        """Serve a connection that may be read, when `max.connections` allows; until then it waits."""
         if self._served_count >= self._limits.max_connections:
             connection.wait()
             self._waiting.append(connection)
@@ -149,6 +191,9 @@ class SocketServer:
         """A connection is lost."""
         if self._connections.pop(connection.connection_id, None) is None:
             return
+        if connection in self._delayed:
+            del self._delayed[connection]
+            return
         if not connection.is_served:
             self._waiting.remove(connection)
             return
@@ -157,9 +202,22 @@ class SocketServer:
             self._serve(self._waiting.popleft())
 
     def new_reader(self, on_frame: Callable[[memoryview], None]) -> FrameReader:
-        return FrameReader(on_frame, max_size=self._limits.socket_request_max_bytes, scratch=self._scratch)
+        return FrameReader(on_frame, max_size=self.max_frame_size, scratch=self._scratch)
 
-    async def handle(self, frame: memoryview, connection: _ServerConnection) -> Parts | None | CloseType:
+    @property
+    def max_frame_size(self) -> int:
+        return self._limits.socket_request_max_bytes
+
+    @property
+    def security(self) -> ServerChannelBuilder | None:
+        return self._security
+
+    async def handle(self, frame: memoryview, arrived_ns: int, connection: _ServerConnection) -> Parts | Answer | None | CloseType:
+        authenticator = connection.authenticator
+        if authenticator is not None and self._security is not None:
+            answer = await self._security.authenticate(connection, authenticator, frame)
+            if not isinstance(answer, PassOn):
+                return answer
         try:
             header, position = read_request_header(frame, 0)
             _ensure_known(header.api_key, header.api_version)
@@ -167,14 +225,31 @@ class SocketServer:
             log_closing(connection.connection_id, "InvalidRequestException", error)
             return CLOSE
         return await self._handler(
-            RequestContext(header, frame, position, self._listener_name, connection.client_address, connection.connection_id)
+            RequestContext(
+                header,
+                frame,
+                position,
+                self._listener_name,
+                connection.client_address,
+                connection.connection_id,
+                connection.principal,
+                self._security_protocol,
+                arrived_ns,
+                connection.client_information,
+            )
         )
 
     def now_ms(self) -> int:
         return self._runtime.clock.monotonic_ms()
 
+    def now_ns(self) -> int:
+        return self._runtime.clock.monotonic_ns()
+
     def create_future(self) -> asyncio.Future[None]:
         return self._runtime.create_future()
+
+    def call_later_ms(self, delay_ms: int, function: Callable[[], None]) -> TimerHandle:
+        return self._runtime.call_later_ms(delay_ms, function)
 
     # Idle connections
 
@@ -199,7 +274,8 @@ class _ServerConnection:
         self._server = server
         self._index = index
         self._reader = server.new_reader(self._on_frame)
-        self._frames: deque[memoryview] = deque()
+        self._frames: deque[tuple[memoryview, int]] = deque()
+        self._mute: TimerHandle | None = None
         self._wake: asyncio.Future[None] | None = None
         self._connection: Connection | None = None
         self._busy = False
@@ -208,8 +284,11 @@ class _ServerConnection:
         self._write_paused = False
         self._reading_paused = False
         self.is_served = False
+        self.client_information = ClientInformation()
         self.client_address = ""
         self.connection_id = ""
+        self.principal = ANONYMOUS
+        self.authenticator: SaslServerAuthenticator | None = None
         self.last_active_ms = server.now_ms()
 
     @property
@@ -232,6 +311,8 @@ class _ServerConnection:
         try:
             self._reader.buffer_updated(size)
         except InvalidReceiveError as error:
+            if self._server.security is not None:
+                self._server.security.on_invalid_size(self)
             log_closing(self.connection_id, "InvalidReceiveException", error)
             self.abort()
             return
@@ -250,6 +331,9 @@ class _ServerConnection:
             _log.debug("Connection %s was lost: %s", self.connection_id, error)
         self._lost = True
         self._frames.clear()
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute = None
         self._wake_up()
         self._server.release(self)
 
@@ -263,31 +347,50 @@ class _ServerConnection:
         try:
             self._resume_reading()
             while await self._next_is_ready():
-                await self._serve_one(self._frames.popleft())
+                await self._serve_one(*self._frames.popleft())
             served_to_the_end = True
         finally:
             if not served_to_the_end:
                 self.abort()
         self.close()
 
-    async def _serve_one(self, frame: memoryview) -> None:
+    async def _serve_one(self, frame: memoryview, arrived_ns: int) -> None:
         self._busy = True
-        answer = await self._server.handle(frame, self)
+        answer = await self._server.handle(frame, arrived_ns, self)
         self._busy = False
         self.last_active_ms = self._server.now_ms()
-        if answer is CLOSE:
+        if isinstance(answer, Answer):
+            self._send(answer)
+        elif answer is CLOSE:
             self.abort()
         elif answer is not None and self._connection is not None:
             self._connection.write(answer)
 
+    def _send(self, answer: Answer) -> None:
+        if self._connection is None:
+            return
+        started_ns = self._server.now_ns()
+        if answer.parts is not None:
+            self._connection.write(answer.parts)
+        if answer.throttle_time_ms > 0 and not self._lost:
+            self._pause_reading()
+            self._mute = self._server.call_later_ms(answer.throttle_time_ms, self._unmute)
+        if answer.on_sent is not None:
+            answer.on_sent(self._server.now_ns() - started_ns)
+
+    def _unmute(self) -> None:
+        self._mute = None
+        self._wake_up()
+
     async def _next_is_ready(self) -> bool:
         """Wait for a frame and for room to answer it; False when there will be none."""
         while not self._lost:
-            if self._frames and not self._write_paused:
+            is_open = not self._write_paused and self._mute is None
+            if self._frames and is_open:
                 return True
             if self._draining and not self._frames:
                 return False
-            if not self._write_paused:
+            if is_open:
                 self._resume_reading()
             self._wake = self._server.create_future()
             await self._wake
@@ -295,7 +398,7 @@ class _ServerConnection:
 
     def _on_frame(self, frame: memoryview) -> None:
         self.last_active_ms = self._server.now_ms()
-        self._frames.append(frame)
+        self._frames.append((frame, self._server.now_ns()))
         self._wake_up()
 
     def _wake_up(self) -> None:
@@ -322,6 +425,16 @@ class _ServerConnection:
         self._wake_up()
         if not self.is_served:
             self.abort()
+
+    def set_max_frame_size(self, size: int | None) -> None:
+        """None: the listener's own limit."""
+        self._reader.set_max_size(self._server.max_frame_size if size is None else size)
+
+    def close_after(self, parts: Parts | None) -> None:
+        """Send `parts`, read no more, and close when they are sent."""
+        if parts is not None and self._connection is not None:
+            self._connection.write(parts)
+        self.drain()
 
     def close(self) -> None:
         self._reader.stop()

@@ -13,8 +13,9 @@ clients are told), the replica manager (logs and roles), the coordinators, the m
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
@@ -44,11 +45,13 @@ from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
 from kmirror.server.apis import groups, mirror
+from kmirror.server.assignments_manager import AssignmentsManager
 from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager
 from kmirror.server.dynamic_broker_config import DynamicBrokerConfig
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.listener_security import channel_builder, controller_security, inter_broker_security
 from kmirror.server.log_cleaner_task import run_log_cleaner
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.metadata_fetcher import MetadataFetcher
@@ -60,6 +63,7 @@ from kmirror.storage.unified_log import UnifiedLog
 
 CONTROLLED_SHUTDOWN_TIMEOUT_MS = 10_000
 SHUTDOWN_GRACE_MS = 100
+LOGS_LOADED_A_TURN = 100
 _log = logging.getLogger(__name__)
 
 
@@ -93,6 +97,15 @@ def mirror_config(config: KafkaConfig) -> MirrorConfig:
         replica_fetch_min_bytes=config.get_int("replica.fetch.min.bytes"),
         replica_fetch_wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
     )
+
+
+def _run_some(steps: Iterator[Callable[[], None]]) -> bool:
+    """Load some logs, on a worker: nobody else has the log manager yet. False when all are loaded."""
+    loaded = 0
+    for step in itertools.islice(steps, LOGS_LOADED_A_TURN):
+        step()
+        loaded += 1
+    return loaded == LOGS_LOADED_A_TURN
 
 
 class BrokerMetadataPublisher:
@@ -135,16 +148,19 @@ class BrokerServer:
         controller_port: int,
         metrics: MetricsRegistry,
         quotas: QuotaManagers,
+        on_fatal: Callable[[str], None],
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
     ) -> None:
         self._runtime = runtime
+        self._on_fatal = on_fatal
         self._quotas = quotas
         self._config = config
         self._cluster_id = cluster_id
         self._scope = TaskScope(runtime, f"broker-{config.node_id}")
         self._loader = MetadataLoader()
         self._scheduler = RuntimeLogScheduler(runtime)
-        self._client = NetworkClient(runtime, f"broker-{config.node_id}-to-controller")
+        self._client = NetworkClient(runtime, f"broker-{config.node_id}-to-controller", security=controller_security(config))
+        self._security = inter_broker_security(config)
         self._channel = NodeToControllerChannel(
             runtime, self._client, controller_host, controller_port, request_timeout_ms=config.request_timeout_ms
         )
@@ -157,6 +173,7 @@ class BrokerServer:
             scheduler=self._scheduler,
             default_log_config=config.default_log_config(),
             topic_config=self._topic_config,
+            on_log_dir_failure=self._on_log_dir_failure,
         )
         self._alter_partition_manager = AlterPartitionManager(runtime, config.node_id, self._channel.send, self._broker_epoch_of)
         self.replica_manager = ReplicaManager(
@@ -164,6 +181,8 @@ class BrokerServer:
         )
         self._replica_fetchers = ReplicaFetcherManager(runtime, self.replica_manager, self._connect_leader, self._address_of)
         self.replica_manager.set_fetcher_manager(self._replica_fetchers)
+        self._assignments = AssignmentsManager(runtime, config.node_id, self._channel.send, lambda: self._broker_epoch_of(config.node_id))
+        self.replica_manager.set_assignment_listener(self._assignments.on_assignment)
         self.group_coordinator = GroupCoordinator(
             runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
         )
@@ -173,11 +192,11 @@ class BrokerServer:
             log=ReplicaManagerLog(runtime, self.replica_manager),
             image=lambda: self.metadata_cache.image,
             generate_producer_id=lambda: self.apis.producer_ids.generate(),
-            marker_client=NetworkClient(runtime, f"broker-{config.node_id}-transaction-markers"),
-            verification_client=NetworkClient(runtime, f"broker-{config.node_id}-add-partitions-to-txn"),
+            marker_client=NetworkClient(runtime, f"broker-{config.node_id}-transaction-markers", security=self._security),
+            verification_client=NetworkClient(runtime, f"broker-{config.node_id}-add-partitions-to-txn", security=self._security),
             metrics=metrics,
         )
-        self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers")
+        self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers", security=self._security)
         self.mirror = MirrorManager(
             runtime,
             mirror_config(config),
@@ -223,6 +242,9 @@ class BrokerServer:
                 self._handle,
                 limits=config.socket_server_limits(),
                 connection_quotas=quotas.connections,
+                security=channel_builder(
+                    config, listener, runtime=runtime, metrics=metrics, images=lambda: self._loader.image, ready=self._ready
+                ),
             )
             for listener in config.broker_listeners
         ]
@@ -247,7 +269,7 @@ class BrokerServer:
         if address is None:
             return None
         host, port = address
-        client = NetworkClient(self._runtime, f"broker-{self._config.node_id}-fetcher-{fetcher_id}")
+        client = NetworkClient(self._runtime, f"broker-{self._config.node_id}-fetcher-{fetcher_id}", security=self._security)
         return BrokerLeaderEndPoint(
             client,
             host,
@@ -280,8 +302,9 @@ class BrokerServer:
         await lifecycle.registered
         self.apis.producer_ids.broker_epoch = lifecycle.broker_epoch
         await self._catch_up(lifecycle.broker_epoch)
-        for step in self.log_manager.load_steps(self._is_stray):
-            await self._runtime.run_blocking(step)
+        steps = self.log_manager.load_steps(self._is_stray)
+        while await self._runtime.run_blocking(lambda: _run_some(steps)):
+            pass
         self.log_manager.start_tasks()
         if self.log_manager.cleaner is not None:
             self._scope.spawn(run_log_cleaner(self._runtime, self.log_manager.cleaner), name="log-cleaner")
@@ -324,6 +347,22 @@ class BrokerServer:
         live = self.log_manager.directory_ids()
         return [directory_id for directory_id in self._directory_ids if directory_id not in live]
 
+    def _on_log_dir_failure(self, log_dir: str, error: OSError) -> None:
+        """Its partitions go offline here; the controller elects others for them once it knows, and has to know in time."""
+        self.replica_manager.handle_log_dir_failure(log_dir)
+        if not self.log_manager.live_log_dirs:
+            self._on_fatal(f"Shutdown broker because all log dirs in {', '.join(self._config.log_dirs)} have failed")
+        elif self._lifecycle is not None:
+            self._lifecycle.report_offline_log_dirs()
+            self._runtime.call_later_ms(self._config.get_int("log.dir.failure.timeout.ms"), self._check_failures_are_known)
+
+    def _check_failures_are_known(self) -> None:
+        assert self._lifecycle is not None, "a failure of a log dir was timed before the broker registered"
+        known = self._lifecycle.acknowledged_offline_log_dirs
+        unknown = [str(directory_id) for directory_id in self._offline_log_dirs() if directory_id not in known]
+        if unknown and not self._scope.closed:
+            self._on_fatal(f"Unable to tell the controller in time that the log dirs {', '.join(unknown)} have failed")
+
     async def _catch_up(self, offset: int) -> None:
         """Start fetching metadata and wait until `offset` (our own registration) is loaded."""
         caught_up: asyncio.Future[None] = self._runtime.create_future()
@@ -364,6 +403,7 @@ class BrokerServer:
         await self.group_coordinator.shutdown()
         await self._replica_fetchers.shutdown()
         self._alter_partition_manager.shutdown()
+        self._assignments.shutdown()
         await self.replica_manager.shutdown()
         self._scheduler.close()
         self.log_manager.shutdown(-1 if self._lifecycle is None else self._lifecycle.broker_epoch)
@@ -382,6 +422,7 @@ class BrokerServer:
             await socket.stop()
         await self._scope.cancel()
         self._alter_partition_manager.shutdown()
+        self._assignments.shutdown()
         self.replica_manager.kill()
         await self._replica_fetchers.shutdown()
         await self.mirror.shutdown()

@@ -8,17 +8,21 @@ from __future__ import annotations
 import asyncio
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_apis import ControllerApis
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.request_context import ControllerRequestContext
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
+from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.registrations import Endpoint
 from kmirror.network.request_context import CLOSE, CloseType, RequestContext
 from kmirror.network.socket_server import Parts, SocketServer
 from kmirror.runtime.api import Runtime
 from kmirror.server.authorizer import create_authorizer
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.listener_security import channel_builder
+from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
 from kmirror.storage.meta_properties import MetaProperties
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import encode_response, read_request
@@ -32,21 +36,34 @@ class ControllerServer:
     The port is part of what the controller registers, so the listener comes first; requests wait until the log is open.
     """
 
-    def __init__(self, runtime: Runtime, config: KafkaConfig, properties: MetaProperties) -> None:
+    def __init__(self, runtime: Runtime, config: KafkaConfig, properties: MetaProperties, *, metrics: MetricsRegistry, quotas: QuotaManagers) -> None:
         self._runtime = runtime
         self._config = config
         self._properties = properties
+        self._quotas = quotas
         self._listener = config.controller_listeners[0]
-        self._socket_server = SocketServer(
-            runtime, self._listener.name, self._listener.host, self._listener.port, self._handle, limits=config.socket_server_limits()
-        )
         self._ready: asyncio.Future[ControllerApis] = runtime.create_future()
+        self._socket_server = SocketServer(
+            runtime,
+            self._listener.name,
+            self._listener.host,
+            self._listener.port,
+            self._handle,
+            limits=config.socket_server_limits(),
+            connection_quotas=quotas.connections,
+            security=channel_builder(
+                config, self._listener, runtime=runtime, metrics=metrics, images=self._image, ready=self._ready
+            ),
+        )
         self._authorizer = create_authorizer(config)
         self.controller: QuorumController | None = None
 
     @property
     def port(self) -> int:
         return self._socket_server.port
+
+    def _image(self) -> MetadataImage:
+        return MetadataImage.EMPTY if self.controller is None else self.controller.image
 
     async def start(self) -> None:
         await self._socket_server.start()
@@ -61,7 +78,8 @@ class ControllerServer:
         await self.controller.start()
         if self._authorizer is not None:
             self._authorizer.complete_initial_load()
-        self._ready.set_result(ControllerApis(self.controller, self._authorizer))
+        self.controller.loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))
+        self._ready.set_result(ControllerApis(self.controller, self._authorizer, self._quotas.controller_mutation))
 
     async def stop(self) -> None:
         await self._socket_server.stop()

@@ -6,6 +6,7 @@ process. In a combined node the controller starts first and stops last.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from kmirror.common.errors import ConfigError, KmirrorError
@@ -15,6 +16,7 @@ from kmirror.runtime.api import Runtime
 from kmirror.server.broker_server import BrokerServer
 from kmirror.server.controller_server import ControllerServer
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.quota.quota_managers import QuotaManagers
 from kmirror.storage.meta_properties import MetaProperties, read_meta_properties
 
 _log = logging.getLogger(__name__)
@@ -28,8 +30,11 @@ class KafkaServer:
         self._runtime = runtime
         self._safeguards = safeguards
         self.metrics = MetricsRegistry(runtime.clock)
+        self.quotas = QuotaManagers(config, self.metrics, runtime.clock)
         self.controller: ControllerServer | None = None
         self.broker: BrokerServer | None = None
+        self.fatal: asyncio.Future[str] = runtime.create_future()
+        self._halting: asyncio.Task[None] | None = None
 
     def bound_port(self, listener_name: str) -> int:
         """The port that a listener of this node is bound to."""
@@ -45,7 +50,7 @@ class KafkaServer:
         cluster_id = properties.cluster_id or ""
         try:
             if self._config.is_controller:
-                self.controller = ControllerServer(self._runtime, self._config, properties)
+                self.controller = ControllerServer(self._runtime, self._config, properties, metrics=self.metrics, quotas=self.quotas)
                 await self.controller.start()
             if self._config.is_broker:
                 host, port = self._controller_address()
@@ -56,13 +61,22 @@ class KafkaServer:
                     controller_host=host,
                     controller_port=port,
                     metrics=self.metrics,
+                    quotas=self.quotas,
                     safeguards=self._safeguards,
+                    on_fatal=self._halt,
                 )
                 await self.broker.start()
         except BaseException:
             await self.kill()
             raise
         _log.info("[KafkaServer id=%d] Kafka Server started", self._config.node_id)
+
+    def _halt(self, reason: str) -> None:
+        """The node cannot go on: it is dropped as by SIGKILL, and `fatal` says why."""
+        if not self.fatal.done():
+            _log.error("[KafkaServer id=%d] %s", self._config.node_id, reason)
+            self.fatal.set_result(reason)
+            self._halting = self._runtime.spawn(self.kill(), name="halt")
 
     def _controller_address(self) -> tuple[str, int]:
         """The one voter; this process's own controller by the port that it is bound to."""

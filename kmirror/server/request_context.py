@@ -7,16 +7,21 @@ message, or `NO_RESPONSE` (Produce with acks=0), or `CLOSE_CONNECTION` (an error
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
+from kmirror.network.request_context import ClientInformation
+from kmirror.server.request_timing import RequestTiming
 from kmirror.wire.api_keys import ApiKeys
 
 
 @dataclass(slots=True)
 class Request:
-    """One decoded request. `message` is the generated class of `api_key`, read at `api_version`."""
+    """One decoded request. `message` is the generated class of `api_key`, read at `api_version`; `size_in_bytes` is the frame's.
+
+    `throttle_time_ms` is set by a handler that asks the quotas itself (fetch); for all others they are asked after it.
+    """
 
     api_key: ApiKeys
     api_version: int
@@ -28,6 +33,10 @@ class Request:
     connection_id: str = ""
     principal: KafkaPrincipal = ANONYMOUS
     security_protocol: str = "PLAINTEXT"
+    size_in_bytes: int = 0
+    timing: RequestTiming | None = None
+    throttle_time_ms: int | None = None
+    client_information: ClientInformation = field(default_factory=ClientInformation)
 
 
 class NoMessage(enum.Enum):

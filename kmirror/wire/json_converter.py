@@ -12,6 +12,9 @@ import re
 from json.encoder import encode_basestring
 from typing import Any, Final
 
+from msgspec import Struct
+
+from kmirror.common.ports import FileSlice
 from kmirror.wire.json_schemas import RECORDS
 
 _CONTROL_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
@@ -22,21 +25,36 @@ def to_json(message: Any, version: int) -> dict[str, Any]:
     return _struct(message, RECORDS[type(message).__name__][1], version)
 
 
+def message_to_json(message: Any, version: int) -> dict[str, Any]:
+    """A request or response as Kafka's request log has it: record batches only by their size."""
+    from kmirror.wire.message_json_schemas import MESSAGES
+
+    return _struct(message, MESSAGES[type(message).__name__], version)
+
+
 def _struct(message: Any, fields: tuple[Any, ...], version: int) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, attribute, lowest, highest, kind, is_array, is_tagged, default in fields:
         if not lowest <= version <= highest:
             continue
         value = getattr(message, attribute)
-        if is_tagged and (value == default or (default == () and not value and value is not None)):
+        if is_tagged and _is_default(value, default):
             continue
         if value is None:
             result[name] = None
+        elif kind == "r":
+            result[f"{name}SizeInBytes"] = value.size if isinstance(value, FileSlice) else len(value)
         elif is_array:
             result[name] = [_value(element, kind, version) for element in value]
         else:
             result[name] = _value(value, kind, version)
     return result
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if value is None or default != ():
+        return bool(value == default)
+    return not value or (isinstance(value, Struct) and value == type(value)())
 
 
 def _value(value: Any, kind: Any, version: int) -> Any:

@@ -13,7 +13,7 @@ import pytest
 import kmirror
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GENERATED = ("kmirror/wire/messages/", "kmirror/wire/json_schemas.py")
+GENERATED = ("kmirror/wire/messages/", "kmirror/wire/json_schemas.py", "kmirror/wire/message_json_schemas.py")
 MAX_LINES = 600
 
 

@@ -37,6 +37,7 @@ async def handle_api_versions(apis: KafkaApis, request: Request) -> ApiVersionsR
         names = (message.client_software_name, message.client_software_version)
         if not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=Errors.INVALID_REQUEST)
+        request.client_information.software_name, request.client_information.software_version = names
     supported = [
         SupportedFeatureKey(name=name, min_version=levels.min, max_version=levels.max)
         for name, levels in sorted(supported_features(unstable=apis.config.unstable_feature_versions_enable).items())

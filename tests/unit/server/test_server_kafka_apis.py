@@ -215,8 +215,11 @@ def test_not_the_leader_is_told_who_is(tmp_path: Path) -> None:
         assert answer.error_code == Errors.NOT_LEADER_OR_FOLLOWER
         assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 0)
         assert [(node.node_id, node.host) for node in response.node_endpoints] == [(2, "host-2")]
-        fetched = await exchange(world, ApiKeys.FETCH, 16, fetch_request(0, topic_id=topic_id))
-        assert fetched.responses[0].partitions[0].current_leader.leader_id == 2
+        old = fetch_request(0, topic_id=topic_id)
+        old.topics[0].partitions[0].current_leader_epoch = 0
+        world.elect("t", 0, 2)
+        fetched = (await exchange(world, ApiKeys.FETCH, 16, old)).responses[0].partitions[0]
+        assert (fetched.error_code, fetched.current_leader.leader_id) == (Errors.FENCED_LEADER_EPOCH, 2)
 
     run(scenario)
 

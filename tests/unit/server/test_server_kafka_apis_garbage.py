@@ -54,11 +54,11 @@ def test_garbage_in_every_served_version(tmp_path: Path) -> None:
                 head = len(frame) - _body_size(served.api_key, version, frame)
                 for body in bodies(source, frame[head:]):
                     context = RequestContext(header, memoryview(frame[:head] + body), head, "PLAINTEXT", "127.0.0.1", "c")
-                    parts = await world.apis.handle(context)
-                    if parts is CLOSE:
+                    outcome = await world.apis.handle(context)
+                    if outcome is CLOSE:
                         closed += 1
-                    elif parts is not None:
-                        answer = b"".join(part if isinstance(part, bytes) else bytes(part) for part in parts)
+                    elif outcome.parts is not None:
+                        answer = b"".join(part if isinstance(part, bytes) else bytes(part) for part in outcome.parts)
                         read_response(served.api_key, version, memoryview(answer)[4:])
                         answered += 1
         assert answered > 400 and closed > 400

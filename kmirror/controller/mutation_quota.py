@@ -1,0 +1,41 @@
+"""How much one request may change, as the controller sees it: a recorder of partition mutations (KIP-599).
+
+Creating, deleting or adding partitions costs one permit a partition. `record` may refuse with THROTTLING_QUOTA_EXCEEDED, which
+becomes that topic's error; `throttle_time_ms` goes into the response. Who counts, and what a client's rate is, is known above this
+room: `server.quota.ControllerMutationQuotaManager` gives the controller its `MutationQuotas`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kmirror.common.kafka_principal import KafkaPrincipal
+
+STRICT_SINCE_CREATE_TOPICS, STRICT_SINCE_DELETE_TOPICS, STRICT_SINCE_CREATE_PARTITIONS = 6, 5, 3
+
+
+class ControllerMutationQuota(Protocol):
+    """The quota of one request."""
+
+    def record(self, permits: int) -> None:
+        """Take `permits`; ApiException(THROTTLING_QUOTA_EXCEEDED) when the quota is strict and exhausted."""
+        ...
+
+    @property
+    def throttle_time_ms(self) -> int: ...
+
+
+class UnboundedControllerMutationQuota:
+    """Nobody counts."""
+
+    throttle_time_ms = 0
+
+    def record(self, permits: int) -> None:
+        return
+
+
+UNBOUNDED = UnboundedControllerMutationQuota()
+
+
+class MutationQuotas(Protocol):
+    def new_quota_for(self, principal: KafkaPrincipal, client_id: str, *, is_strict: bool) -> ControllerMutationQuota: ...

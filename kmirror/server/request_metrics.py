@@ -1,0 +1,167 @@
+"""Metrics of requests by API (Kafka's `RequestMetrics`, MBeans `kafka.network:type=RequestMetrics`).
+
+    RequestsPerSec{request,version}   ErrorsPerSec{request,error}   RequestBytes{request}
+    TotalTimeMs  RequestQueueTimeMs  LocalTimeMs  RemoteTimeMs  ThrottleTimeMs  ResponseQueueTimeMs  ResponseSendTimeMs  {request}
+
+Times are histograms in milliseconds, with fractions where Kafka rounds. The metrics of an API appear with its first request; Kafka
+registers all of them at the start. A fetch counts as Fetch and as FetchConsumer or FetchFollower. Every error code of a response
+counts, NONE too. The response queue does not exist here: its time is always 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from kmirror.common.errors import Errors
+from kmirror.common.histogram import Histogram
+from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
+from kmirror.common.ports import Clock
+from kmirror.server.request_context import NoMessage, Request
+from kmirror.server.request_timing import RequestTiming
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
+
+_GROUP, _TYPE = "kafka.network", "RequestMetrics"
+_NS = 1_000_000.0
+FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
+ErrorCounter = Callable[[Any, "Counter[int]"], None]
+
+
+class RequestMetrics:
+    """The metrics of one API."""
+
+    def __init__(self, registry: MetricsRegistry, api_name: str) -> None:
+        self._registry = registry
+        self._name = api_name
+        self._versions: dict[int, Meter] = {}
+        self._errors: dict[int, Meter] = {}
+        self.total_time = self._histogram("TotalTimeMs")
+        self.request_queue_time = self._histogram("RequestQueueTimeMs")
+        self.local_time = self._histogram("LocalTimeMs")
+        self.remote_time = self._histogram("RemoteTimeMs")
+        self.throttle_time = self._histogram("ThrottleTimeMs")
+        self.response_queue_time = self._histogram("ResponseQueueTimeMs")
+        self.response_send_time = self._histogram("ResponseSendTimeMs")
+        self.request_bytes = self._histogram("RequestBytes")
+
+    def _histogram(self, name: str) -> Histogram:
+        return self._registry.histogram(MetricName(_GROUP, _TYPE, name, (("request", self._name),)))
+
+    def request(self, version: int) -> None:
+        meter = self._versions.get(version)
+        if meter is None:
+            tags = (("request", self._name), ("version", str(version)))
+            meter = self._versions[version] = self._registry.meter(MetricName(_GROUP, _TYPE, "RequestsPerSec", tags))
+        meter.mark()
+
+    def errors(self, counts: Counter[int]) -> None:
+        for code, count in counts.items():
+            meter = self._errors.get(code)
+            if meter is None:
+                tags = (("request", self._name), ("error", Errors(code).name))
+                meter = self._errors[code] = self._registry.meter(MetricName(_GROUP, _TYPE, "ErrorsPerSec", tags))
+            meter.mark(count)
+
+    def completed(self, timing: RequestTiming, *, send_ns: int, throttle_time_ms: int, size_in_bytes: int) -> None:
+        self.total_time.update((timing.finished_ns - timing.arrived_ns + send_ns) / _NS)
+        self.request_queue_time.update(timing.queue_ns / _NS)
+        self.local_time.update(timing.local_ns / _NS)
+        self.remote_time.update(timing.remote_ns / _NS)
+        self.throttle_time.update(throttle_time_ms)
+        self.response_queue_time.update(0)
+        self.response_send_time.update(send_ns / _NS)
+        self.request_bytes.update(size_in_bytes)
+
+
+class RequestChannelMetrics:
+    """The metrics of all APIs of a node, and how busy its loop is with them."""
+
+    def __init__(self, registry: MetricsRegistry, clock: Clock) -> None:
+        self._registry = registry
+        self._by_name: dict[str, RequestMetrics] = {}
+
+        self._busy = Meter(clock)
+        for name in ("RequestHandlerAvgIdlePercent", "BrokerRequestHandlerAvgIdlePercent"):
+            registry.gauge(MetricName("kafka.server", "KafkaRequestHandlerPool", name), self._idle_share)
+        registry.gauge(MetricName(_GROUP, "SocketServer", "NetworkProcessorAvgIdlePercent"), self._idle_share)
+
+    def _idle_share(self) -> float:
+        """The part of the last minute in which the loop did not work on a request."""
+        return max(0.0, 1.0 - self._busy.one_minute_rate() / 1e9)
+
+    def completed(self, request: Request, response: Any, *, throttle_time_ms: int, send_ns: int) -> None:
+        """One request is done; `response` is its message, or why there is none."""
+        timing = request.timing
+        if timing is None:
+            return
+        self._busy.mark(timing.local_ns + send_ns)
+        for name in _names(request):
+            metrics = self.api(name)
+            metrics.request(request.api_version)
+            if not isinstance(response, NoMessage):
+                metrics.errors(error_counts(response))
+            metrics.completed(timing, send_ns=send_ns, throttle_time_ms=throttle_time_ms, size_in_bytes=request.size_in_bytes)
+
+    def api(self, name: str) -> RequestMetrics:
+        metrics = self._by_name.get(name)
+        if metrics is None:
+            metrics = self._by_name[name] = RequestMetrics(self._registry, name)
+        return metrics
+
+
+def _names(request: Request) -> tuple[str, ...]:
+    name = API_TABLE[request.api_key].name
+    if request.api_key is not ApiKeys.FETCH:
+        return (name,)
+    message = request.message
+    is_follower = message.replica_id >= 0 or message.replica_state.replica_id >= 0
+    return (FETCH_FOLLOWER if is_follower else FETCH_CONSUMER), name
+
+
+def error_counts(response: Any) -> Counter[int]:
+    """How often each error code is in a response, wherever one can be."""
+    counts: Counter[int] = Counter()
+    count = _COUNTERS.get(type(response))
+    if count is None:
+        count = _COUNTERS[type(response)] = _counter_of(type(response))
+    count(response, counts)
+    return counts
+
+
+_COUNTERS: dict[type, ErrorCounter] = {}
+
+
+def _counter_of(struct: type) -> ErrorCounter:
+    """A function that counts the error codes of a message class: its own, and those of the structs in its lists."""
+    fields = msgspec.structs.fields(struct)
+    has_error = any(field.name == "error_code" for field in fields)
+    nested = [(field.name, _counter_of(item)) for field in fields if (item := _struct_in_list(field.type)) is not None]
+    nested = [(name, count) for name, count in nested if count is not _count_nothing]
+    if not has_error and not nested:
+        return _count_nothing
+
+    def count_errors(message: Any, counts: Counter[int]) -> None:
+        if has_error:
+            counts[message.error_code] += 1
+        for name, count in nested:
+            for item in getattr(message, name) or ():
+                count(item, counts)
+
+    return count_errors
+
+
+def _count_nothing(message: Any, counts: Counter[int]) -> None:
+    return
+
+
+def _struct_in_list(field_type: Any) -> type | None:
+    """The struct that a field of `list[Struct]` (or `list[Struct] | None`) holds."""
+    for option in (field_type, *get_args(field_type)):
+        if get_origin(option) is list:
+            item = get_args(option)[0]
+            if isinstance(item, type) and issubclass(item, msgspec.Struct):
+                return item
+    return None

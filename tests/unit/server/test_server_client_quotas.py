@@ -1,0 +1,167 @@
+"""Which quota applies to a client, what it costs to break it, and where the throttle time shows."""
+
+from __future__ import annotations
+
+import pytest
+from storage_doubles import ManualClock
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.kafka_principal import KafkaPrincipal
+from kmirror.common.metrics import MetricsRegistry
+from kmirror.metadata.image import ClientQuotaEntity
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.quota.client_quota_manager import DEFAULT, ClientQuotaManager, QuotaType, QuotaWindow
+from kmirror.server.quota.client_request_quota_manager import ClientRequestQuotaManager
+from kmirror.server.quota.controller_mutation_quota_manager import ControllerMutationQuotaManager
+from kmirror.server.quota.quota_managers import QuotaManagers
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.framing import encode_response, read_response
+
+ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
+LEVELS = [
+    ("alice", "c"),
+    ("alice", DEFAULT),
+    ("alice", None),
+    (DEFAULT, "c"),
+    (DEFAULT, DEFAULT),
+    (DEFAULT, None),
+    (None, "c"),
+    (None, DEFAULT),
+]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def metrics(clock: ManualClock) -> MetricsRegistry:
+    return MetricsRegistry(clock)
+
+
+@pytest.fixture
+def produce(clock: ManualClock, metrics: MetricsRegistry) -> ClientQuotaManager:
+    return ClientQuotaManager(QuotaType.PRODUCE, QuotaWindow(), metrics, clock)
+
+
+def test_the_most_specific_of_eight_levels_applies(produce: ClientQuotaManager) -> None:
+    for bound, (user, client_id) in enumerate(LEVELS, 1):
+        produce.update_quota(user, client_id, float(bound))
+    for bound, (user, client_id) in enumerate(LEVELS, 1):
+        assert produce.quota("alice", "c") == bound
+        produce.update_quota(user, client_id, None)
+    assert produce.quota("alice", "c") is None
+
+
+def test_a_default_is_a_rate_of_its_own_for_everybody(produce: ClientQuotaManager, clock: ManualClock) -> None:
+    produce.update_quota(DEFAULT, None, 100.0)
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c1", 900, clock.now_ms) == 0
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c2", 1_100, clock.now_ms) == 10_000, "one rate for the user"
+    assert produce.maybe_record_and_get_throttle_time_ms(BOB, "c1", 900, clock.now_ms) == 0
+
+
+def test_nothing_is_kept_before_the_first_quota(produce: ClientQuotaManager, clock: ManualClock, metrics: MetricsRegistry) -> None:
+    before = len(metrics)
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 1e12, clock.now_ms) == 0
+    assert len(metrics) == before and not produce.enabled
+    assert produce.max_value_in_quota_window(ALICE, "c") is None
+
+
+def test_a_changed_quota_applies_to_the_rate_that_is_there(produce: ClientQuotaManager, clock: ManualClock) -> None:
+    produce.update_quota("alice", None, 1_000.0)
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 10_000, clock.now_ms) == 0
+    produce.update_quota("alice", None, 100.0)
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 0, clock.now_ms) == 90_000
+    produce.update_quota("alice", None, None)
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 10_000, clock.now_ms) == 0
+
+
+def test_what_was_taken_back_does_not_count(produce: ClientQuotaManager, clock: ManualClock) -> None:
+    produce.update_quota(None, "c", 100.0)
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 5_000, clock.now_ms) > 0
+    produce.record_no_throttle(ALICE, "c", -5_000, clock.now_ms)
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 1_000, clock.now_ms) == 0
+    assert produce.max_value_in_quota_window(ALICE, "c") == 1_000.0
+
+
+def test_metrics_have_kafkas_names_and_forget_who_is_away(
+    produce: ClientQuotaManager, clock: ManualClock, metrics: MetricsRegistry
+) -> None:
+    produce.update_quota("alice", None, 100.0)
+    produce.update_quota(None, "c", 100.0)
+    produce.maybe_record_and_get_throttle_time_ms(KafkaPrincipal("User", "CN=a b"), "c", 50, clock.now_ms)
+    produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 2_000, clock.now_ms)
+    produce.throttle(ALICE, "c", 10_000, clock.now_ms)
+    beans = metrics.mbeans()
+    assert beans["kafka.server:type=Produce,user=alice"] == {"byte-rate": 200.0, "throttle-time": 10_000.0}
+    assert beans["kafka.server:type=Produce,client-id=c"]["byte-rate"] == 5.0
+    assert beans["kafka.server:type=Produce"] == {"queue-size": 1}
+    clock.now_ms += 3_700_000
+    produce.maybe_record_and_get_throttle_time_ms(BOB, "d", 1, clock.now_ms)
+    beans = metrics.mbeans()
+    assert "kafka.server:type=Produce,user=alice" not in beans and beans["kafka.server:type=Produce"] == {"queue-size": 0}
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 1, clock.now_ms) == 0
+    assert "kafka.server:type=Produce,user=alice" in metrics.mbeans(), "it is kept again when the client is back"
+
+
+def test_request_time_is_throttled_for_one_window_at_most(clock: ManualClock, metrics: MetricsRegistry) -> None:
+    request = ClientRequestQuotaManager(QuotaWindow(), metrics, clock)
+    request.update_quota("alice", None, 1.0)
+    assert request.record_time(ALICE, "c", 100_000_000, clock.now_ms) == 0, "0.1 s in 10 s is 1%"
+    assert request.record_time(ALICE, "c", 10_000_000, clock.now_ms) == 1_000
+    assert request.record_time(ALICE, "c", 10_000_000_000, clock.now_ms) == 1_000
+    request.record_exempt(500_000_000, clock.now_ms)
+    assert metrics.mbeans()["kafka.server:type=Request"]["exempt-request-time"] == 50.0 / 30, "over the metrics window of 30 s"
+
+
+def test_strict_mutation_quotas_refuse_and_permissive_ones_throttle(clock: ManualClock, metrics: MetricsRegistry) -> None:
+    mutations = ControllerMutationQuotaManager(QuotaWindow(samples=10), metrics, clock)
+    mutations.update_quota("alice", None, 1.0)
+    strict = mutations.new_quota_for(ALICE, "c", is_strict=True)
+    strict.record(30)
+    assert strict.throttle_time_ms == 0
+    with pytest.raises(ApiException) as raised:
+        strict.record(1)
+    assert raised.value.error is Errors.THROTTLING_QUOTA_EXCEEDED and strict.throttle_time_ms == 20_000
+    clock.now_ms += 5_000
+    assert strict.throttle_time_ms == 15_000
+    permissive = mutations.new_quota_for(ALICE, "c", is_strict=False)
+    permissive.record(5)
+    assert permissive.throttle_time_ms == 20_000
+    assert metrics.mbeans()["kafka.server:type=ControllerMutation,user=alice"]["tokens"] == -20.0
+
+
+def test_metadata_reaches_the_managers(clock: ManualClock, metrics: MetricsRegistry) -> None:
+    config = KafkaConfig.from_props(
+        {
+            "node.id": "1",
+            "process.roles": "broker",
+            "controller.quorum.voters": "9@localhost:9093",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "PLAINTEXT://localhost:9092",
+            "log.dirs": "/none",
+            "quota.window.num": "5",
+        }
+    )
+    quotas = QuotaManagers(config, metrics, clock)
+    assert not quotas.enabled
+    quotas.update(ClientQuotaEntity((("ip", "::ffff:10.0.0.1"),)), "connection_creation_rate", 3.0)
+    quotas.update(ClientQuotaEntity((("ip", None),)), "connection_creation_rate", 9.0)
+    assert (quotas.connections.address_rate("10.0.0.1"), quotas.connections.address_rate("10.0.0.2")) == (3, 9)
+    assert not quotas.enabled, "connections are not requests"
+    quotas.update(ClientQuotaEntity((("client-id", None), ("user", "alice"))), "consumer_byte_rate", 10.0)
+    assert quotas.enabled and quotas.fetch.quota("alice", "any") == 10.0 and not quotas.produce.enabled
+    assert quotas.fetch.max_value_in_quota_window(ALICE, "c") == 40.0
+    quotas.update(ClientQuotaEntity((("user", "alice"),)), "of_a_later_version", 10.0)
+
+
+@pytest.mark.parametrize("api_key", [key for key in API_TABLE if "throttle_time_ms" in API_TABLE[key].response.__struct_fields__])
+def test_a_throttle_time_never_makes_a_response_that_cannot_be_written(api_key: ApiKeys) -> None:
+    spec = API_TABLE[api_key]
+    for version in range(spec.lowest, spec.highest + 1):
+        response = spec.response()
+        response.throttle_time_ms = 7
+        parts = encode_response(api_key, version, 1, response)
+        frame = b"".join(bytes(part) for part in parts)[4:]
+        assert read_response(api_key, version, memoryview(frame))[1].throttle_time_ms in (0, 7)
