@@ -15,6 +15,7 @@ The next state of a broker follows from its present one and what its heartbeat a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from msgspec import Struct
@@ -72,6 +73,12 @@ class BrokerHeartbeatManager:
         if fenced:
             broker.controlled_shutdown_offset = -1
 
+    def note_fetch(self, broker_id: int, metadata_offset: int) -> None:
+        """A broker fetches the metadata log behind `metadata_offset`, so it has applied everything up to there; this is no contact."""
+        broker = self.brokers.get(broker_id)
+        if broker is not None and broker.contacted and metadata_offset > broker.metadata_offset:
+            broker.metadata_offset = metadata_offset
+
     def has_valid_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch or not broker.contacted:
@@ -107,15 +114,15 @@ class BrokerHeartbeatManager:
         want_shut_down: bool,
         metadata_offset: int,
         registration_offset: int,
-        has_leaderships: bool,
+        has_leaderships: Callable[[], bool],
     ) -> BrokerControlState:
         """The table on top of the file."""
         current = self.current_state(broker_id)
         if current is BrokerControlState.CONTROLLED_SHUTDOWN:
             released = self.brokers[broker_id].controlled_shutdown_offset <= self.lowest_active_offset()
-            return BrokerControlState.SHUTDOWN_NOW if not has_leaderships and released else current
+            return BrokerControlState.SHUTDOWN_NOW if released and not has_leaderships() else current
         if want_shut_down:
-            leads = current is BrokerControlState.UNFENCED and not want_fence and has_leaderships
+            leads = current is BrokerControlState.UNFENCED and not want_fence and has_leaderships()
             return BrokerControlState.CONTROLLED_SHUTDOWN if leads else BrokerControlState.SHUTDOWN_NOW
         if want_fence:
             return BrokerControlState.FENCED

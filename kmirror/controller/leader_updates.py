@@ -16,8 +16,7 @@ PartitionRef = tuple[str, Uuid, int, PartitionRegistration]
 def partitions(state: ControllerState, keep: Callable[[PartitionRegistration], bool]) -> Iterator[PartitionRef]:
     """(topic, topic id, partition id, partition) for which `keep` holds, in the image's order."""
     for topic in state.image.topics.by_id.values():
-        for partition_id in sorted(topic.partitions):
-            partition = topic.partitions[partition_id]
+        for partition_id, partition in sorted(topic.partitions.items()):
             if keep(partition):
                 yield topic.name, topic.id, partition_id, partition
 

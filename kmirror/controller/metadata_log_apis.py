@@ -18,6 +18,7 @@ from kmirror.wire.messages import fetch as fe
 from kmirror.wire.messages import fetch_snapshot as fs
 
 FIRST_VERSION_WITH_NODES = 2
+OBSERVER_SESSION_TIMEOUT_MS = 300_000
 MAX_FETCH_BYTES = 8 * 1024 * 1024
 
 
@@ -106,6 +107,9 @@ class MetadataLogApis:
     def _observe(self, request: fe.FetchRequest, fetch_offset: int) -> None:
         replica_id = request.replica_state.replica_id if request.replica_id == -1 else request.replica_id
         if replica_id < 0:
+            return
+        self._controller.state.heartbeats.note_fetch(replica_id, fetch_offset - 1)
+        if replica_id == self._controller.config.node_id:
             return
         now = self._controller.runtime.clock.time_ms()
         caught_up = fetch_offset >= self._controller.log.log_end_offset
@@ -200,6 +204,7 @@ class MetadataLogApis:
                 last_caught_up_timestamp=state.last_caught_up_timestamp,
             )
             for replica_id, state in sorted(self._observers.items())
+            if now - state.last_fetch_timestamp < OBSERVER_SESSION_TIMEOUT_MS
         ]
         return dq.DescribeQuorumResponsePartitionData(
             partition_index=0,

@@ -86,7 +86,7 @@ class MetadataFetcher:
         return FetchRequest(
             cluster_id=self._cluster_id,
             replica_id=-1,
-            replica_state=ReplicaState(replica_id=-1, replica_epoch=-1),
+            replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=-1),
             max_wait_ms=FETCH_MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_MAX_BYTES,
