@@ -150,7 +150,7 @@ class ConsumerGroupCommand:
         lines = [f"{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}"]
         for name in sorted(results, key=lambda name: f"{name.topic}{name.partition}"):
             status = "Successful" if (problem := results[name]) is None else f"Error: {java_exception(problem)}"
-            partition = str(name.partition) if name.partition >= 0 else "Not Provided"
+            partition = str(name.partition) if name.partition >= 0 else "-"
             lines.append(f"{name.topic:<{width}} {partition:<10} {status:<15}")
         print("\n" + "\n".join(lines))
 
@@ -233,17 +233,13 @@ def _group_json(group: ConsumerGroupDescription, rows: list[OffsetRow]) -> dict[
 
 
 def _validate_regex(pattern: str) -> int:
-    """What Python's parser refuses, and what it takes but RE2 does not: look-around, back references, possessive and atomic groups."""
+    """What Python's parser refuses, and what it takes but RE2 does not: look-around and back references."""
     problem = None
     try:
         re.compile(pattern)
     except re.error as error:
-        problem = str(error)
-    unsupported = re.search(r"(?<!\\)(?:\\\\)*(\(\?(?:=|!|<=|<!|>|P=)|\\[1-9])", pattern)
-    if problem is None and unsupported is not None:
-        problem = f"invalid or unsupported Perl syntax: `{unsupported[1]}`"
-    if problem is None:
-        print(f"{pattern} is valid.")
-    else:
-        print(f"{pattern} is not valid: {problem}")
+        problem = "missing closing )" if error.msg.startswith("missing )") else error.msg
+    if problem is None and re.search(r"(?<!\\)(?:\\\\)*(\(\?(?:=|!|<=|<!|>|P=)|\\[1-9])", pattern):
+        problem = "invalid or unsupported Perl syntax"
+    print(f"The regular expression `{pattern}` is {'valid' if problem is None else f'invalid: {problem}'}.")
     return 0
