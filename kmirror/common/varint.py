@@ -24,6 +24,9 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """(signed 32-bit value, position behind it), zig-zag."""
+    if 0 <= position < len(buffer) and buffer[position] < 0x80:
+        value = buffer[position]
+        return value >> 1 ^ -(value & 1), position + 1
     value, end = _read(buffer, position, 5)
     value &= 0xFFFFFFFF
     return value >> 1 ^ -(value & 1), end
@@ -31,6 +34,9 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
     """(signed 64-bit value, position behind it), zig-zag."""
+    if 0 <= position < len(buffer) and buffer[position] < 0x80:
+        value = buffer[position]
+        return value >> 1 ^ -(value & 1), position + 1
     value, end = _read(buffer, position, 10)
     value &= 0xFFFFFFFFFFFFFFFF
     return value >> 1 ^ -(value & 1), end

@@ -194,7 +194,7 @@ class ClusterControlManager:
         return [] if registration.fenced else self.fence(registration)
 
     def _unfence(self, registration: BrokerRegistration) -> list[ApiMessageAndVersion]:
-        leaderless = partitions(self._state, lambda partition: not partition.has_leader)
+        leaderless = partitions(self._state, lambda partition: not partition.has_leader and registration.id in partition.replicas)
         change = self._change_record(registration, fenced=UNFENCE)
         return [change, *leader_and_isr_updates(self._state, leaderless, broker_to_add=registration.id)]
 

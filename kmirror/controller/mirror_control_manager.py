@@ -20,8 +20,9 @@ UNSUPPORTED_VERSION while mirror.version is 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import (

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace as replace_struct
+
 from kmirror.common.errors import KmirrorError
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import (
@@ -169,7 +171,7 @@ class TopicsDelta:
                 raise MetadataReplayError(f"Unable to clear elr for topic with name {name}.")
             for partition_id, partition in topic.partitions.items():
                 if partition.elr or partition.last_known_elr:
-                    cleared = replace(partition, elr=(), last_known_elr=())
+                    cleared = replace_struct(partition, elr=(), last_known_elr=())
                     self._delta_of(topic.id, "clear the elr").partition_changes[partition_id] = cleared
 
     def take_all(self, topics: TopicsImage) -> None:

@@ -24,6 +24,8 @@ from kmirror.wire.messages.begin_transaction_record import BeginTransactionRecor
 from kmirror.wire.messages.end_transaction_record import EndTransactionRecord
 from kmirror.wire.records import read_metadata_record
 
+_OF_TRANSACTIONS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+
 
 class LoaderManifestType(Enum):
     LOG_DELTA = "log delta"
@@ -104,18 +106,19 @@ class MetadataLoader:
         self._provenance = MetadataProvenance(batch.last_offset, batch.partition_leader_epoch, batch.max_timestamp)
 
     def _replay(self, record: Any) -> None:
-        if isinstance(record, BeginTransactionRecord):
+        if type(record) not in _OF_TRANSACTIONS:
+            if self._pending is None:
+                self._delta.replay(record)
+            else:
+                self._pending.append(record)
+        elif isinstance(record, BeginTransactionRecord):
             self._pending = []
         elif isinstance(record, EndTransactionRecord):
             pending, self._pending = self._pending or [], None
             for held in pending:
                 self._delta.replay(held)
-        elif isinstance(record, AbortTransactionRecord):
-            self._pending = None
-        elif self._pending is not None:
-            self._pending.append(record)
         else:
-            self._delta.replay(record)
+            self._pending = None
 
     def _maybe_publish(self, kind: LoaderManifestType) -> None:
         if self._pending is not None or self._provenance == self.image.provenance:

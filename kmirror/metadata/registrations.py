@@ -7,8 +7,10 @@ record raises the partition epoch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.record import ApiMessageAndVersion
@@ -168,8 +170,7 @@ class ControllerRegistration:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRegistration:
+class PartitionRegistration(Struct, frozen=True, gc=False):
     """A partition as the controller knows it. `directories` runs parallel to `replicas`."""
 
     replicas: tuple[int, ...]
@@ -212,8 +213,7 @@ class PartitionRegistration:
             directories = tuple(known.get(replica, DIRECTORY_UNASSIGNED) for replica in replicas)
         leader_changes = record.leader != NO_LEADER_CHANGE
         recovery = record.leader_recovery_state
-        return replace(
-            self,
+        return PartitionRegistration(
             replicas=replicas,
             directories=directories,
             isr=self.isr if record.isr is None else tuple(record.isr),

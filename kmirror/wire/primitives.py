@@ -238,6 +238,10 @@ def read_uuids(buffer: Buffer, position: int, count: int) -> tuple[list[Uuid], i
     return [Uuid(bytes(buffer[start : start + 16])) for start in range(position, end, 16)], end
 
 
+_FEW = 16
+_FEW_INT32S = [struct.Struct(f">{count}i") for count in range(_FEW)]
+
+
 def _read_integers(code: str, width: int, buffer: Buffer, position: int, count: int) -> tuple[list[int], int]:
     end = _checked_end(buffer, position, count * width)
     return list(struct.unpack_from(f">{count}{code}", buffer, position)), end
@@ -252,6 +256,9 @@ def read_int16s(buffer: Buffer, position: int, count: int) -> tuple[list[int], i
 
 
 def read_int32s(buffer: Buffer, position: int, count: int) -> tuple[list[int], int]:
+    end = position + 4 * count
+    if 0 <= count < _FEW and end <= len(buffer):
+        return list(_FEW_INT32S[count].unpack_from(buffer, position)), end
     return _read_integers("i", 4, buffer, position, count)
 
 

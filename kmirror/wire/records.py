@@ -8,6 +8,7 @@ room that owns the topic knows.
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Protocol, TypeVar, cast
 
@@ -47,11 +48,17 @@ def read_metadata_record(value: Buffer) -> MetadataRecord:
         raise malformed("metadata record frame", FRAME_VERSION, error) from error
     if record_type not in METADATA_RECORDS:
         raise ProtocolReadError(f"unknown metadata record type {record_type}")
-    name, module = METADATA_RECORDS[record_type]
-    message, position = _read(cast(type[MetadataRecord], message_class(module, name)), buffer, position, version)
+    message, position = _read(_metadata_record_class(record_type), buffer, position, version)
     if position < len(buffer):
+        name = type(message).__name__
         raise ProtocolReadError(f"found {len(buffer) - position} byte(s) of garbage after {name} version {version}")
     return message
+
+
+@functools.cache
+def _metadata_record_class(record_type: int) -> type[MetadataRecord]:
+    name, module = METADATA_RECORDS[record_type]
+    return cast(type[MetadataRecord], message_class(module, name))
 
 
 def write_metadata_record(message: MetadataRecord, version: int) -> bytes:
