@@ -53,11 +53,14 @@ async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_star
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     server = KafkaServer(config, runtime)
+    server.fatal.add_done_callback(lambda _: stopping.set())
     try:
         await server.start()
         if on_started is not None:
             on_started(server)
         await stopping.wait()
+        if server.fatal.done():
+            return 1
         _log.info("[KafkaServer id=%d] shutting down", config.node_id)
         return await _stop(server, forced)
     finally:

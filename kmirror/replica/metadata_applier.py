@@ -247,6 +247,7 @@ class MetadataApplier:
             partition.leader_id = None
             partition.log = None
         manager.offline_partitions[topic_partition] = topic_id
+        manager.fail_pending_produces(topic_partition, Errors.KAFKA_STORAGE_ERROR)
         for listener in manager.listeners(topic_partition):
             listener.on_failed(topic_partition)
         manager.complete_delayed(topic_partition)

@@ -243,10 +243,10 @@ class ReplicaManager:
         self.delayed_produces.check_and_complete(topic_partition)
         self.delayed_delete_records.check_and_complete(topic_partition)
 
-    def fail_pending_produces(self, topic_partition: TopicPartition) -> None:
-        """Produces that wait for this partition's ISR answer NOT_LEADER_OR_FOLLOWER for it."""
+    def fail_pending_produces(self, topic_partition: TopicPartition, error: Errors = Errors.NOT_LEADER_OR_FOLLOWER) -> None:
+        """Produces that wait for this partition's ISR answer `error` for it."""
         for operation in self.delayed_produces.watched_for_key(topic_partition):
-            operation.fail_partition(topic_partition, Errors.NOT_LEADER_OR_FOLLOWER)
+            operation.fail_partition(topic_partition, error)
 
     # --- append -----------------------------------------------------------------------------------------------------
 

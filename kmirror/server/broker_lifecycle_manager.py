@@ -73,6 +73,7 @@ class BrokerLifecycleManager:
         self._offline_log_dirs = offline_log_dirs
         self._incarnation_id = Uuid.random(runtime.random)
         self._wants_fence = True
+        self.acknowledged_offline_log_dirs: tuple[Uuid, ...] = ()
         self._wake = asyncio.Event()
         self.state = BrokerState.NOT_RUNNING
         self.broker_epoch = -1
@@ -93,6 +94,10 @@ class BrokerLifecycleManager:
     def set_ready_to_unfence(self) -> None:
         """Logs are loaded and the metadata is caught up."""
         self._wants_fence = False
+        self._wake.set()
+
+    def report_offline_log_dirs(self) -> None:
+        """A directory failed: tell the controller at once."""
         self._wake.set()
 
     def begin_controlled_shutdown(self) -> None:
@@ -155,6 +160,7 @@ class BrokerLifecycleManager:
         if response.error_code:
             _log.warning("The heartbeat of broker %d failed: %s", self._identity.broker_id, Errors(response.error_code).name)
             return REGISTRATION_RETRY_MS
+        self.acknowledged_offline_log_dirs = tuple(request.offline_log_dirs)
         return self._take(response, wants_shut_down=wants_shut_down)
 
     def _take(self, response: BrokerHeartbeatResponse, *, wants_shut_down: bool) -> int:

@@ -108,6 +108,9 @@ class KafkaServer:
         return found
 
     async def stop(self) -> None:
+        if self._halting is not None:
+            await self._halting
+            return
         if self.broker is not None:
             await self.broker.stop()
         if self.controller is not None:

@@ -1,0 +1,98 @@
+"""Tells the controller which log directory holds each replica (Kafka's `AssignmentsManager`; KIP-858).
+
+The controller has to know, because it learns of a failed directory, not of failed partitions. It places replicas itself on
+brokers with one directory; on others the broker chooses, and says so here. One request at a time, with everything that is
+pending; what was not taken is sent again after a pause. A later assignment of the same partition replaces an earlier one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicIdPartition
+from kmirror.common.uuid import Uuid
+from kmirror.runtime.api import Runtime
+from kmirror.wire.messages import assign_replicas_to_dirs as messages
+
+RETRY_BACKOFF_MS = 500
+MAX_ASSIGNMENTS = 2_250
+"""Of one request, so that it does not grow without bounds (Kafka's number)."""
+
+_GONE = frozenset((Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.NOT_LEADER_OR_FOLLOWER))
+"""The replica is no more: nothing to tell."""
+
+_log = logging.getLogger(__name__)
+
+
+class AssignmentsManager:
+    """`send` asks the controller (ApiException when it cannot be reached); `broker_epoch` is this broker's."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        broker_id: int,
+        send: Callable[[messages.AssignReplicasToDirsRequest], Awaitable[messages.AssignReplicasToDirsResponse]],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._runtime = runtime
+        self._broker_id = broker_id
+        self._send = send
+        self._broker_epoch = broker_epoch
+        self._pending: dict[tuple[Uuid, int], Uuid] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def on_assignment(self, topic_partition: TopicIdPartition, directory_id: Uuid) -> None:
+        """The replica is in this directory now."""
+        self._pending[topic_partition.topic_id, topic_partition.partition] = directory_id
+        if self._task is None or self._task.done():
+            self._task = self._runtime.spawn(self._send_all(), name="replicas-to-dirs-assignments")
+
+    def shutdown(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _send_all(self) -> None:
+        while self._pending:
+            batch = dict(list(self._pending.items())[:MAX_ASSIGNMENTS])
+            if not await self._exchange(batch):
+                await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
+
+    async def _exchange(self, batch: dict[tuple[Uuid, int], Uuid]) -> bool:
+        """Whether everything was taken."""
+        try:
+            response = await self._send(self._request(batch))
+        except ApiException as error:
+            _log.info("AssignReplicasToDirs was not answered (%s); trying again", error.message)
+            return False
+        if response.error_code != Errors.NONE:
+            _log.warning("AssignReplicasToDirs was refused (%s); trying again", Errors.for_code(response.error_code).name)
+            return False
+        for directory in response.directories:
+            for topic in directory.topics:
+                for row in topic.partitions:
+                    key, refusal = (topic.topic_id, row.partition_index), Errors.for_code(row.error_code)
+                    if refusal is Errors.NONE or refusal in _GONE:
+                        if self._pending.get(key) == directory.id:
+                            del self._pending[key]
+                    else:
+                        _log.warning(
+                            "Assigning %s-%d to directory %s failed: %s", topic.topic_id, row.partition_index, directory.id, refusal.name
+                        )
+        return not any(self._pending.get(key) == directory_id for key, directory_id in batch.items())
+
+    def _request(self, batch: dict[tuple[Uuid, int], Uuid]) -> messages.AssignReplicasToDirsRequest:
+        directories: dict[Uuid, messages.AssignReplicasToDirsRequestDirectoryData] = {}
+        topics: dict[tuple[Uuid, Uuid], messages.AssignReplicasToDirsRequestTopicData] = {}
+        for (topic_id, partition), directory_id in batch.items():
+            directory = directories.setdefault(directory_id, messages.AssignReplicasToDirsRequestDirectoryData(id=directory_id))
+            topic = topics.get((directory_id, topic_id))
+            if topic is None:
+                topic = topics[directory_id, topic_id] = messages.AssignReplicasToDirsRequestTopicData(topic_id=topic_id)
+                directory.topics.append(topic)
+            topic.partitions.append(messages.AssignReplicasToDirsRequestPartitionData(partition_index=partition))
+        return messages.AssignReplicasToDirsRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), directories=list(directories.values())
+        )
