@@ -3,7 +3,7 @@
     python tools/kafka_jars.py [--version 4.3.0] [--print-classpath]
 
 Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git ignores. A second run
-finds the folder complete and does nothing. Nothing of Kafka is committed.
+finds the folder complete for the same pom and does nothing. Nothing of Kafka is committed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEFAULT_VERSION = "4.3.0"
-ARTIFACTS = ("kafka_2.13", "kafka-clients", "kafka-tools", "kafka-shell", "connect-mirror", "connect-runtime")
+ARTIFACTS = ("kafka_2.13", "kafka-clients", "kafka-tools", "kafka-shell", "connect-mirror", "connect-runtime", "kafka-streams")
 LOGGING = (("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"), ("org.apache.logging.log4j", "log4j-core", "2.25.1"))
 
 
@@ -42,7 +42,8 @@ def pom(version: str) -> str:
 def resolve(version: str) -> pathlib.Path:
     """Resolve the jars unless they are there; exits with one line when Maven is missing or fails."""
     target = jars_dir(version)
-    if (target / ".complete").exists():
+    complete = target / ".complete"
+    if complete.exists() and complete.read_text() == pom(version):
         return target
     maven = shutil.which("mvn")
     if maven is None:
@@ -53,7 +54,7 @@ def resolve(version: str) -> pathlib.Path:
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     if outcome.returncode:
         raise SystemExit(f"kafka_jars: Maven could not resolve Apache Kafka {version}:\n{(outcome.stdout + outcome.stderr)[-2000:]}")
-    (target / ".complete").touch()
+    complete.write_text(pom(version))
     return target
 
 

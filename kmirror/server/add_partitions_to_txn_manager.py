@@ -10,8 +10,7 @@ hanging in the log for ever. What a client's version knows decides what is asked
     ADD_PARTITION            Produce >= 12, TxnOffsetCommit >= 5        add it          (is added)
 
 Each broker has one AddPartitionsToTxn request under way at most; what comes up meanwhile goes into the next one, a transactional
-id once a request. While the end of the transaction before is still being written the coordinator says CONCURRENT_TRANSACTIONS;
-that is asked again for a short while here, where the client adds partitions implicitly (add.partitions.to.txn.retry.backoff.ms).
+id once a request.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class _Queued(NamedTuple):
 
 
 class AddPartitionsToTxnManager:
-    """`retry_backoff_ms` and `retry_backoff_max_ms` are the settings add.partitions.to.txn.retry.backoff[.max].ms."""
+    """`is_verification_enabled` is the setting transaction.partition.verification.enable, which can change."""
 
     def __init__(
         self,
@@ -87,15 +86,11 @@ class AddPartitionsToTxnManager:
         brokers: BrokerChannel,
         metrics: MetricsRegistry,
         is_verification_enabled: Callable[[], bool],
-        retry_backoff_ms: int,
-        retry_backoff_max_ms: int,
     ) -> None:
         self._runtime = runtime
         self._image = image
         self._brokers = brokers
         self._is_verification_enabled = is_verification_enabled
-        self._retry_backoff_ms = retry_backoff_ms
-        self._retry_backoff_max_ms = retry_backoff_max_ms
         self._scope = TaskScope(runtime, "add-partitions-to-txn")
         self._queues: dict[int, list[_Queued]] = {}
         self._failures = metrics.meter(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationFailureRate"))
@@ -118,13 +113,7 @@ class AddPartitionsToTxnManager:
         """The error of each partition that is not in the transaction, or is not known to be."""
         if not operation.supports_epoch_bump and not self._is_verification_enabled():
             return {}
-        deadline_ms = self._runtime.clock.monotonic_ms() + self._retry_backoff_max_ms
-        while True:
-            errors = await self._ask(transactional_id, producer_id, producer_epoch, list(partitions), operation)
-            is_concurrent = operation.supports_epoch_bump and Errors.CONCURRENT_TRANSACTIONS in errors.values()
-            if not is_concurrent or self._runtime.clock.monotonic_ms() + self._retry_backoff_ms > deadline_ms:
-                break
-            await self._runtime.sleep_ms(self._retry_backoff_ms)
+        errors = await self._ask(transactional_id, producer_id, producer_epoch, list(partitions), operation)
         if errors:
             self._failures.mark(len(errors))
         return errors

@@ -1,7 +1,12 @@
-"""Transactional batches of a Produce request, before they are appended: guards and verdicts (KIP-890).
+"""Transactional batches before they are appended: guards, and what the transaction coordinator says (KIP-890).
 
-The log hands out a *guard* for the first batch of a transaction in a partition and takes the batch only with it; an end of the
-transaction in between makes the guard worthless. So the order is: guard, question to the coordinator, append.
+The log hands out a *guard* for the first batch of a transaction in a partition and takes the batch only with it; a marker in between
+makes the guard worthless. So the order is: guard, question to the coordinator, append. Two things make us begin again with a new guard:
+
+* The end of the transaction before is still being written: CONCURRENT_TRANSACTIONS. A producer of version 2 comes with its next
+  transaction at once, so this is common; it is asked again for a short while (add.partitions.to.txn.retry.backoff[.max].ms).
+* The marker of that end was written between guard and answer. The coordinator has finished and agrees, but the guard is gone; Kafka
+  refuses such a batch with INVALID_TXN_STATE. The question is asked again under a new guard, which proves as much as the first time.
 """
 
 from __future__ import annotations
@@ -13,9 +18,10 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.replica_types import PartitionResponse
-from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
-from kmirror.storage.batch_header import BatchHeader, unpack_header
+from kmirror.server.add_partitions_to_txn_manager import AddPartitionsToTxnManager, PartitionErrors, TransactionSupportedOperation
+from kmirror.storage.batch_header import unpack_header
 from kmirror.storage.producer_state_entry import VerificationGuard
+from kmirror.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
@@ -27,15 +33,26 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = (
     Errors.NOT_COORDINATOR,
 )
 
+Guards = dict[TopicPartition, VerificationGuard]
+
 
 class Verified(NamedTuple):
     """Guards to append with, and the answers of partitions that are not to be appended to."""
 
-    guards: dict[TopicPartition, VerificationGuard]
+    guards: Guards
     refused: dict[TopicPartition, PartitionResponse]
 
 
 NOTHING_TO_VERIFY = Verified({}, {})
+
+
+class TransactionalWrite(NamedTuple):
+    """Whose transaction it is, and what the client understands."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    operation: TransactionSupportedOperation
 
 
 async def verify_batches(
@@ -43,36 +60,73 @@ async def verify_batches(
 ) -> Verified:
     """INVALID_PRODUCER_ID_MAPPING when the request mixes producers."""
     headers = {partition: unpack_header(records, 0, 0) for partition, records in entries.items()}
-    transactional = {partition: header for partition, header in headers.items() if header.is_transactional}
-    if len({(header.producer_id, header.producer_epoch) for header in transactional.values()}) > 1:
+    sequences = {partition: header.base_sequence for partition, header in headers.items() if header.is_transactional}
+    producers = {(headers[partition].producer_id, headers[partition].producer_epoch) for partition in sequences}
+    if len(producers) > 1:
         raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID")
-    guards: dict[TopicPartition, VerificationGuard] = {}
-    refused: dict[TopicPartition, PartitionResponse] = {}
-    for partition, header in transactional.items():
-        try:
-            guard = _guard(apis, partition, header, operation)
-        except ApiException as error:
-            refused[partition] = PartitionResponse(error.error)
-            continue
-        if guard is not None:
-            guards[partition] = guard
-    if guards:
-        first = transactional[next(iter(guards))]
-        errors = await apis.add_partitions_to_txn.add_or_verify(
-            transactional_id, first.producer_id, first.producer_epoch, list(guards), operation
+    if not producers:
+        return NOTHING_TO_VERIFY
+    write = TransactionalWrite(transactional_id, *producers.pop(), operation)
+    guards, errors = await verify_partitions(apis, write, sequences)
+    return Verified(guards, {partition: _refusal(error, operation) for partition, error in errors.items()})
+
+
+async def verify_partitions(
+    apis: KafkaApis, write: TransactionalWrite, sequences: Mapping[TopicPartition, int]
+) -> tuple[Guards, PartitionErrors]:
+    """Guards for partitions (with the sequence of the batch for each) that need one, and the errors of those that may not be written."""
+    deadline_ms = apis.runtime.clock.monotonic_ms() + apis.config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
+    backoff_ms = apis.config.get_int("add.partitions.to.txn.retry.backoff.ms")
+    while True:
+        guards, errors = _guards(apis, write, sequences)
+        if not guards:
+            return guards, errors
+        errors |= await _manager(apis).add_or_verify(
+            write.transactional_id, write.producer_id, write.producer_epoch, list(guards), write.operation
         )
-        refused |= {partition: _refusal(error, operation) for partition, error in errors.items()}
-    return Verified(guards, refused)
+        is_concurrent = write.operation.supports_epoch_bump and Errors.CONCURRENT_TRANSACTIONS in errors.values()
+        if is_concurrent and apis.runtime.clock.monotonic_ms() + backoff_ms <= deadline_ms:
+            await apis.runtime.sleep_ms(backoff_ms)
+        elif all(partition in errors or _is_current(apis, write, partition, guard) for partition, guard in guards.items()):
+            return guards, errors
 
 
-def _guard(
-    apis: KafkaApis, partition: TopicPartition, header: BatchHeader, operation: TransactionSupportedOperation
-) -> VerificationGuard | None:
-    """None where the transaction is already going on in the partition."""
-    log = apis.replica_manager.get_partition_or_exception(partition).leader_log
-    return log.maybe_start_transaction_verification(
-        header.producer_id, header.base_sequence, header.producer_epoch, supports_epoch_bump=operation.supports_epoch_bump
+def _guards(apis: KafkaApis, write: TransactionalWrite, sequences: Mapping[TopicPartition, int]) -> tuple[Guards, PartitionErrors]:
+    guards: Guards = {}
+    errors: PartitionErrors = {}
+    for partition, sequence in sequences.items():
+        try:
+            guard = _log(apis, partition).maybe_start_transaction_verification(
+                write.producer_id, sequence, write.producer_epoch, supports_epoch_bump=write.operation.supports_epoch_bump
+            )
+        except ApiException as error:
+            errors[partition] = error.error
+            continue
+        if guard is not None:  # None: the transaction is going on in the partition already
+            guards[partition] = guard
+    return guards, errors
+
+
+def _is_current(apis: KafkaApis, write: TransactionalWrite, partition: TopicPartition, guard: VerificationGuard) -> bool:
+    """Whether an append with the guard would be taken, as far as the guard goes; an error of the log is the append's to find."""
+    try:
+        log = _log(apis, partition)
+    except ApiException:
+        return True
+    return log.is_verification_guard_current(write.producer_id, guard) or log.has_ongoing_transaction(
+        write.producer_id, write.producer_epoch
     )
+
+
+def _log(apis: KafkaApis, partition: TopicPartition) -> UnifiedLog:
+    return apis.replica_manager.get_partition_or_exception(partition).leader_log
+
+
+def _manager(apis: KafkaApis) -> AddPartitionsToTxnManager:
+    manager: AddPartitionsToTxnManager | None = apis.add_partitions_to_txn
+    if manager is None:
+        raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+    return manager
 
 
 def _refusal(error: Errors, operation: TransactionSupportedOperation) -> PartitionResponse:

@@ -68,8 +68,6 @@ class Transactions:
             brokers=verifications_to,
             metrics=metrics,
             is_verification_enabled=lambda: config.get_bool("transaction.partition.verification.enable"),
-            retry_backoff_ms=config.get_int("add.partitions.to.txn.retry.backoff.ms"),
-            retry_backoff_max_ms=config.get_int("add.partitions.to.txn.retry.backoff.max.ms"),
         )
 
     async def shutdown(self) -> None:

@@ -246,6 +246,11 @@ class LogAppends(LogMaintenance):
         )
         return entry.verification_guard
 
+    def is_verification_guard_current(self, producer_id: int, verification_guard: VerificationGuard) -> bool:
+        """False once the producer's transaction began or ended here since the guard was given."""
+        entry = self.producer_state_manager.verification_state_entry(producer_id)
+        return entry is not None and entry.verification_guard is verification_guard
+
     @property
     def producer_id_count(self) -> int:
         return self.producer_state_manager.producer_id_count

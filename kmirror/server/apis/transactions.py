@@ -55,6 +55,13 @@ def transaction_coordinator(apis: KafkaApis) -> TransactionCoordinator:
     return coordinator
 
 
+def offsets_partition(apis: KafkaApis, group_id: str) -> TopicPartition:
+    """The partition of `__consumer_offsets` of a group; COORDINATOR_NOT_AVAILABLE while there is none."""
+    if apis.group_coordinator is None:
+        raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+    return TopicPartition(GROUP_METADATA_TOPIC_NAME, apis.group_coordinator.partition_for(group_id))
+
+
 def authorize_transactional_id(apis: KafkaApis, request: Request, transactional_id: str) -> None:
     """ApiException TRANSACTIONAL_ID_AUTHORIZATION_FAILED unless the client may write with the id."""
     if not apis.authorize(request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
@@ -182,9 +189,12 @@ async def handle_add_offsets_to_txn(apis: KafkaApis, request: Request) -> AddOff
     authorize_transactional_id(apis, request, message.transactional_id)
     if not apis.authorize(request, AclOperation.READ, ResourceType.GROUP, message.group_id):
         raise ApiException(Errors.GROUP_AUTHORIZATION_FAILED)
-    offsets_partition = TopicPartition(GROUP_METADATA_TOPIC_NAME, apis.group_coordinator.partition_for(message.group_id))
     error = await transaction_coordinator(apis).add_partitions(
-        message.transactional_id, message.producer_id, message.producer_epoch, [offsets_partition], client_transaction_version=0
+        message.transactional_id,
+        message.producer_id,
+        message.producer_epoch,
+        [offsets_partition(apis, message.group_id)],
+        client_transaction_version=0,
     )
     return AddOffsetsToTxnResponse(error_code=_known_to_client(error, request.api_version, FIRST_VERSION_WITH_FENCED))
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record import NO_SEQUENCE
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
-from kmirror.server.apis.transactions import authorize_transactional_id
+from kmirror.server.apis.transactions import authorize_transactional_id, offsets_partition
 from kmirror.server.request_context import Request
-from kmirror.storage.producer_state_entry import VerificationGuard
+from kmirror.server.transaction_verification import TransactionalWrite, verify_partitions
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.error_responses import error_response
 from kmirror.wire.messages.txn_offset_commit import (
@@ -97,18 +98,14 @@ async def _commit(apis: KafkaApis, message: TxnOffsetCommitRequest, operation: T
     """Guard, question to the transaction coordinator, append."""
     if not message.group_id:
         raise ApiException(Errors.INVALID_GROUP_ID)
-    partition = TopicPartition(GROUP_METADATA_TOPIC_NAME, apis.group_coordinator.partition_for(message.group_id))
-    log = apis.replica_manager.get_partition_or_exception(partition).leader_log
-    guard: VerificationGuard | None = log.maybe_start_transaction_verification(
-        message.producer_id, -1, message.producer_epoch, supports_epoch_bump=operation.supports_epoch_bump
+    partition = offsets_partition(apis, message.group_id)
+    write = TransactionalWrite(message.transactional_id, message.producer_id, message.producer_epoch, operation)
+    guards, errors = await verify_partitions(apis, write, {partition: NO_SEQUENCE})
+    if partition in errors:
+        raise ApiException(errors[partition])
+    response: TxnOffsetCommitResponse = await apis.group_coordinator.commit_transactional_offsets(
+        message, verification_guard=guards.get(partition)
     )
-    if guard is not None:
-        errors = await apis.add_partitions_to_txn.add_or_verify(
-            message.transactional_id, message.producer_id, message.producer_epoch, [partition], operation
-        )
-        if partition in errors:
-            raise ApiException(errors[partition])
-    response: TxnOffsetCommitResponse = await apis.group_coordinator.commit_transactional_offsets(message, verification_guard=guard)
     return response
 
 
