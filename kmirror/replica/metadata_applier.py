@@ -64,10 +64,10 @@ class MetadataApplier:
     def exists_in_metadata(self, topic_partition: TopicPartition) -> bool:
         return self._image.topics.partition(topic_partition.topic, topic_partition.partition) is not None
 
-    def is_replica_eligible(self, broker_id: int, broker_epoch: int) -> bool:
-        """May join an ISR: registered, active, and (unless -1) fetching in the broker epoch we know."""
+    def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
+        """May join an ISR: registered, active, (unless -1) fetching in the broker epoch we know, and its directory online."""
         broker = self._image.cluster.broker(broker_id)
-        return broker is not None and broker.active and broker_epoch in (-1, broker.epoch)
+        return broker is not None and broker.active and broker_epoch in (-1, broker.epoch) and broker.has_online_dir(directory_id)
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
         """A registered broker."""

@@ -67,8 +67,9 @@ _log = logging.getLogger(__name__)
 class BrokersView(Protocol):
     """What a leader asks of the metadata about followers."""
 
-    def is_replica_eligible(self, broker_id: int, broker_epoch: int) -> bool:
-        """May be in an ISR: neither fenced nor leaving, and fetching in the broker epoch that is registered (-1: any)."""
+    def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
+        """May be in an ISR: neither fenced nor leaving, fetching in the broker epoch that is registered (-1: any), and with the
+        directory of its log online. (Kafka does not look at the directory, and so waits for a replica that cannot come.)"""
         ...
 
     def alive_broker_epoch(self, broker_id: int) -> int | None:
@@ -111,6 +112,7 @@ class Partition:
         self.mirror_leader_epoch = NO_MIRROR_LEADER_EPOCH
         self.has_mirror_name = False
         self.remote_replicas: dict[int, Replica] = {}
+        self._registration: PartitionRegistration | None = None
         self._read_only_reason: ReadOnlyReason | None = None
         self._pending_isr: AlterPartitionItem | None = None
         self._config = config
@@ -191,6 +193,7 @@ class Partition:
         self.assigned_replicas = registration.replicas
         self.in_sync_replicas = registration.isr
         self._pending_isr = None
+        self._registration = registration
         others = [replica for replica in registration.replicas if replica != self._config.broker_id]
         self.remote_replicas = {broker_id: self.remote_replicas.get(broker_id) or Replica(broker_id) for broker_id in others}
 
@@ -395,10 +398,15 @@ class Partition:
                 continue
             about_to_join = replica.is_caught_up(
                 leader_log_end_offset=log_end_offset, now_ms=now_ms, max_lag_ms=self._config.replica_lag_time_max_ms
-            ) and self._brokers.is_replica_eligible(replica.broker_id, replica.broker_epoch)
+            ) and self._is_eligible(replica)
             if replica.broker_id in maximal_isr or about_to_join:
                 smallest = replica.log_end_offset
         return smallest
+
+    def _is_eligible(self, replica: Replica) -> bool:
+        assert self._registration is not None, "replicas come with a registration"
+        directory_id = self._registration.directory(replica.broker_id)
+        return self._brokers.is_replica_eligible(replica.broker_id, replica.broker_epoch, directory_id)
 
     def _maybe_expand_isr(self, replica: Replica) -> None:
         if self._pending_isr is not None or replica.broker_id in self.in_sync_replicas or self._alter_partition_manager is None:
@@ -406,7 +414,7 @@ class Partition:
         log = self.leader_log
         start_offset = self.leader_epoch_start_offset
         caught_up = start_offset is not None and replica.log_end_offset >= max(log.high_watermark, start_offset)
-        if caught_up and self._brokers.is_replica_eligible(replica.broker_id, replica.broker_epoch):
+        if caught_up and self._is_eligible(replica):
             self._submit_isr((*self.in_sync_replicas, replica.broker_id))
 
     def maybe_shrink_isr(self) -> None:
