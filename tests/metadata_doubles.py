@@ -61,7 +61,7 @@ class ControllerDouble:
         self.cluster = ClusterControlManager(self.state)
         self.configuration = ConfigurationControlManager(self.state)
         self.replication = ReplicationControlManager(self.state, self.cluster, self.configuration)
-        self.features = FeatureControlManager(self.state)
+        self.features = FeatureControlManager(self.state, self.configuration)
         self.producer_ids = ProducerIdControlManager(self.state, self.cluster)
         self.mirrors = MirrorControlManager(self.state, self.configuration, self.replication)
         self.records: list[Any] = []

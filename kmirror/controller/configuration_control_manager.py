@@ -16,7 +16,7 @@ from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_MIRROR, RESOURCE_TO
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG
-from kmirror.metadata.topic_configs import inherited_topic_configs
+from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
 from kmirror.wire.messages import alter_configs as legacy
 from kmirror.wire.messages import incremental_alter_configs as incremental
 from kmirror.wire.messages.clear_elr_record import ClearElrRecord
@@ -151,6 +151,8 @@ class ConfigurationControlManager:
                 and values["min.insync.replicas"] is None
             ):
                 self._check_min_isr_removal()
+            elif resource.type == RESOURCE_BROKER and resource.name and "min.insync.replicas" in values:
+                self._check_broker_min_isr()
             validate(resource, left)
         records = self.set_records(resource, {name: value for name, value in values.items() if present.get(name) != value})
         return records + self._clear_elr_records(resource, values)
@@ -159,6 +161,23 @@ class ConfigurationControlManager:
         if self._state.elr_enabled:
             text = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
             raise ApiException(Errors.INVALID_CONFIG, text)
+
+    def _check_broker_min_isr(self) -> None:
+        if self._state.elr_enabled:
+            text = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+            raise ApiException(Errors.INVALID_CONFIG, text)
+
+    def elr_safety_records(self) -> list[ApiMessageAndVersion]:
+        """min.insync.replicas as one value for the cluster, before ELR is switched on."""
+        configs, name = self._state.image.configs, "min.insync.replicas"
+        records: list[ApiMessageAndVersion] = []
+        if name not in configs.cluster_default():
+            value = inherited_topic_configs(self._state.config.static_topic_configs).get(name) or default_text(name)
+            records += self.set_records(ConfigResource(RESOURCE_BROKER, ""), {name: value})
+        for resource, props in configs.resources.items():
+            if resource.type == RESOURCE_BROKER and resource.name and name in props:
+                records += self.set_records(resource, {name: None})
+        return records
 
     def _clear_elr_records(self, resource: ConfigResource, values: Mapping[str, str | None]) -> list[ApiMessageAndVersion]:
         """A change of min.insync.replicas makes what the ELR was judged by void (KIP-966)."""

@@ -32,6 +32,7 @@ from kmirror.controller.mutation_quota import (
     MutationQuotas,
 )
 from kmirror.controller.quorum_controller import QuorumController
+from kmirror.controller.raft_voters import RaftVoters
 from kmirror.controller.request_context import ControllerRequestContext
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
 from kmirror.metadata.authorizer.authorizer import Authorizer
@@ -63,7 +64,7 @@ class ControllerApis:
         self._handlers = self._make_handlers()
 
     def _make_handlers(self) -> dict[ApiKeys, Handler]:
-        c, log = self.controller, self.metadata_log
+        c, log, voters = self.controller, self.metadata_log, RaftVoters(self.controller)
         decide: dict[ApiKeys, Callable[[RequestHeader, Any, bool], ControllerResult[Any]]] = {
             ApiKeys.ALTER_CLIENT_QUOTAS: lambda header, request, by_broker: c.client_quotas.alter_client_quotas(request),
             ApiKeys.ELECT_LEADERS: lambda header, request, by_broker: c.replication.elect_leaders(request),
@@ -111,6 +112,9 @@ class ControllerApis:
             ApiKeys.FETCH: lambda header, request, context: log.fetch(request),
             ApiKeys.FETCH_SNAPSHOT: lambda header, request, context: log.fetch_snapshot(request),
             ApiKeys.DESCRIBE_QUORUM: lambda header, request, context: log.describe_quorum(request, header.api_version),
+            ApiKeys.ADD_RAFT_VOTER: lambda header, request, context: voters.add(request),
+            ApiKeys.REMOVE_RAFT_VOTER: lambda header, request, context: voters.remove(request),
+            ApiKeys.UPDATE_RAFT_VOTER: lambda header, request, context: voters.update(request),
             ApiKeys.API_VERSIONS: self._api_versions,
             ApiKeys.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKeys.ENVELOPE: self._envelope,
@@ -191,7 +195,7 @@ class ControllerApis:
             for name, levels in sorted(controller.features.supported().items())
             if levels.min > 0 or header.api_version >= 4
         ]
-        finalized = sorted(image.features.finalized_levels.items())
+        finalized = sorted(controller.features.finalized().items())
         return ApiVersionsResponse(
             api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions().items()],
             supported_features=supported,
@@ -206,7 +210,8 @@ class ControllerApis:
     ) -> DescribeClusterResponse:
         controller = self.controller
         if request.endpoint_type != ENDPOINT_TYPE_CONTROLLERS:
-            text = "The request was sent to an endpoint of the wrong type."
+            wanted = {ENDPOINT_TYPE_BROKERS: "BROKER"}.get(request.endpoint_type, "UNKNOWN")
+            text = f"The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type {wanted}"
             raise ApiException(Errors.MISMATCHED_ENDPOINT_TYPE, text)
         endpoint = next((e for e in controller.config.listeners if e.name == context.listener_name), None)
         nodes = (
@@ -236,7 +241,10 @@ class ControllerApis:
         except ApiException as error:
             return EnvelopeResponse(error_code=error.error)
         forwarded = replace(context, principal=principal, is_broker=False, forwarded=True, client_address=address)
-        response = await self.handle(inner, message, forwarded)
+        try:
+            response = await self.handle(inner, message, forwarded)
+        except ApiException as error:
+            return EnvelopeResponse(error_code=error.error)
         if getattr(response, "error_code", 0) == Errors.NOT_CONTROLLER:
             return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER)
         parts = encode_response(inner.api_key, inner.api_version, inner.correlation_id, response)

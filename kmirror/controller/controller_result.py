@@ -12,7 +12,9 @@ T = TypeVar("T")
 
 
 class ControllerResult(Struct, Generic[T], frozen=True):
-    """`records` take effect all together (one batch) when `atomic`, which is how kmirror's managers always write them."""
+    """`records` take effect all together (one batch) when `atomic`, which is how kmirror's managers always write them. `kraft_version` raises
+    that of the log, before the records."""
 
     records: list[ApiMessageAndVersion] = field(default_factory=list)
     response: T | None = None
+    kraft_version: int | None = None

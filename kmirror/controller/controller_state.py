@@ -24,6 +24,7 @@ class ControllerState:
     heartbeats: BrokerHeartbeatManager
     image: MetadataImage = field(default_factory=lambda: MetadataImage.EMPTY)
     log_end_offset: int = 0
+    kraft_version: int = 0
     _effective: dict[tuple[str, str], str] = field(default_factory=dict)
     _effective_in: ConfigurationsImage | None = None
 

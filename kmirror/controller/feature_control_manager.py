@@ -1,15 +1,25 @@
-"""Finalized feature levels: which may be chosen, up and down (Kafka's `FeatureControlManager`)."""
+"""Finalized feature levels: which may be chosen, up and down (Kafka's `FeatureControlManager`).
+
+Each update is looked at by itself, in the order of the request; the first that is refused refuses all of them. Besides what
+every node must support: a level may depend on other features' levels (as the request leaves them); metadata.version goes down
+only over versions that changed no record; kraft.version never goes down, and is not a record of the image but of the log itself.
+
+Switching eligible.leader.replicas.version on pins min.insync.replicas, from which the eligible replicas follow, to one value
+for the cluster: the controller's own is written as the cluster's default if there is none, and brokers' own values go.
+"""
 
 from __future__ import annotations
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.controller.configuration_control_manager import ConfigurationControlManager
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
     FEATURES,
     KRAFT_VERSION,
+    METADATA_CHANGING_VERSIONS,
     METADATA_VERSION,
-    METADATA_VERSION_NAMES,
     MIRROR_VERSION,
     supported_features,
     unmet_dependencies,
@@ -17,88 +27,122 @@ from kmirror.metadata.features import (
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import VersionRange
 from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
+from kmirror.wire.messages.no_op_record import NoOpRecord
 from kmirror.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+_DISABLED = VersionRange(0, 0)
 
 
 class FeatureControlManager:
     """Decisions about feature levels."""
 
-    def __init__(self, state: ControllerState) -> None:
+    def __init__(self, state: ControllerState, configuration: ConfigurationControlManager) -> None:
         self._state = state
+        self._configuration = configuration
 
     def supported(self) -> dict[str, VersionRange]:
         """What this controller supports."""
         return supported_features(unstable=self._state.config.unstable_feature_versions_enable)
 
+    def finalized(self) -> dict[str, int]:
+        """Every finalized level above 0, kraft.version's too."""
+        levels = dict(self._state.image.features.finalized_levels)
+        return levels | {KRAFT_VERSION: self._state.kraft_version} if self._state.kraft_version > 0 else levels
+
     def update_features(self, request: UpdateFeaturesRequest, version: int) -> ControllerResult[UpdateFeaturesResponse]:
         """All updates or none. Results per feature are sent up to version 1 of the request only."""
         records: list[ApiMessageAndVersion] = []
+        kraft_version: int | None = None
         levels = dict(self._state.image.features.finalized_levels)
-        for update in request.feature_updates:
+        updates = {update.feature: update for update in request.feature_updates}
+        for update in updates.values():
             levels[update.feature] = update.max_version_level
-        for update in request.feature_updates:
+        for update in updates.values():
             kind = update.upgrade_type if version >= 1 else SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
             try:
-                records += self._update(update.feature, update.max_version_level, kind, levels)
+                self._check(update.feature, update.max_version_level, kind, levels)
             except ApiException as error:
                 text = f"The update failed for all features since the following feature had an error: {error.message}"
                 return ControllerResult([], UpdateFeaturesResponse(error_code=error.error, error_message=text))
+            if update.feature == KRAFT_VERSION:
+                if update.max_version_level > self._state.kraft_version:
+                    kraft_version = update.max_version_level
+                    records.append(ApiMessageAndVersion(NoOpRecord(), 0))
+            else:
+                records += self._records(update.feature, update.max_version_level)
         response = UpdateFeaturesResponse(error_message=None)
         if version <= 1:
-            response.results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates]
-        return ControllerResult([] if request.validate_only else records, response)
+            response.results = [UpdatableFeatureResult(feature=feature, error_message=None) for feature in updates]
+        return ControllerResult([], response) if request.validate_only else ControllerResult(records, response, kraft_version)
 
-    def _update(self, feature: str, level: int, kind: int, levels: dict[str, int]) -> list[ApiMessageAndVersion]:
+    def _check(self, feature: str, level: int, kind: int, levels: dict[str, int]) -> None:
+        """ApiException with Kafka's text unless `feature` may go to `level`."""
         if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-            raise _invalid(feature, level, "The controller does not support the given upgrade type.", request=True)
-        present = self._state.image.features.level(feature)
+            raise _invalid(feature, level, "The controller does not support the given upgrade type.")
+        present = self._state.kraft_version if feature == KRAFT_VERSION else self._present(feature)
         if level < 0:
             raise _invalid(feature, level, "A feature version cannot be less than 0.")
         self._check_supported(feature, level)
-        if level < present:
-            self._check_downgrade(feature, level, kind)
-        elif level > present and kind != UPGRADE:
-            raise _invalid(feature, level, "Can't downgrade to a newer version.")
-        for needed, minimum in unmet_dependencies(feature, level, levels):
-            raise _invalid(feature, level, f"{feature}={level} depends on {needed} level {minimum}")
-        for other, other_level in levels.items():
-            for needed, minimum in unmet_dependencies(other, other_level, levels):
-                if needed == feature:
-                    raise _invalid(feature, level, f"{other}={other_level} depends on {feature} level {minimum}")
-        if level == present:
-            return []
-        return [ApiMessageAndVersion(FeatureLevelRecord(name=feature, feature_level=level), 0)]
-
-    def _check_supported(self, feature: str, level: int) -> None:
-        if feature == KRAFT_VERSION:
-            raise _invalid(feature, level, "The quorum of this controller has one voter, fixed when it was formatted.")
-        node_id = self._state.config.node_id
-        ranges = [(f"Local controller {node_id}", self.supported())]
-        ranges += [(f"Broker {broker.id}", broker.supported_features) for broker in self._state.image.cluster.brokers.values()]
-        for who, supported in ranges:
-            if feature not in supported:
-                if level != 0:
-                    raise _invalid(feature, level, f"{who} does not support this feature.")
-            elif level not in supported[feature] and not (level == 0 and feature in FEATURES):
-                raise _invalid(feature, level, f"{who} only supports versions {supported[feature]}")
-
-    def _check_downgrade(self, feature: str, level: int, kind: int) -> None:
-        if kind == UPGRADE:
+        if level < present and kind == UPGRADE:
             text = "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
             raise _invalid(feature, level, text)
+        if level > present and kind != UPGRADE:
+            raise _invalid(feature, level, "Can't downgrade to a newer version.")
         if feature == METADATA_VERSION:
-            if kind == UNSAFE_DOWNGRADE:
-                raise _invalid(feature, level, "Unsafe metadata downgrade is not supported in this version.")
-            name = METADATA_VERSION_NAMES.get(level, str(level))
-            text = f"Refusing to perform the requested downgrade to {name} because it might delete metadata information."
-            raise _invalid(feature, level, text)
-        if feature == MIRROR_VERSION and self._state.image.configs.mirror_names():
+            _check_metadata_version(present, level, kind)
+        elif feature == KRAFT_VERSION:
+            if level < present:
+                raise _invalid(feature, level, "Can't downgrade the version of this feature.")
+        else:
+            self._check_dependencies(feature, level, levels)
+
+    def _present(self, feature: str) -> int:
+        features = self._state.image.features
+        return features.metadata_version if feature == METADATA_VERSION else features.level(feature)
+
+    def _check_supported(self, feature: str, level: int) -> None:
+        image = self._state.image.cluster
+        ranges = [(f"Local controller {self._state.config.node_id}", self.supported())]
+        ranges += [(f"Broker {broker.id}", broker.supported_features) for broker in image.brokers.values()]
+        ranges += [
+            (f"Controller {node.id}", node.supported_features)
+            for node in image.controllers.values()
+            if node.id != self._state.config.node_id
+        ]
+        for who, features in ranges:
+            supported = features.get(feature, _DISABLED)
+            if level not in supported:
+                text = "does not support this feature." if supported.max == 0 else f"only supports versions {supported}"
+                raise _invalid(feature, level, f"{who} {text}")
+
+    def _check_dependencies(self, feature: str, level: int, levels: dict[str, int]) -> None:
+        if feature not in FEATURES:
+            raise _invalid(feature, level, f"Feature {feature} not found.")
+        for needed, minimum in unmet_dependencies(feature, level, levels):
+            raise _invalid(feature, level, f"{feature} could not be set to {level} because it depends on {needed} level {minimum}")
+        if feature == MIRROR_VERSION and level < self._present(feature) and self._state.image.configs.mirror_names():
             names = ", ".join(self._state.image.configs.mirror_names())
             raise _invalid(feature, level, f"mirrors exist ({names}); delete them first.")
 
+    def _records(self, feature: str, level: int) -> list[ApiMessageAndVersion]:
+        records: list[ApiMessageAndVersion] = []
+        if feature == ELIGIBLE_LEADER_REPLICAS_VERSION and level > 0 and not self._state.elr_enabled:
+            records += self._configuration.elr_safety_records()
+        return [*records, ApiMessageAndVersion(FeatureLevelRecord(name=feature, feature_level=level), 0)]
 
-def _invalid(feature: str, level: int, text: str, *, request: bool = False) -> ApiException:
-    code = Errors.INVALID_REQUEST if request else Errors.INVALID_UPDATE_VERSION
-    return ApiException(code, f"Invalid update version {level} for feature {feature}. {text}")
+
+def _check_metadata_version(present: int, level: int, kind: int) -> None:
+    """Going down would lose what newer records say, if one of the versions on the way has new ones."""
+    if level >= present or not any(level < version <= present for version in METADATA_CHANGING_VERSIONS):
+        return
+    text = f"Unsupported metadata.version downgrade from {present} to {level}. "
+    if kind == UNSAFE_DOWNGRADE:
+        text += "Unsafe metadata downgrade is not supported in this version."
+    else:
+        text += "Refusing to perform the requested downgrade because it might delete metadata information."
+    raise ApiException(Errors.INVALID_UPDATE_VERSION, text)
+
+
+def _invalid(feature: str, level: int, text: str) -> ApiException:
+    return ApiException(Errors.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {feature}. {text}")

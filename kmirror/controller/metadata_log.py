@@ -44,6 +44,7 @@ from kmirror.storage.ports import LogPorts
 from kmirror.storage.unified_log import UnifiedLog
 from kmirror.wire.messages.kraft_version_record import KRaftVersionRecord
 from kmirror.wire.messages.leader_change_message import LeaderChangeMessage, Voter
+from kmirror.wire.messages.voters_record import Voter as VoterRecord
 from kmirror.wire.messages.voters_record import VotersRecord
 
 METADATA_LOG_FOLDER = f"{CLUSTER_METADATA_TOPIC_NAME}-0"
@@ -198,6 +199,21 @@ class MetadataLog:
         self._log.maybe_assign_epoch_start_offset(self.leader_epoch, self.log_end_offset)
         self._append(batch)
         self.flush()
+
+    def upgrade_kraft_version(self, kraft_version: int, voter: VoterRecord) -> None:
+        """Make a static quorum a dynamic one: from here on the log itself names its voter (KIP-853)."""
+        self.kraft_version = kraft_version
+        self.voters = VotersRecord(version=0, voters=[voter])
+        batch = build_control_batch(
+            voters_control_records(kraft_version, self.voters),
+            timestamp=self._ports.clock.time_ms(),
+            base_offset=self.log_end_offset,
+            partition_leader_epoch=self.leader_epoch,
+        )
+        self._append(batch)
+        self._voters_in_log = True
+        state = QuorumState(self._config.node_id, self.leader_epoch, (self._config.node_id,), 1)
+        state.write(self._ports.files, self._quorum_state_path)
 
     def append(self, records: Sequence[ApiMessageAndVersion], *, time_ms: int) -> int:
         """Append `records` as one batch in the current epoch; the offset of the last of them."""

@@ -47,6 +47,8 @@ from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.messages.end_transaction_record import EndTransactionRecord
 from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 from kmirror.wire.messages.no_op_record import NoOpRecord
+from kmirror.wire.messages.voters_record import Endpoint as VoterEndpoint
+from kmirror.wire.messages.voters_record import KRaftVersionFeature, Voter
 
 T = TypeVar("T")
 _SESSION_CHECKS = 8
@@ -94,7 +96,7 @@ class QuorumController:
         self.cluster = ClusterControlManager(self.state)
         self.configuration = ConfigurationControlManager(self.state)
         self.replication = ReplicationControlManager(self.state, self.cluster, self.configuration)
-        self.features = FeatureControlManager(self.state)
+        self.features = FeatureControlManager(self.state, self.configuration)
         self.client_quotas = ClientQuotaControlManager(self.state)
         self.acls = AclControlManager(self.state)
         self.producer_ids = ProducerIdControlManager(self.state, self.cluster)
@@ -252,6 +254,7 @@ class QuorumController:
     def _refresh(self) -> None:
         self.state.image = self.loader.image
         self.state.log_end_offset = self.log.log_end_offset
+        self.state.kraft_version = self.log.kraft_version
 
     # ---- write events
 
@@ -303,9 +306,21 @@ class QuorumController:
         except ApiException as error:
             event.future.set_exception(error)
             return None
+        if result.kraft_version is not None:
+            self.log.upgrade_kraft_version(result.kraft_version, self._voter())
         if result.records:
             self._append(result.records)
         return result.response
+
+    def _voter(self) -> Voter:
+        """This node as the quorum's only voter, as a dynamic quorum writes it down."""
+        config = self.config
+        return Voter(
+            voter_id=config.node_id,
+            voter_directory_id=Uuid.from_string(config.directory_id) if config.directory_id else Uuid.ZERO,
+            endpoints=[VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in config.listeners],
+            kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+        )
 
     def _append(self, records: list[ApiMessageAndVersion]) -> None:
         time_ms = self.runtime.clock.time_ms()

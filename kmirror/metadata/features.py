@@ -27,6 +27,9 @@ METADATA_VERSION_NAMES: dict[int, str] = {
 MINIMUM_METADATA_VERSION = 7
 LATEST_METADATA_VERSION = 30
 
+METADATA_CHANGING_VERSIONS = (8, 11, 13, 14, 15, 17, 23, 30)
+"""Metadata versions above the minimum that brought records or fields, which a downgrade would lose."""
+
 MV_TRANSACTIONS = 13  # 3.6-IV1: BeginTransactionRecord
 MV_DIRECTORY_ASSIGNMENT = 17  # 3.7-IV2
 MV_ELR = 23  # 4.0-IV1

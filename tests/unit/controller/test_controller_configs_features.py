@@ -161,11 +161,71 @@ def test_feature_updates_are_all_or_nothing() -> None:
     assert controller.state.image.features.level("group.version") == 0
 
 
+UPGRADE_NEEDED = "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
+
+
 @pytest.mark.parametrize(
-    "update_key", [("no.such", 1, 1), ("metadata.version", 29, 2), ("metadata.version", 31, 1), ("kraft.version", 1, 1)]
-)
-def test_features_that_cannot_be_chosen(update_key: tuple[str, int, int]) -> None:
-    assert update(ControllerDouble(), update_key)[0] is Errors.INVALID_UPDATE_VERSION
+    ("update_key", "text"),
+    [
+        (("no.such", 1, 1), "Invalid update version 1 for feature no.such. Local controller 0 does not support this feature."),
+        (("no.such", 0, 1), "Invalid update version 0 for feature no.such. Feature no.such not found."),
+        (("metadata.version", 31, 1), "Invalid update version 31 for feature metadata.version. Local controller 0 only supports versions 7-30"),
+        (("metadata.version", 29, 1), f"Invalid update version 29 for feature metadata.version. {UPGRADE_NEEDED}"),
+        (("metadata.version", 29, 2), "Unsupported metadata.version downgrade from 30 to 29. Refusing to perform the requested downgrade because "
+         "it might delete metadata information."),
+        (("metadata.version", 7, 3), "Unsupported metadata.version downgrade from 30 to 7. Unsafe metadata downgrade is not supported in this version."),
+        (("kraft.version", 2, 1), "Invalid update version 2 for feature kraft.version. Local controller 0 only supports versions 0-1"),
+        (("group.version", 1, 2), "Invalid update version 1 for feature group.version. Can't downgrade to a newer version."),
+        (("group.version", -1, 1), "Invalid update version -1 for feature group.version. A feature version cannot be less than 0."),
+        (("group.version", 1, 0), "Invalid update version 1 for feature group.version. The controller does not support the given upgrade type."),
+    ],
+)  # fmt: skip
+def test_features_that_cannot_be_chosen(update_key: tuple[str, int, int], text: str) -> None:
+    prefix = "The update failed for all features since the following feature had an error: "
+    assert update(ControllerDouble(), update_key) == (Errors.INVALID_UPDATE_VERSION, prefix + text)
+
+
+def test_the_metadata_version_goes_down_where_nothing_is_lost() -> None:
+    controller = ControllerDouble(levels={"metadata.version": 29})
+    assert update(controller, ("metadata.version", 24, 2)) == (Errors.NONE, None)
+    assert controller.state.image.features.metadata_version == 24
+    code, text = update(controller, ("metadata.version", 22, 2))
+    assert code is Errors.INVALID_UPDATE_VERSION
+    assert "Unsupported metadata.version downgrade from 24 to 22." in str(text), "4.0-IV1 brought the eligible leader replicas"
+    assert update(controller, ("metadata.version", 30, 1)) == (Errors.NONE, None)
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    controller = ControllerDouble()
+    key = FeatureUpdateKey(feature="group.version", max_version_level=1, upgrade_type=1)
+    result = controller.features.update_features(UpdateFeaturesRequest(feature_updates=[key], validate_only=True), 2)
+    assert (result.records, result.kraft_version) == ([], None)
+    assert result.response is not None
+    assert result.response.error_code == 0
+
+
+def test_the_kraft_version_only_rises() -> None:
+    controller = ControllerDouble()
+    keys = [FeatureUpdateKey(feature="kraft.version", max_version_level=level, upgrade_type=kind) for level, kind in ((1, 1), (0, 2))]
+    result = controller.features.update_features(UpdateFeaturesRequest(feature_updates=keys[:1]), 2)
+    assert (result.kraft_version, [type(record.message).__name__ for record in result.records]) == (1, ["NoOpRecord"])
+    controller.state.kraft_version = 1
+    assert controller.features.finalized()["kraft.version"] == 1
+    code, text = update(controller, ("kraft.version", 0, 2))
+    assert code is Errors.INVALID_UPDATE_VERSION
+    assert str(text).endswith("Invalid update version 0 for feature kraft.version. Can't downgrade the version of this feature.")
+
+
+def test_switching_elr_on_pins_min_isr_for_the_cluster() -> None:
+    controller = ControllerDouble(static_topic_configs={"min.insync.replicas": "2"})
+    controller.start_brokers(1, 2)
+    alter(controller, BROKER, "1", ("min.insync.replicas", SET, "3"))
+    assert update(controller, ("eligible.leader.replicas.version", 1, 1)) == (Errors.NONE, None)
+    configs = controller.state.image.configs
+    assert configs.cluster_default() == {"min.insync.replicas": "2"}
+    assert configs.broker(1) == {}
+    code, text = alter(controller, BROKER, "1", ("min.insync.replicas", SET, "3"))
+    assert (code, text) == (Errors.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
 
 
 def test_mirror_version_needs_the_unstable_switch_and_the_metadata_version() -> None:
@@ -175,7 +235,7 @@ def test_mirror_version_needs_the_unstable_switch_and_the_metadata_version() -> 
     update(old, ("mirror.version", 0, 2))
     code, text = update(old, ("mirror.version", 1, 1))
     assert code is Errors.INVALID_UPDATE_VERSION
-    assert "mirror.version=1 depends on metadata.version level 30" in str(text)
+    assert str(text).endswith("mirror.version could not be set to 1 because it depends on metadata.version level 30")
 
 
 def test_mirroring_cannot_be_turned_off_while_mirrors_exist(controller: ControllerDouble) -> None:

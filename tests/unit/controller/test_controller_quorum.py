@@ -27,6 +27,7 @@ from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages import fetch as fe
 from kmirror.wire.messages import fetch_snapshot as fs
+from kmirror.wire.messages.add_raft_voter import AddRaftVoterRequest
 from kmirror.wire.messages.api_versions import ApiVersionsRequest
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature
@@ -40,6 +41,9 @@ from kmirror.wire.messages.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 from kmirror.wire.messages.envelope import EnvelopeRequest
+from kmirror.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kmirror.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kmirror.wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from kmirror.wire.primitives import Writer
 
 BROKER = ControllerRequestContext(is_broker=True)
@@ -363,3 +367,62 @@ def test_quorum_and_cluster_described(tmp_path: pathlib.Path) -> None:
         assert brokers.error_code == Errors.MISMATCHED_ENDPOINT_TYPE
 
     scenario(test, tmp_path)
+
+
+def test_a_static_quorum_becomes_a_dynamic_one(tmp_path: pathlib.Path) -> None:
+    """kraft.version 1: the log names its voter from there on, and a restart finds it (KIP-853)."""
+    directory_id = Uuid(b"d" * 16)
+
+    async def test(node: Node) -> None:
+        update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+        response = await node.ask(ApiKeys.UPDATE_FEATURES, UpdateFeaturesRequest(feature_updates=[update]), 2)
+        assert (response.error_code, response.error_message) == (0, None)
+        for restarted in (False, True):
+            if restarted:
+                await node.restart()
+            assert node.controller.log.kraft_version == 1
+            voters = node.controller.log.voters
+            assert voters is not None
+            assert [(voter.voter_id, voter.voter_directory_id) for voter in voters.voters] == [(1, directory_id)]
+            versions = await node.ask(ApiKeys.API_VERSIONS, ApiVersionsRequest(), 4)
+            finalized = {feature.name: feature.max_version_level for feature in versions.finalized_features}
+            assert finalized["kraft.version"] == 1
+            assert '"data_version":1' in (tmp_path / METADATA_LOG_FOLDER / "quorum-state").read_text()
+
+    scenario(test, tmp_path, directory_id=str(directory_id))
+
+
+def test_the_one_voter_stays_the_one_voter(tmp_path: pathlib.Path) -> None:
+    directory_id, other = Uuid(b"d" * 16), Uuid(b"e" * 16)
+
+    async def add(node: Node, **fields: Any) -> tuple[int, str | None]:
+        request = AddRaftVoterRequest(**({"cluster_id": CLUSTER_ID, "voter_id": 5, "voter_directory_id": other} | fields))
+        response = await node.ask(ApiKeys.ADD_RAFT_VOTER, request)
+        return response.error_code, response.error_message
+
+    async def remove(node: Node, voter_id: int, voter_directory_id: Uuid) -> tuple[int, str | None]:
+        request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=voter_id, voter_directory_id=voter_directory_id)
+        response = await node.ask(ApiKeys.REMOVE_RAFT_VOTER, request)
+        return response.error_code, response.error_message
+
+    async def test(node: Node) -> None:
+        static = "voter because the kraft.version feature is 0"
+        assert await add(node) == (Errors.UNSUPPORTED_VERSION, f"Cluster doesn't support adding {static}")
+        assert await remove(node, 5, other) == (Errors.UNSUPPORTED_VERSION, f"Cluster doesn't support removing {static}")
+        text = f'The given id "x" doesn\'t match the cluster id "{CLUSTER_ID}"'
+        assert await add(node, cluster_id="x") == (Errors.INCONSISTENT_CLUSTER_ID, text)
+        assert await remove(node, 1, Uuid.ZERO) == (Errors.INVALID_REQUEST, "Remove voter request didn't include a valid voter")
+        update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+        await node.ask(ApiKeys.UPDATE_FEATURES, UpdateFeaturesRequest(feature_updates=[update]), 2)
+        us = f"ReplicaKey(id=1, directoryId={directory_id})"
+        them = f"ReplicaKey(id=5, directoryId={other})"
+        assert await remove(node, 5, other) == (Errors.VOTER_NOT_FOUND, f"Cannot remove voter {them} from the set of voters [{us}]")
+        assert (await add(node, voter_id=1))[0] == Errors.DUPLICATE_VOTER
+        assert (await add(node))[0] == Errors.INVALID_REQUEST
+        changed = UpdateRaftVoterRequest(cluster_id=CLUSTER_ID, current_leader_epoch=node.controller.epoch, voter_id=5)
+        answer = await node.ask(ApiKeys.UPDATE_RAFT_VOTER, changed)
+        assert (answer.error_code, answer.current_leader.leader_id, answer.current_leader.port) == (Errors.VOTER_NOT_FOUND, 1, 9093)
+        changed.voter_id = 1
+        assert (await node.ask(ApiKeys.UPDATE_RAFT_VOTER, changed)).error_code == 0
+
+    scenario(test, tmp_path, directory_id=str(directory_id))
