@@ -22,7 +22,7 @@ from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
-from kmirror.coordinator.group.group_metadata_manager import GroupConfig
+from kmirror.coordinator.group.group_coordinator_config import ConsumerGroupMigrationPolicy, GroupCoordinatorConfig
 from kmirror.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
 from kmirror.metadata.delta import MetadataDelta
@@ -47,7 +47,7 @@ from kmirror.runtime.log_scheduler import RuntimeLogScheduler
 from kmirror.server.apis import groups, mirror
 from kmirror.server.assignments_manager import AssignmentsManager
 from kmirror.server.authorizer import create_authorizer
-from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager
+from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager, BrokerState
 from kmirror.server.dynamic_broker_config import DynamicBrokerConfig
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
@@ -67,9 +67,9 @@ LOGS_LOADED_A_TURN = 100
 _log = logging.getLogger(__name__)
 
 
-def group_config(config: KafkaConfig) -> GroupConfig:
+def group_config(config: KafkaConfig) -> GroupCoordinatorConfig:
     """The group coordinator's settings from the broker's properties."""
-    return GroupConfig(
+    return GroupCoordinatorConfig(
         max_size=config.get_int("group.max.size"),
         initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
         min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
@@ -77,6 +77,19 @@ def group_config(config: KafkaConfig) -> GroupConfig:
         offset_metadata_max_size=config.get_int("offset.metadata.max.bytes"),
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
+        consumer_assignors=tuple(config.get_list("group.consumer.assignors")),
+        consumer_max_size=config.get_int("group.consumer.max.size"),
+        consumer_session_timeout_ms=config.get_int("group.consumer.session.timeout.ms"),
+        consumer_min_session_timeout_ms=config.get_int("group.consumer.min.session.timeout.ms"),
+        consumer_max_session_timeout_ms=config.get_int("group.consumer.max.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.get_int("group.consumer.heartbeat.interval.ms"),
+        consumer_min_heartbeat_interval_ms=config.get_int("group.consumer.min.heartbeat.interval.ms"),
+        consumer_max_heartbeat_interval_ms=config.get_int("group.consumer.max.heartbeat.interval.ms"),
+        consumer_assignment_interval_ms=config.get_int("group.consumer.assignment.interval.ms"),
+        consumer_min_assignment_interval_ms=config.get_int("group.consumer.min.assignment.interval.ms"),
+        consumer_max_assignment_interval_ms=config.get_int("group.consumer.max.assignment.interval.ms"),
+        consumer_regex_refresh_interval_ms=config.get_int("group.consumer.regex.refresh.interval.ms"),
+        consumer_migration_policy=ConsumerGroupMigrationPolicy((config.get_string("group.consumer.migration.policy") or "").lower()),
     )
 
 
@@ -184,7 +197,7 @@ class BrokerServer:
         self._assignments = AssignmentsManager(runtime, config.node_id, self._channel.send, lambda: self._broker_epoch_of(config.node_id))
         self.replica_manager.set_assignment_listener(self._assignments.on_assignment)
         self.group_coordinator = GroupCoordinator(
-            runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id
+            runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id, metrics
         )
         self.transactions = Transactions(
             runtime,
@@ -249,6 +262,7 @@ class BrokerServer:
             for listener in config.broker_listeners
         ]
         self._lifecycle: BrokerLifecycleManager | None = None
+        self._metadata_high_watermark = 0
 
     def _topic_config(self, topic: str) -> Mapping[str, str]:
         return self._loader.image.configs.topic(topic)
@@ -368,6 +382,7 @@ class BrokerServer:
         caught_up: asyncio.Future[None] = self._runtime.create_future()
 
         def progress(next_offset: int, high_watermark: int) -> None:
+            self._metadata_high_watermark = high_watermark
             if next_offset > offset and not caught_up.done():
                 caught_up.set_result(None)
 
@@ -376,6 +391,24 @@ class BrokerServer:
         )
         self._scope.spawn(fetcher.run(), name="metadata-fetcher")
         await caught_up
+
+    def not_ready_reasons(self) -> list[str]:
+        """Why this broker should not be sent clients; nothing when it serves."""
+        lifecycle, image = self._lifecycle, self._loader.image
+        if lifecycle is None or not self._ready.done():
+            return ["the broker is starting"]
+        reasons: list[str] = []
+        if lifecycle.may_shut_down.done() or lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            reasons.append("the broker is shutting down")
+        registration = image.cluster.broker(self._config.node_id)
+        if registration is None or registration.fenced:
+            reasons.append("the broker is fenced" if registration is not None else "the broker is not registered")
+        behind = self._metadata_high_watermark - self._loader.next_offset
+        if behind > 0:
+            reasons.append(f"the metadata is {behind} records behind the controller")
+        live = self.log_manager.directory_ids()
+        reasons += [f"log directory {directory} is offline" for directory in self._directory_ids if directory not in live]
+        return reasons
 
     def _is_stray(self, log: UnifiedLog) -> bool:
         """A partition folder that the metadata does not place here (Kafka's `LogManager.isStrayKraftReplica`)."""

@@ -39,6 +39,7 @@ R = TypeVar("R")
 
 LOAD_BUFFER_SIZE_BYTES = 5 * 1024 * 1024
 DEFAULT_WRITE_TIMEOUT_MS = 5_000
+RECORD_OVERHEAD_BYTES = 30
 
 
 class CoordinatorState(Enum):
@@ -166,6 +167,27 @@ class CoordinatorRuntime(Generic[S]):
         """Partitions whose shard is loaded, sorted."""
         return sorted(tp for tp, context in self._contexts.items() if context.state is CoordinatorState.ACTIVE)
 
+    def shards(self) -> list[S]:
+        """Every shard, those that are loading too."""
+        return [context.shard for context in self._contexts.values()]
+
+    def active_shards(self) -> list[S]:
+        """Shards that are loaded, in order of their partitions."""
+        return [self._contexts[topic_partition].shard for topic_partition in self.active_partitions()]
+
+    def run(self, topic_partition: TopicPartition, name: str, operation: Callable[[S], CoordinatorResult[None]]) -> None:
+        """Write without anybody waiting for it; what goes wrong is reported."""
+
+        async def write() -> None:
+            try:
+                await self.write(topic_partition, lambda shard, now_ms: operation(shard))
+            except ApiException as error:
+                if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS):
+                    self._runtime.report_failure(f"{self._name}: {name} of {topic_partition} failed", error)
+
+        if not self._scope.closed:
+            self._scope.spawn(write(), name=name)
+
     async def write(
         self,
         topic_partition: TopicPartition,
@@ -259,13 +281,16 @@ class CoordinatorRuntime(Generic[S]):
     ) -> tuple[CoordinatorResult[R], int]:
         now_ms = self._runtime.clock.time_ms()
         result = operation(context.shard, now_ms)
-        batches = [result.records] if result.atomic and result.records else [[record] for record in result.records]
+        limit = None if result.atomic else self._log.max_batch_size(context.topic_partition) // 2
+        batches = split_records(result.records, limit)
         end_offset = self._log.log_end_offset(context.topic_partition)
         for records in batches:
             end_offset = self._append(context, records, now_ms, producer, verification_guard)
             for index, record in enumerate(records):
                 offset = end_offset - len(records) + index
                 context.shard.replay(offset, record, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
+        if result.on_appended is not None:
+            result.on_appended()
         return result, end_offset
 
     def _append(
@@ -344,15 +369,7 @@ class CoordinatorRuntime(Generic[S]):
             await self._runtime.sleep_ms(0)
 
     def _run_timer(self, topic_partition: TopicPartition, key: str, operation: Callable[[], CoordinatorResult[None]]) -> None:
-        async def run() -> None:
-            try:
-                await self.write(topic_partition, lambda shard, now_ms: operation())
-            except ApiException as error:
-                if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS):
-                    self._runtime.report_failure(f"{self._name}: timer {key} of {topic_partition} failed", error)
-
-        if not self._scope.closed:
-            self._scope.spawn(run(), name=f"timer-{key}")
+        self.run(topic_partition, f"timer-{key}", lambda shard: operation())
 
     def _close(self, context: _Context[S]) -> None:
         was_loaded = context.state is CoordinatorState.ACTIVE
@@ -369,6 +386,22 @@ class CoordinatorRuntime(Generic[S]):
     def _notify(self, context: _Context[S]) -> None:
         if self._on_state_change is not None:
             self._on_state_change(context.topic_partition, context.state)
+
+
+def split_records(records: list[CoordinatorRecord], limit: int | None) -> list[list[CoordinatorRecord]]:
+    """The records in runs of at most `limit` bytes of keys and values, at least one each; all in one without a limit."""
+    if limit is None:
+        return [records] if records else []
+    runs: list[list[CoordinatorRecord]] = []
+    size = 0
+    for record in records:
+        record_size = len(record.key) + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+        if not runs or size + record_size > limit:
+            runs.append([])
+            size = 0
+        runs[-1].append(record)
+        size += record_size
+    return runs
 
 
 def replay_batch(shard: CoordinatorShard, batch: RecordBatch, from_offset: int) -> None:

@@ -31,6 +31,8 @@ class CoordinatorResult(Generic[R]):
     response: R
     atomic: bool = field(default=False, kw_only=True)
     """Whether the records must share one batch (all or nothing after a crash)."""
+    on_appended: Callable[[], None] | None = field(default=None, kw_only=True)
+    """Soft state that goes with the records (timers, parked requests): called once they are appended and replayed."""
 
 
 class CoordinatorTimer(Protocol):

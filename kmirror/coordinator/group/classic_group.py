@@ -20,7 +20,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kmirror.coordinator.group.consumer_group import CommitPartitionValidator
+from kmirror.coordinator.group.consumer_protocol import deserialize_subscription
 from kmirror.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kmirror.wire.messages.sync_group import SyncGroupResponse
 from kmirror.wire.primitives import ProtocolReadError
@@ -171,7 +172,7 @@ class ClassicGroup(Struct):
                     Errors.FENCED_INSTANCE_ID,
                     f"{operation} of static member {member_id} with instance id {instance_id}: the instance belongs to {existing}",
                 )
-        elif member_id not in self.members:
+        if member_id not in self.members:
             raise ApiException(Errors.UNKNOWN_MEMBER_ID)
 
     @property
@@ -242,13 +243,64 @@ class ClassicGroup(Struct):
         topics: set[str] = set()
         for member in self.members.values():
             try:
-                topics.update(subscription_topics(member.metadata(self.protocol_name)))
+                topics.update(deserialize_subscription(member.metadata(self.protocol_name)).topics)
             except (ProtocolReadError, KeyError):
                 return None
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
         return self.subscribed_topics is not None and topic in self.subscribed_topics
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is ClassicGroupState.EMPTY
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the group only has offsets: nobody ever joined it."""
+        return self.is_empty and self.protocol_type is None and not self.pending_join_members
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    # -- validations of requests about offsets and of deletion --------------------------------------------------------
+
+    def validate_offset_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id: int, *, is_transactional: bool, api_version: int
+    ) -> CommitPartitionValidator | None:
+        """ApiException when the member may not commit; nothing is asked for single partitions."""
+        if self.is_in(ClassicGroupState.DEAD):
+            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+        if generation_id < 0 and self.is_empty:
+            return None
+        if generation_id >= 0 or member_id or group_instance_id is not None:
+            self.validate_member(member_id, group_instance_id, "txn-offset-commit" if is_transactional else "offset-commit")
+            if generation_id != self.generation_id:
+                raise ApiException(Errors.ILLEGAL_GENERATION)
+        elif not is_transactional and not self.is_empty:
+            raise ApiException(Errors.UNKNOWN_MEMBER_ID)
+        if not is_transactional and self.is_in(ClassicGroupState.COMPLETING_REBALANCE):
+            raise ApiException(Errors.REBALANCE_IN_PROGRESS)
+        return None
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        self._throw_if_dead()
+
+    def validate_offset_delete(self) -> None:
+        """NON_EMPTY_GROUP where nobody can say what the members subscribe to."""
+        self._throw_if_dead()
+        if not self.is_empty and not self.uses_consumer_protocol:
+            raise ApiException(Errors.NON_EMPTY_GROUP)
+
+    def validate_delete_group(self) -> None:
+        self._throw_if_dead()
+        if not self.is_empty:
+            raise ApiException(Errors.NON_EMPTY_GROUP)
+
+    def _throw_if_dead(self) -> None:
+        if self.is_in(ClassicGroupState.DEAD):
+            raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
 
     # -- responses --------------------------------------------------------------------------------------------------
 
@@ -271,15 +323,3 @@ class ClassicGroup(Struct):
         callback, member.awaiting_sync = member.awaiting_sync, None
         if callback is not None:
             callback(response)
-
-
-def subscription_topics(metadata: bytes) -> list[str]:
-    """Topics of a "consumer" subscription; ProtocolReadError when it cannot be read. Newer versions are read as the newest known."""
-    view = memoryview(metadata)
-    if len(view) < 2:
-        raise ProtocolReadError("a consumer subscription has at least 2 bytes")
-    version = int.from_bytes(view[:2], "big", signed=True)
-    if version < 0:
-        raise ProtocolReadError(f"consumer subscription version {version} is negative")
-    subscription, _ = ConsumerProtocolSubscription.read(view, 2, min(version, ConsumerProtocolSubscription.HIGHEST_VERSION))
-    return list(subscription.topics)

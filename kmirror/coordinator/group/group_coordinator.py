@@ -2,26 +2,33 @@
 
 A group lives in partition abs(hash(group id)) mod n of `__consumer_offsets`, at the broker that leads that partition. The
 handlers below check what needs no state, hand the request to the shard, and wait: joins and syncs for other members,
-everything else for the high watermark. Serves classic groups; consumer, share and streams groups are not served yet.
+everything else for the high watermark. Serves classic and consumer groups; share and streams groups are not served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, ProducerIdAndEpoch
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
+from kmirror.coordinator.group.classic_group_manager import GroupResult, OnCommitted
+from kmirror.coordinator.group.consumer_group_manager import ASSIGNORS, Requester
+from kmirror.coordinator.group.coordinator_metadata_image import EMPTY_IMAGE, CoordinatorMetadataImage
+from kmirror.coordinator.group.group_coordinator_config import GroupConfigManager, GroupCoordinatorConfig
 from kmirror.coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from kmirror.coordinator.group.group_metadata_manager import GroupConfig, GroupResult, OnCommitted
-from kmirror.coordinator.group.group_records import OffsetAndMetadata
+from kmirror.coordinator.group.group_metrics import GroupCounts, GroupMetrics
+from kmirror.coordinator.group.offset_metadata_manager import FetchedOffset
 from kmirror.metadata.delta import MetadataDelta
-from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.image import RESOURCE_GROUP, ConfigResource, MetadataImage
 from kmirror.runtime.api import Runtime
 from kmirror.storage.producer_state_entry import VerificationGuard
+from kmirror.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kmirror.wire.messages.delete_groups import DeletableGroupResult
 from kmirror.wire.messages.describe_groups import DescribedGroup
 from kmirror.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -44,23 +51,58 @@ class GroupCoordinator:
     COORDINATOR_NOT_AVAILABLE, INVALID_GROUP_ID, ...).
     """
 
-    def __init__(self, runtime: Runtime, config: GroupConfig, log: PartitionLog, broker_id: int) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: GroupCoordinatorConfig | Callable[[], GroupCoordinatorConfig],
+        log: PartitionLog,
+        broker_id: int,
+        metrics: MetricsRegistry | None = None,
+    ) -> None:
         self._runtime = runtime
-        self._config = config
+        self._configs = GroupConfigManager(config if callable(config) else lambda: config, self._group_properties)
         self._broker_id = broker_id
         self._partition_count = 0
+        self._metadata = MetadataImage.EMPTY
+        self._image: CoordinatorMetadataImage = EMPTY_IMAGE
+        self._metrics = GroupMetrics(metrics, self._count)
         self._shards: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             runtime, name="group-coordinator", log=log, shard_factory=self._make_shard
         )
 
     def _make_shard(self, context: ShardContext) -> GroupCoordinatorShard:
-        return GroupCoordinatorShard(self._config, timer=context.timer, clock=self._runtime.clock, random=self._runtime.random)
+        shard = GroupCoordinatorShard(
+            self._configs, timer=context.timer, clock=self._runtime.clock, random=self._runtime.random, metrics=self._metrics
+        )
+        shard.groups.on_metadata_update(self._image, (), has_new_topics=False)
+        return shard
+
+    def _group_properties(self, group_id: str) -> Mapping[str, str]:
+        return self._metadata.configs.props(ConfigResource(RESOURCE_GROUP, group_id))
+
+    def _count(self) -> GroupCounts:
+        counts = GroupCounts()
+        for shard in self._shards.active_shards():
+            shard.count(counts)
+        return counts
 
     async def shutdown(self) -> None:
         await self._shards.shutdown()
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Load the shards whose partitions this broker leads, drop the others."""
+        """Load the shards whose partitions this broker leads, drop the others; tell all of changed and deleted topics."""
+        self._metadata = image
+        self._image = CoordinatorMetadataImage(image)
+        changed = [topic.name for topic in delta.topics.changed.values()]
+        deleted = {name: topic_id for topic_id, name in delta.topics.deleted_ids.items()}
+        for shard in self._shards.shards():
+            shard.groups.on_metadata_update(self._image, [*changed, *deleted], has_new_topics=bool(delta.topics.created))
+        if deleted:
+            for topic_partition in self._shards.active_partitions():
+                self._shards.run(topic_partition, "on-topics-deleted", lambda shard: shard.offsets.on_topics_deleted(deleted))
+        self._on_leadership_update(image)
+
+    def _on_leadership_update(self, image: MetadataImage) -> None:
         topic = image.topics.topic(GROUP_METADATA_TOPIC_NAME)
         if topic is None:
             for partition in range(self._partition_count):
@@ -84,18 +126,60 @@ class GroupCoordinator:
     def _shard_of(self, group_id: str) -> TopicPartition:
         return TopicPartition(GROUP_METADATA_TOPIC_NAME, self.partition_for(group_id))
 
-    # -- the rebalance protocol -------------------------------------------------------------------------------------
+    # -- the consumer rebalance protocol ------------------------------------------------------------------------------
 
-    async def join_group(self, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str) -> JoinGroupResponse:
+    async def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, api_version: int, requester: Requester
+    ) -> ConsumerGroupHeartbeatResponse:
+        """One step of a member (KIP-848)."""
+        self._validate_consumer_heartbeat(request, api_version)
+        return await self._shards.write(
+            self._shard_of(request.group_id), lambda shard, _: shard.groups.consumer_heartbeat(request, requester)
+        )
+
+    def _validate_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
+        """INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for what no group could take."""
+        if api_version >= 1 or request.member_epoch > 0 or request.member_epoch == -1:
+            _throw_if_empty(request.member_id, "MemberId can't be empty.")
+        _throw_if_empty(request.group_id, "GroupId can't be empty.")
+        _throw_if_empty(request.instance_id, "InstanceId can't be empty.")
+        _throw_if_empty(request.rack_id, "RackId can't be empty.")
+        if request.member_epoch == 0:
+            _throw_if(request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
+            _throw_if(
+                request.topic_partitions is None or bool(request.topic_partitions), "TopicPartitions must be empty when (re-)joining."
+            )
+            _throw_if(
+                request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+            )
+        elif request.member_epoch == -2:
+            _throw_if(request.instance_id is None, "InstanceId can't be null.")
+        else:
+            _throw_if(request.member_epoch < -2, "MemberEpoch is invalid.")
+        assignors = [name for name in self._configs.broker.consumer_assignors if name in ASSIGNORS]
+        if request.server_assignor is not None and request.server_assignor not in assignors:
+            raise ApiException(
+                Errors.UNSUPPORTED_ASSIGNOR,
+                f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+            )
+
+    async def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        self._check_group_id(group_id)
+        return await self._shards.read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_consumer_group(group_id))
+
+    # -- the classic rebalance protocol -------------------------------------------------------------------------------
+
+    async def join_group(self, request: JoinGroupRequest, api_version: int, requester: Requester) -> JoinGroupResponse:
         """Waits until the generation begins (or an error is certain)."""
-        self._check_group_id(request.group_id)
-        if not self._config.min_session_timeout_ms <= request.session_timeout_ms <= self._config.max_session_timeout_ms:
+        if not request.group_id:
+            return JoinGroupResponse(member_id=request.member_id, error_code=Errors.INVALID_GROUP_ID)
+        config = self._configs.broker
+        if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             return JoinGroupResponse(member_id=request.member_id, error_code=Errors.INVALID_SESSION_TIMEOUT)
         answer = self._runtime.create_future()
         respond = _once(answer.set_result, answer.done)
-        await self._write_with_callback(
-            request.group_id, lambda shard: shard.groups.join(request, api_version, client_id, client_host, respond)
-        )
+        await self._write_with_callback(request.group_id, lambda shard: shard.groups.join(request, api_version, requester, respond))
         response: JoinGroupResponse = await answer
         return response
 
@@ -140,11 +224,11 @@ class GroupCoordinator:
 
     # -- offsets ----------------------------------------------------------------------------------------------------
 
-    async def commit_offsets(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    async def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> OffsetCommitResponse:
         """Group ids may be empty here, as in Kafka's simple consumers of old."""
         return await self._shards.write(
             self._shard_of(request.group_id),
-            lambda shard, now_ms: shard.offsets.commit(request, now_ms),
+            lambda shard, now_ms: shard.offsets.commit(request, api_version, now_ms),
             timeout_ms=OFFSET_COMMIT_TIMEOUT_MS,
         )
 
@@ -184,15 +268,23 @@ class GroupCoordinator:
             transaction_version=transaction_version,
         )
 
-    async def fetch_offsets(self, group_id: str, wanted: dict[str, list[int]] | None) -> dict[str, dict[int, OffsetAndMetadata | None]]:
-        """Committed offsets of `wanted` partitions (None: of all that have one); None where nothing was committed."""
-
-        def read(shard: GroupCoordinatorShard, _: int) -> dict[str, dict[int, OffsetAndMetadata | None]]:
-            if wanted is None:
-                return {topic: dict(partitions) for topic, partitions in shard.offsets.offsets(group_id).items()}
-            return {topic: {index: shard.offsets.offset(group_id, topic, index) for index in indexes} for topic, indexes in wanted.items()}
-
-        return await self._shards.read(self._shard_of(group_id), read)
+    async def fetch_offsets(
+        self,
+        group_id: str,
+        wanted: Mapping[str, Sequence[int]] | None,
+        *,
+        member_id: str | None = None,
+        member_epoch: int = -1,
+        require_stable: bool = False,
+    ) -> dict[str, dict[int, FetchedOffset]]:
+        """Committed offsets of `wanted` partitions (None: of all that have one); None where nothing was committed, UNSTABLE
+        where a transaction is open and `require_stable` is asked for."""
+        return await self._shards.read(
+            self._shard_of(group_id),
+            lambda shard, _: shard.offsets.fetch(
+                group_id, wanted, member_id=member_id, member_epoch=member_epoch, require_stable=require_stable
+            ),
+        )
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         self._check_group_id(request.group_id)
@@ -204,11 +296,11 @@ class GroupCoordinator:
         """Groups of every shard that is loaded here; COORDINATOR_LOAD_IN_PROGRESS while one is loading is the caller's to see."""
         listed: list[ListedGroup] = []
         for topic_partition in self._shards.active_partitions():
-            listed += await self._shards.read(topic_partition, lambda shard, _: shard.list_groups(states, types))
+            listed += await self._shards.read(topic_partition, lambda shard, _: shard.groups.list_groups(states, types))
         return listed
 
     async def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
-        return await self._shards.read(self._shard_of(group_id), lambda shard, _: shard.describe_group(group_id, api_version))
+        return await self._shards.read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_group(group_id, api_version))
 
     async def delete_group(self, group_id: str) -> DeletableGroupResult:
         self._check_group_id(group_id)
@@ -219,6 +311,15 @@ class GroupCoordinator:
     def _check_group_id(group_id: str) -> None:
         if not group_id:
             raise ApiException(Errors.INVALID_GROUP_ID)
+
+
+def _throw_if(condition: bool, message: str) -> None:
+    if condition:
+        raise ApiException(Errors.INVALID_REQUEST, message)
+
+
+def _throw_if_empty(text: str | None, message: str) -> None:
+    _throw_if(text is not None and not text.strip(), message)
 
 
 def _once(complete: Callable[[R], None], is_done: Callable[[], bool]) -> Callable[[R], None]:

@@ -1,554 +1,222 @@
-"""The classic rebalance protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (Kafka's `GroupMetadataManager`, classic part).
+"""All groups of one shard: each request goes to the manager of its group's protocol (Kafka's `GroupMetadataManager`).
 
-Theory. A generation begins when everybody who is to be in it waits for a join response; the leader gets everyone's
-metadata, computes the assignment, and hands it in with its SyncGroup; it is stored as one record and then given to all.
-What can go wrong is somebody's silence, and each silence has a timer:
+    classic_group_manager       the classic protocol in classic groups
+    consumer_group_manager      the consumer protocol (KIP-848) in consumer groups
+    classic_members             the classic protocol in consumer groups, while members move from one to the other
+    consumer_group_migration    groups that change their protocol
+    consumer_group_replay       records of consumer groups
 
-    join-<group>                the join phase: the rebalance timeout, or the initial delay while first members arrive
-    heartbeat-<group>-<member>  a member's session (or a pending member's time to come back with its new id)
-    sync-<group>                members that got a join response and never synced
-
-Handlers are synchronous. A join or a sync may be answered much later, by another member's request or a timer: they get a
-callback, kept with the member. What must be stored first comes back as the result's `response`: a function that is
-called with Errors.NONE when the record is committed, or with the error of the append.
+A classic group's members live in memory and its record is written at the end of a rebalance; so replaying a group's own new record changes
+nothing here, and replaying it after a restart brings the group back. Tombstones remove it either way. Consumer groups change in replay alone.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from typing import Final
-
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock, Random
-from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, CoordinatorTimer
-from kmirror.coordinator.group.classic_group import (
-    UNKNOWN_MEMBER_ID,
-    ClassicGroup,
-    ClassicGroupMember,
-    ClassicGroupState,
-    JoinCallback,
-    SyncCallback,
-)
-from kmirror.coordinator.group.group_records import empty_group_metadata_record, group_metadata_record
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorTimer
+from kmirror.coordinator.group.classic_group import ClassicGroup, ClassicGroupState, JoinCallback, SyncCallback
+from kmirror.coordinator.group.classic_group_manager import ClassicGroupManager, GroupResult
+from kmirror.coordinator.group.classic_members import ClassicMembers
+from kmirror.coordinator.group.consumer_group import ConsumerGroup
+from kmirror.coordinator.group.consumer_group_description import describe_consumer_group
+from kmirror.coordinator.group.consumer_group_manager import ConsumerGroupManager, Requester
+from kmirror.coordinator.group.consumer_group_migration import GroupMigration
+from kmirror.coordinator.group.consumer_group_records import group_tombstones
+from kmirror.coordinator.group.consumer_group_replay import ConsumerGroupReplay
+from kmirror.coordinator.group.coordinator_metadata_image import CoordinatorMetadataImage
+from kmirror.coordinator.group.group_coordinator_config import GroupConfigManager
+from kmirror.coordinator.group.group_metrics import GroupCounts, GroupMetrics
+from kmirror.coordinator.group.group_records import group_from_record, group_metadata_tombstone
+from kmirror.coordinator.group.groups import Group, Groups
+from kmirror.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kmirror.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from kmirror.wire.messages.group_metadata_key import GroupMetadataKey
+from kmirror.wire.messages.group_metadata_value import GroupMetadataValue
 from kmirror.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kmirror.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from kmirror.wire.messages.join_group import JoinGroupRequest
+from kmirror.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kmirror.wire.messages.list_groups import ListedGroup
 from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-_log = logging.getLogger(__name__)
-
-OnCommitted = Callable[[Errors], None]
-GroupResult = CoordinatorResult[OnCommitted | None]
-
-EMPTY = ClassicGroupState.EMPTY
-PREPARING = ClassicGroupState.PREPARING_REBALANCE
-COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
-STABLE = ClassicGroupState.STABLE
-DEAD = ClassicGroupState.DEAD
-
-KNOWN_MEMBER_ID_REQUIRED_VERSION: Final = 4
-SKIP_ASSIGNMENT_VERSION: Final = 9
-
-_APPEND_ERRORS: Final = {
-    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.REQUEST_TIMED_OUT: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
-    Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
-    Errors.MESSAGE_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
-    Errors.RECORD_LIST_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
-    Errors.INVALID_FETCH_SIZE: Errors.UNKNOWN_SERVER_ERROR,
-}
-
-
-class GroupConfig(Struct, frozen=True):
-    """Broker settings of groups; Kafka's names and defaults (`group.*`, `offsets.*`)."""
-
-    max_size: int = 2**31 - 1
-    initial_rebalance_delay_ms: int = 3_000
-    new_member_join_timeout_ms: int = 300_000
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
-    offset_metadata_max_size: int = 4_096
-    offsets_retention_ms: int = 10_080 * 60_000
-    offsets_retention_check_interval_ms: int = 600_000
-
-
-def nothing() -> GroupResult:
-    return CoordinatorResult([], None)
-
-
-def append_error(error: Errors) -> Errors:
-    """What a client is told when the group's record could not be appended."""
-    return _APPEND_ERRORS.get(error, error)
+CLASSIC_GROUP_TYPE = "classic"
+CONSUMER_GROUP_TYPE = "consumer"
+DESCRIBE_NOT_FOUND_VERSION = 6
 
 
 class GroupMetadataManager:
-    """Owner of all classic groups of one shard."""
+    """Owner of all groups of one shard."""
 
-    def __init__(self, config: GroupConfig, *, timer: CoordinatorTimer, clock: Clock, random: Random) -> None:
-        self.config = config
-        self.groups: dict[str, ClassicGroup] = {}
-        self._timer = timer
-        self._clock = clock
-        self._random = random
+    def __init__(
+        self, configs: GroupConfigManager, *, timer: CoordinatorTimer, clock: Clock, random: Random, metrics: GroupMetrics | None = None
+    ) -> None:
+        self.groups = Groups(configs, timer=timer, clock=clock, random=random)
+        metrics = metrics or GroupMetrics()
+        self.classic = ClassicGroupManager(self.groups, metrics)
+        migration = GroupMigration(self.groups, self.classic)
+        self.consumer = ConsumerGroupManager(self.groups, migration, metrics)
+        self._classic_members = ClassicMembers(self.groups, self.consumer, migration)
+        self._replay = ConsumerGroupReplay(self.groups)
+        self._is_loaded = False
 
-    # -- JoinGroup --------------------------------------------------------------------------------------------------
+    # -- the rebalance protocols --------------------------------------------------------------------------------------
 
-    def join(self, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str, respond: JoinCallback) -> GroupResult:
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, requester: Requester
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        return self.consumer.heartbeat(request, requester)
+
+    def join(self, request: JoinGroupRequest, api_version: int, requester: Requester, respond: JoinCallback) -> GroupResult:
         """Answer through `respond`, now or when the generation begins."""
-        is_unknown_member = request.member_id == UNKNOWN_MEMBER_ID
-        group = self.groups.get(request.group_id)
-        is_new_group = group is None
-        if group is None:
-            if not is_unknown_member:
-                respond(JoinGroupResponse(member_id=request.member_id, error_code=Errors.UNKNOWN_MEMBER_ID))
-                return nothing()
-            group = ClassicGroup(request.group_id, current_state_timestamp_ms=self._clock.time_ms())
-            self.groups[request.group_id] = group
-        if not self._accepts(group, request.member_id):
-            group.remove(request.member_id)
-            respond(JoinGroupResponse(member_id=UNKNOWN_MEMBER_ID, error_code=Errors.GROUP_MAX_SIZE_REACHED))
-            result = nothing()
-        elif is_unknown_member:
-            result = self._join_new(group, request, api_version, client_id, client_host, respond)
-        else:
-            result = self._join_existing(group, request, client_id, client_host, respond)
-        if is_new_group and not result.records:
-            return self._store_new_group(group, respond)
-        return result
-
-    def _store_new_group(self, group: ClassicGroup, respond: JoinCallback) -> GroupResult:
-        def stored(error: Errors) -> None:
-            if error is not Errors.NONE:
-                self.groups.pop(group.group_id, None)
-                respond(JoinGroupResponse(error_code=append_error(error)))
-
-        return CoordinatorResult([empty_group_metadata_record(group)], stored)
-
-    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        if group.is_in(EMPTY, DEAD):
-            return True
-        member = group.members.get(member_id)
-        if group.is_in(PREPARING):
-            waiting = sum(other.awaiting_join is not None for other in group.members.values())
-            return (member is not None and member.awaiting_join is not None) or waiting < self.config.max_size
-        return member is not None or len(group.members) < self.config.max_size
-
-    def _join_new(
-        self, group: ClassicGroup, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str, respond: JoinCallback
-    ) -> GroupResult:
-        if group.is_in(DEAD):
-            respond(JoinGroupResponse(member_id=UNKNOWN_MEMBER_ID, error_code=Errors.COORDINATOR_NOT_AVAILABLE))
-            return nothing()
-        if not group.supports_protocols(request.protocol_type, {protocol.name for protocol in request.protocols}):
-            respond(JoinGroupResponse(member_id=UNKNOWN_MEMBER_ID, error_code=Errors.INCONSISTENT_GROUP_PROTOCOL))
-            return nothing()
-        new_member_id = self._new_member_id(request.group_instance_id or client_id)
-        if request.group_instance_id is not None:
-            existing = group.static_members.get(request.group_instance_id)
-            if existing is not None:
-                return self._update_static(group, request, api_version, existing, new_member_id, respond)
-            return self._add_member(group, request, new_member_id, client_id, client_host, respond)
-        if api_version >= KNOWN_MEMBER_ID_REQUIRED_VERSION:
-            group.pending_join_members[new_member_id] = None
-            self._schedule_heartbeat(group, new_member_id, request.session_timeout_ms)
-            respond(JoinGroupResponse(member_id=new_member_id, error_code=Errors.MEMBER_ID_REQUIRED))
-            return nothing()
-        return self._add_member(group, request, new_member_id, client_id, client_host, respond)
-
-    def _join_existing(
-        self, group: ClassicGroup, request: JoinGroupRequest, client_id: str, client_host: str, respond: JoinCallback
-    ) -> GroupResult:
-        member_id = request.member_id
-        if group.is_in(DEAD):
-            respond(JoinGroupResponse(member_id=member_id, error_code=Errors.COORDINATOR_NOT_AVAILABLE))
-            return nothing()
-        if not group.supports_protocols(request.protocol_type, {protocol.name for protocol in request.protocols}):
-            respond(JoinGroupResponse(member_id=member_id, error_code=Errors.INCONSISTENT_GROUP_PROTOCOL))
-            return nothing()
-        if member_id in group.pending_join_members:
-            return self._add_member(group, request, member_id, client_id, client_host, respond)
-        try:
-            group.validate_member(member_id, request.group_instance_id, "join-group")
-        except ApiException as error:
-            respond(JoinGroupResponse(member_id=member_id, error_code=error.error, protocol_type=None, protocol_name=None))
-            return nothing()
-        member = group.members[member_id]
-        unchanged = member.matches([(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols])
-        if group.is_in(PREPARING) or not unchanged or (group.is_in(STABLE) and group.leader_id == member_id):
-            if group.is_in(EMPTY):
-                respond(JoinGroupResponse(member_id=member_id, error_code=Errors.UNKNOWN_MEMBER_ID))
-                return nothing()
-            self._update_member(member, request, respond)
-            return self._maybe_prepare_rebalance(group)
-        if group.is_in(EMPTY):
-            respond(JoinGroupResponse(member_id=member_id, error_code=Errors.UNKNOWN_MEMBER_ID))
-            return nothing()
-        respond(self._join_response(group, member_id))
-        return nothing()
-
-    def _join_response(self, group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-        """The present generation as one member sees it; only the leader gets the members."""
-        return JoinGroupResponse(
-            members=group.member_list() if group.leader_id == member_id and group.is_in(COMPLETING) else [],
-            member_id=member_id,
-            generation_id=group.generation_id,
-            protocol_name=group.protocol_name,
-            protocol_type=group.protocol_type,
-            leader=group.leader_id or "",
-        )
-
-    def _new_member_id(self, prefix: str) -> str:
-        raw = bytearray(self._random.token_bytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        text = raw.hex()
-        return f"{prefix}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-    def _add_member(
-        self, group: ClassicGroup, request: JoinGroupRequest, member_id: str, client_id: str, client_host: str, respond: JoinCallback
-    ) -> GroupResult:
-        member = ClassicGroupMember(
-            member_id=member_id,
-            group_instance_id=request.group_instance_id,
-            client_id=client_id,
-            client_host=client_host,
-            rebalance_timeout_ms=self._rebalance_timeout_ms(request),
-            session_timeout_ms=request.session_timeout_ms,
-            protocol_type=request.protocol_type,
-            protocols=[(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
-            is_new=True,
-        )
-        if group.is_in(PREPARING) and group.previous_state is EMPTY:
-            group.new_member_added = True
-        group.add(member, respond)
-        self._schedule_heartbeat(group, member_id, self.config.new_member_join_timeout_ms)
-        return self._maybe_prepare_rebalance(group)
-
-    def _update_member(self, member: ClassicGroupMember, request: JoinGroupRequest, respond: JoinCallback | None) -> None:
-        member.protocols = [(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]
-        member.rebalance_timeout_ms = self._rebalance_timeout_ms(request)
-        member.session_timeout_ms = request.session_timeout_ms
-        if respond is not None:
-            member.awaiting_join = respond
-
-    @staticmethod
-    def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-        return request.session_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
-
-    def _update_static(
-        self, group: ClassicGroup, request: JoinGroupRequest, api_version: int, old_id: str, new_id: str, respond: JoinCallback
-    ) -> GroupResult:
-        """A known static member restarted: under an unchanged protocol it keeps its assignment and nobody else notices."""
-        assert request.group_instance_id is not None, "only static members are replaced"
-        current_leader = group.leader_id or ""
-        self._timer.cancel(self._heartbeat_key(group.group_id, old_id))
-        member = group.replace_static_member(request.group_instance_id, old_id, new_id)
-        old = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-        self._update_member(member, request, respond)
-        self._reschedule_heartbeat(group, member)
-        if group.is_in(COMPLETING):
-            return self._prepare_rebalance(group)
-        if not group.is_in(STABLE):
-            return self._maybe_complete_join(group)
-        if group.select_protocol() != group.protocol_name:
-            return self._maybe_prepare_rebalance(group)
-
-        def stored(error: Errors) -> None:
-            if error is not Errors.NONE:
-                member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = old
-                member.awaiting_join = None
-                group.replace_static_member(request.group_instance_id or "", new_id, old_id)
-                respond(JoinGroupResponse(member_id=UNKNOWN_MEMBER_ID, error_code=append_error(error)))
-                return
-            skips = api_version >= SKIP_ASSIGNMENT_VERSION
-            is_leader = skips and group.leader_id == new_id
-            response = JoinGroupResponse(
-                members=group.member_list() if is_leader else [],
-                member_id=new_id,
-                generation_id=group.generation_id,
-                protocol_name=group.protocol_name,
-                protocol_type=group.protocol_type,
-                leader=(group.leader_id or "") if skips else current_leader,
-                skip_assignment=is_leader,
-            )
-            group.complete_join(member, response)
-
-        assignments = {other.member_id: other.assignment for other in group.members.values()}
-        return CoordinatorResult([group_metadata_record(group, assignments)], stored)
-
-    # -- the join phase ---------------------------------------------------------------------------------------------
-
-    def _maybe_prepare_rebalance(self, group: ClassicGroup) -> GroupResult:
-        return self._prepare_rebalance(group) if group.can_rebalance else self._maybe_complete_join(group)
-
-    def _prepare_rebalance(self, group: ClassicGroup) -> GroupResult:
-        if group.is_in(COMPLETING):
-            self._fail_syncs(group, Errors.REBALANCE_IN_PROGRESS)
-        group.pending_sync_members.clear()
-        self._timer.cancel(f"sync-{group.group_id}")
-        is_initial = group.is_in(EMPTY)
-        group.transition_to(PREPARING, self._clock.time_ms())
-        if not is_initial:
-            return self._complete_join_or_schedule(group)
-        delay_ms = self.config.initial_rebalance_delay_ms
-        self._schedule_initial(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
-        return nothing()
-
-    def _schedule_initial(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        def arrived() -> CoordinatorResult[None]:
-            if self.groups.get(group.group_id) is not group or not group.is_in(PREPARING):
-                return CoordinatorResult([], None)
-            if group.new_member_added and remaining_ms != 0:
-                group.new_member_added = False
-                next_delay_ms = min(self.config.initial_rebalance_delay_ms, remaining_ms)
-                self._schedule_initial(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
-                return CoordinatorResult([], None)
-            return self._from_timer(self._complete_join(group))
-
-        self._timer.schedule(f"join-{group.group_id}", delay_ms, arrived)
-
-    def _complete_join_or_schedule(self, group: ClassicGroup) -> GroupResult:
-        if group.has_all_members_joined:
-            return self._complete_join(group)
-        self._schedule_join_timeout(group)
-        return nothing()
-
-    def _schedule_join_timeout(self, group: ClassicGroup) -> None:
-        def over() -> CoordinatorResult[None]:
-            if self.groups.get(group.group_id) is not group or not group.is_in(PREPARING):
-                return CoordinatorResult([], None)
-            return self._from_timer(self._complete_join(group))
-
-        self._timer.schedule(f"join-{group.group_id}", group.rebalance_timeout_ms, over)
-
-    def _maybe_complete_join(self, group: ClassicGroup) -> GroupResult:
-        if not group.is_in(PREPARING) or group.previous_state is EMPTY or not group.has_all_members_joined:
-            return nothing()
-        return self._complete_join(group)
-
-    def _complete_join(self, group: ClassicGroup) -> GroupResult:
-        """The join phase is over: whoever (dynamic) has not rejoined is out, and the next generation begins."""
-        self._timer.cancel(f"join-{group.group_id}")
-        for member in [m for m in group.members.values() if m.awaiting_join is None and not m.is_static]:
-            group.remove(member.member_id)
-            self._timer.cancel(self._heartbeat_key(group.group_id, member.member_id))
-        if group.is_in(DEAD):
-            return nothing()
-        if group.members and not group.maybe_elect_new_joined_leader():
-            self._schedule_join_timeout(group)
-            return nothing()
-        group.init_next_generation(self._clock.time_ms())
-        if group.is_in(EMPTY):
-            return CoordinatorResult([empty_group_metadata_record(group)], None)
-        for member in list(group.members.values()):
-            group.complete_join(member, self._join_response(group, member.member_id))
-            self._reschedule_heartbeat(group, member)
-            member.is_new = False
-            group.pending_sync_members[member.member_id] = None
-        self._schedule_pending_sync(group)
-        return nothing()
-
-    # -- SyncGroup --------------------------------------------------------------------------------------------------
+        group = self.groups.by_id.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self._classic_members.join(group, request, api_version, requester, respond)
+        return self.classic.join(request, api_version, requester.client_id, requester.client_host, respond)
 
     def sync(self, request: SyncGroupRequest, respond: SyncCallback) -> GroupResult:
         """Answer through `respond`, now or when the leader's assignment is stored."""
-        group = self.groups.get(request.group_id)
-        error = self._validate_sync(group, request)
-        if error is not Errors.NONE or group is None or group.is_in(PREPARING):
-            respond(SyncGroupResponse(error_code=Errors.REBALANCE_IN_PROGRESS if error is Errors.NONE else error))
-            return nothing()
-        member = group.members[request.member_id]
-        if group.is_in(STABLE):
-            self._remove_pending_sync(group, request.member_id)
-            respond(self._sync_response(group, member))
-            self._reschedule_heartbeat(group, member)
-            return nothing()
-        member.awaiting_sync = respond
-        self._remove_pending_sync(group, request.member_id)
-        if group.leader_id != request.member_id:
-            return nothing()
-        given = {assignment.member_id: bytes(assignment.assignment) for assignment in request.assignments}
-        assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
-
-        def stored(error: Errors) -> None:
-            if not group.is_in(COMPLETING) or request.generation_id != group.generation_id:
-                return
-            if error is not Errors.NONE:
-                self._fail_syncs(group, append_error(error))
-                self._maybe_prepare_rebalance(group)
-                return
-            for each in group.members.values():
-                each.assignment = assignments.get(each.member_id, b"")
-            self._propagate_assignments(group)
-            group.transition_to(STABLE, self._clock.time_ms())
-
-        return CoordinatorResult([group_metadata_record(group, assignments)], stored)
-
-    def _validate_sync(self, group: ClassicGroup | None, request: SyncGroupRequest) -> Errors:
-        if group is None:
-            return Errors.UNKNOWN_MEMBER_ID
-        if group.is_in(DEAD):
-            return Errors.COORDINATOR_NOT_AVAILABLE
-        try:
-            group.validate_member(request.member_id, request.group_instance_id, "sync-group")
-        except ApiException as error:
-            return error.error
-        if request.generation_id != group.generation_id:
-            return Errors.ILLEGAL_GENERATION
-        type_differs = request.protocol_type is not None and request.protocol_type != group.protocol_type
-        name_differs = request.protocol_name is not None and request.protocol_name != group.protocol_name
-        return Errors.INCONSISTENT_GROUP_PROTOCOL if type_differs or name_differs else Errors.NONE
-
-    @staticmethod
-    def _sync_response(group: ClassicGroup, member: ClassicGroupMember) -> SyncGroupResponse:
-        return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment)
-
-    def _propagate_assignments(self, group: ClassicGroup) -> None:
-        for member in group.members.values():
-            if member.awaiting_sync is not None:
-                group.complete_sync(member, self._sync_response(group, member))
-                self._reschedule_heartbeat(group, member)
-
-    def _fail_syncs(self, group: ClassicGroup, error: Errors) -> None:
-        for member in group.members.values():
-            member.assignment = b""
-            if member.awaiting_sync is not None:
-                group.complete_sync(member, SyncGroupResponse(error_code=error))
-                self._reschedule_heartbeat(group, member)
-
-    def _remove_pending_sync(self, group: ClassicGroup, member_id: str) -> None:
-        group.pending_sync_members.pop(member_id, None)
-        if not group.pending_sync_members:
-            self._timer.cancel(f"sync-{group.group_id}")
-
-    def _schedule_pending_sync(self, group: ClassicGroup) -> None:
-        generation_id = group.generation_id
-
-        def over() -> CoordinatorResult[None]:
-            if self.groups.get(group.group_id) is not group or group.generation_id != generation_id:
-                return CoordinatorResult([], None)
-            if not group.is_in(COMPLETING, STABLE) or not group.pending_sync_members:
-                return CoordinatorResult([], None)
-            for member_id in list(group.pending_sync_members):
-                group.remove(member_id)
-                self._timer.cancel(self._heartbeat_key(group.group_id, member_id))
-            return self._from_timer(self._prepare_rebalance(group))
-
-        self._timer.schedule(f"sync-{group.group_id}", group.rebalance_timeout_ms, over)
-
-    # -- Heartbeat and LeaveGroup -----------------------------------------------------------------------------------
+        group = self.groups.by_id.get(request.group_id)
+        if group is None or group.is_empty:
+            respond(SyncGroupResponse(error_code=Errors.UNKNOWN_MEMBER_ID))
+            return CoordinatorResult([], None)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.sync(group, request, respond)
+        return self.classic.sync(group, request, respond)
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
-        """Keeps the session alive; REBALANCE_IN_PROGRESS tells the member to join again."""
-        group = self.groups.get(request.group_id)
-        if group is None:
-            raise ApiException(Errors.UNKNOWN_MEMBER_ID)
-        if group.is_in(DEAD):
-            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
-        group.validate_member(request.member_id, request.group_instance_id, "heartbeat")
-        if request.generation_id != group.generation_id:
-            raise ApiException(Errors.ILLEGAL_GENERATION)
-        if group.is_in(EMPTY):
-            raise ApiException(Errors.UNKNOWN_MEMBER_ID)
-        self._reschedule_heartbeat(group, group.members[request.member_id])
-        return HeartbeatResponse(error_code=Errors.REBALANCE_IN_PROGRESS if group.is_in(PREPARING) else Errors.NONE)
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.heartbeat(group, request)
+        return self.classic.heartbeat(group, request)
 
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Remove members at once; each gets its own result."""
-        group = self.groups.get(request.group_id)
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.leave(group, request)
+        return self.classic.leave(group, request)
+
+    def _group_of_member(self, group_id: str) -> Group:
+        group = self.groups.by_id.get(group_id)
         if group is None:
-            raise ApiException(Errors.UNKNOWN_MEMBER_ID)
-        if group.is_in(DEAD):
-            return CoordinatorResult([], LeaveGroupResponse(error_code=Errors.COORDINATOR_NOT_AVAILABLE))
-        responses = [self._leave_one(group, member) for member in request.members]
-        records = []
-        if any(response.error_code == Errors.NONE for response in responses):
-            if group.is_in(STABLE, COMPLETING):
-                records = self._maybe_prepare_rebalance(group).records
-            elif group.is_in(PREPARING):
-                records = self._maybe_complete_join(group).records
-        return CoordinatorResult(records, LeaveGroupResponse(members=responses))
+            raise ApiException(Errors.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+        return group
 
-    def _leave_one(self, group: ClassicGroup, leaving: MemberIdentity) -> MemberResponse:
-        member_id = leaving.member_id
-        error = Errors.NONE
-        if member_id == UNKNOWN_MEMBER_ID:
-            found = group.static_members.get(leaving.group_instance_id or "") if leaving.group_instance_id is not None else None
-            error = Errors.UNKNOWN_MEMBER_ID if found is None else Errors.NONE
-            if found is not None:
-                self._remove_member(group, found)
-        elif member_id in group.pending_join_members:
-            group.remove(member_id)
-            self._timer.cancel(self._heartbeat_key(group.group_id, member_id))
-        else:
-            try:
-                group.validate_member(member_id, leaving.group_instance_id, "leave-group")
-                self._remove_member(group, member_id)
-            except ApiException as refused:
-                error = refused.error
-        return MemberResponse(member_id=member_id, group_instance_id=leaving.group_instance_id, error_code=error)
+    # -- questions ----------------------------------------------------------------------------------------------------
 
-    def _remove_member(self, group: ClassicGroup, member_id: str) -> None:
-        self._timer.cancel(self._heartbeat_key(group.group_id, member_id))
-        member = group.members[member_id]
-        group.complete_join(member, JoinGroupResponse(member_id=UNKNOWN_MEMBER_ID, error_code=Errors.UNKNOWN_MEMBER_ID))
-        group.remove(member_id)
+    def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+        """Groups in one of `states` and of one of `types`, case ignored; empty filters let all pass."""
+        wanted_states = {state.lower().strip() for state in states}
+        wanted_types = {kind.lower() for kind in types}
+        listed = [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CONSUMER_GROUP_TYPE if isinstance(group, ConsumerGroup) else CLASSIC_GROUP_TYPE,
+            )
+            for group in self.groups.by_id.values()
+        ]
+        return [
+            group
+            for group in listed
+            if (not wanted_states or group.group_state.lower() in wanted_states) and (not wanted_types or group.group_type in wanted_types)
+        ]
 
-    # -- sessions ---------------------------------------------------------------------------------------------------
+    def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
+        """A classic group. What is none is Dead; since v6 it is also GROUP_ID_NOT_FOUND."""
+        try:
+            group = self.groups.classic_group(group_id)
+        except ApiException as error:
+            missing = api_version >= DESCRIBE_NOT_FOUND_VERSION
+            return DescribedGroup(
+                group_id=group_id,
+                group_state=ClassicGroupState.DEAD.value,
+                error_code=Errors.GROUP_ID_NOT_FOUND if missing else Errors.NONE,
+                error_message=error.message if missing else None,
+            )
+        stable = group.is_in(ClassicGroupState.STABLE)
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            protocol_type=group.protocol_type or "",
+            protocol_data=(group.protocol_name or "") if stable else "",
+            members=[
+                DescribedGroupMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    member_metadata=member.metadata(group.protocol_name) if stable and group.protocol_name else b"",
+                    member_assignment=member.assignment if stable else b"",
+                )
+                for member in group.members.values()
+            ],
+        )
 
-    @staticmethod
-    def _heartbeat_key(group_id: str, member_id: str) -> str:
-        return f"heartbeat-{group_id}-{member_id}"
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """GROUP_ID_NOT_FOUND for what is no consumer group."""
+        try:
+            group = self.groups.consumer_group(group_id)
+        except ApiException as error:
+            return DescribedConsumerGroup(group_id=group_id, error_code=error.error, error_message=error.message)
+        return describe_consumer_group(group, self.groups.config.consumer_assignors[0], self.groups.image)
 
-    def reschedule_heartbeat(self, group: ClassicGroup, member_id: str) -> None:
-        """A member showed that it is alive by another request (OffsetCommit)."""
-        member = group.members.get(member_id)
-        if member is not None and group.is_in(STABLE, PREPARING):
-            self._reschedule_heartbeat(group, member)
+    def count(self, counts: GroupCounts) -> None:
+        for group in self.groups.by_id.values():
+            kind = counts.consumer if isinstance(group, ConsumerGroup) else counts.classic
+            kind[group.state.value] = kind.get(group.state.value, 0) + 1
 
-    def _reschedule_heartbeat(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
-        self._schedule_heartbeat(group, member.member_id, member.session_timeout_ms)
+    # -- deletion -----------------------------------------------------------------------------------------------------
 
-    def _schedule_heartbeat(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        def expired() -> CoordinatorResult[None]:
-            if self.groups.get(group.group_id) is not group:
-                return CoordinatorResult([], None)
-            return self._from_timer(self._expire(group, member_id))
+    def tombstones(self, group: Group) -> list[CoordinatorRecord]:
+        """What deletes a group, its offsets apart. Timers end when these are replayed."""
+        return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_metadata_tombstone(group.group_id)]
 
-        self._timer.schedule(self._heartbeat_key(group.group_id, member_id), timeout_ms, expired)
+    # -- replay and life ----------------------------------------------------------------------------------------------
 
-    def _expire(self, group: ClassicGroup, member_id: str) -> GroupResult:
-        if member_id in group.pending_join_members:
-            group.remove(member_id)
-            return self._maybe_complete_join(group)
-        member = group.members.get(member_id)
-        if group.is_in(DEAD) or member is None or member.has_satisfied_heartbeat:
-            return nothing()
-        _log.info("Member %s of group %s has failed, removing it from the group", member_id, group.group_id)
-        self._remove_member(group, member_id)
-        if group.is_in(STABLE, COMPLETING):
-            return self._maybe_prepare_rebalance(group)
-        return self._maybe_complete_join(group)
+    def replay_group_metadata(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+        group = self.groups.by_id.get(key.group)
+        if value is not None:
+            if not self._is_loaded or not isinstance(group, ClassicGroup):
+                self.groups.by_id[key.group] = group_from_record(key.group, value)
+        elif isinstance(group, ClassicGroup):
+            del self.groups.by_id[key.group]
+            if self._is_loaded:
+                self.classic.abandon(group)
 
-    @staticmethod
-    def _from_timer(result: GroupResult) -> CoordinatorResult[None]:
-        return CoordinatorResult(result.records, None)
+    def replay_consumer_group(self, key: Any, value: Any) -> None:
+        self._replay.replay(key, value)
+
+    def simple_group(self, group_id: str) -> None:
+        """A group that was never joined comes into being with its first offset."""
+        if group_id not in self.groups.by_id:
+            self.groups.by_id[group_id] = ClassicGroup(group_id)
 
     def on_loaded(self) -> None:
-        """This broker coordinates the groups from now on: every member gets a whole session to be heard of."""
-        for group in list(self.groups.values()):
-            for member in group.members.values():
-                self._reschedule_heartbeat(group, member)
+        self._is_loaded = True
+        for group in list(self.groups.by_id.values()):
+            if isinstance(group, ConsumerGroup):
+                self.consumer.on_loaded(group)
+            else:
+                self.classic.on_loaded(group)
 
     def on_unloaded(self) -> None:
-        """Another broker coordinates from now on: whoever waits here is sent there."""
-        for group in self.groups.values():
-            for member in group.members.values():
-                group.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=Errors.NOT_COORDINATOR))
-                group.complete_sync(member, SyncGroupResponse(error_code=Errors.NOT_COORDINATOR))
-            group.state = DEAD
+        for group in self.groups.by_id.values():
+            if isinstance(group, ClassicGroup):
+                self.classic.on_unloaded(group)
+
+    def on_metadata_update(self, image: CoordinatorMetadataImage, changed_topics: Iterable[str], *, has_new_topics: bool) -> None:
+        """Groups that subscribe to one of `changed_topics` compare their metadata hash with the next heartbeat."""
+        self.groups.image = image
+        if has_new_topics or self.groups.last_image_with_new_topics == -1:
+            self.groups.last_image_with_new_topics = image.version
+        changed = set(changed_topics)
+        if not changed:
+            return
+        for group in self.groups.by_id.values():
+            if isinstance(group, ConsumerGroup) and not changed.isdisjoint(group.subscribed_topics()):
+                group.is_metadata_fresh = False

@@ -1,20 +1,34 @@
-"""Records of `__consumer_offsets` that classic groups need: offsets (types 0 and 1) and group metadata (type 2).
+"""Records of `__consumer_offsets`: offsets (types 0 and 1) and classic groups (type 2); and how a record of any type is read.
 
 A key is an int16 record type and the key message at version 0; a value is an int16 version and the value message
 (`facts`, section 18; Kafka's `GroupCoordinatorRecordHelpers`). Written as Kafka 4.3 does: OffsetCommitValue v4, or v1 when
-the client asked for an expiry time; GroupMetadataValue v3.
+the client asked for an expiry time; GroupMetadataValue v3. Consumer groups' records are in `consumer_group_records`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
-from kmirror.common.errors import KmirrorError
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.coordinator.group.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
+from kmirror.wire.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
+from kmirror.wire.messages.consumer_group_current_member_assignment_value import ConsumerGroupCurrentMemberAssignmentValue
+from kmirror.wire.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from kmirror.wire.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from kmirror.wire.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from kmirror.wire.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from kmirror.wire.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
+from kmirror.wire.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
+from kmirror.wire.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from kmirror.wire.messages.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
+from kmirror.wire.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
+from kmirror.wire.messages.consumer_group_target_assignment_member_value import ConsumerGroupTargetAssignmentMemberValue
+from kmirror.wire.messages.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
+from kmirror.wire.messages.consumer_group_target_assignment_metadata_value import ConsumerGroupTargetAssignmentMetadataValue
 from kmirror.wire.messages.group_metadata_key import GroupMetadataKey
 from kmirror.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kmirror.wire.messages.offset_commit_key import OffsetCommitKey
@@ -124,19 +138,32 @@ def empty_group_metadata_record(group: ClassicGroup) -> CoordinatorRecord:
     )
 
 
-def read_record(record: CoordinatorRecord) -> tuple[OffsetCommitKey | GroupMetadataKey, OffsetCommitValue | GroupMetadataValue | None]:
-    """Decode one record; a None value is a tombstone. KmirrorError for a type that this coordinator does not know."""
+_KEYS: dict[int, tuple[type[Any], type[Any]]] = {
+    LEGACY_OFFSET_COMMIT: (OffsetCommitKey, OffsetCommitValue),
+    OFFSET_COMMIT: (OffsetCommitKey, OffsetCommitValue),
+    GROUP_METADATA: (GroupMetadataKey, GroupMetadataValue),
+    3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+}
+
+
+def read_record(record: CoordinatorRecord) -> tuple[Any, Any] | None:
+    """Key and value of one record; a None value is a tombstone. None for a type that is not known (share and streams groups)."""
     key_view = memoryview(record.key)
-    kind = int.from_bytes(key_view[:2], "big", signed=True)
-    value_view = None if record.value is None else memoryview(record.value)
-    version = -1 if value_view is None else int.from_bytes(value_view[:2], "big", signed=True)
-    if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
-        offset_key, _ = OffsetCommitKey.read(key_view, 2, OffsetCommitKey.HIGHEST_VERSION)
-        return offset_key, None if value_view is None else OffsetCommitValue.read(value_view, 2, version)[0]
-    if kind == GROUP_METADATA:
-        group_key, _ = GroupMetadataKey.read(key_view, 2, GroupMetadataKey.HIGHEST_VERSION)
-        return group_key, None if value_view is None else GroupMetadataValue.read(value_view, 2, version)[0]
-    raise KmirrorError(f"a record of type {kind} in __consumer_offsets: this coordinator serves classic groups only (types 0 to 2)")
+    messages = _KEYS.get(int.from_bytes(key_view[:2], "big", signed=True))
+    if messages is None:
+        return None
+    key_class, value_class = messages
+    key, _ = key_class.read(key_view, 2, key_class.HIGHEST_VERSION)
+    if record.value is None:
+        return key, None
+    value_view = memoryview(record.value)
+    return key, value_class.read(value_view, 2, int.from_bytes(value_view[:2], "big", signed=True))[0]
 
 
 def group_from_record(group_id: str, value: GroupMetadataValue) -> ClassicGroup:

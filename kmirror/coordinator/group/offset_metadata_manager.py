@@ -1,30 +1,43 @@
 """Committed offsets of one shard: OffsetCommit, OffsetFetch, OffsetDelete and expiry (Kafka's `OffsetMetadataManager`).
 
-Offsets live by group, topic and partition, and change only in `replay_*`. A group that was never joined ("simple") comes
-into being with its first commit.
+Offsets live by group, topic and partition, whatever the group's protocol, and change only in `replay_*`. A group that was never joined ("simple")
+comes into being with its first commit.
 
 A transactional commit is pending, by its producer, until the transaction's marker is replayed: COMMIT moves it to the offsets
 unless a newer record was committed meanwhile, ABORT forgets it. While it is pending, a fetch that requires stable offsets gets
 UNSTABLE_OFFSET_COMMIT and the offset does not expire; a tombstone (deletion) drops it.
 
-Expiry, as Kafka's `OffsetExpirationCondition`: a group with members keeps offsets of
-topics it subscribes to; an empty group that was once joined counts its retention from when it became empty; a simple
-group from each commit; a commit with its own expiry time ends then.
+Expiry, by topics that nobody in the group subscribes to (Kafka's `OffsetExpirationCondition`):
+
+    classic, never joined                   retention counts from each commit
+    classic, empty                          from when it became empty
+    classic "consumer", stable              from each commit
+    classic, anything else                  nothing expires
+    consumer                                from each commit
+    a commit with a time of its own         ends then
+
+A group that is empty and has no offset left goes, too.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Final, Literal
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
 from kmirror.coordinator.group.classic_group import ClassicGroup, ClassicGroupState
-from kmirror.coordinator.group.group_metadata_manager import GroupMetadataManager
+from kmirror.coordinator.group.consumer_group import CommitPartitionValidator
+from kmirror.coordinator.group.group_metrics import GroupMetrics
 from kmirror.coordinator.group.group_records import (
     NO_EXPIRE_TIMESTAMP,
     OffsetAndMetadata,
     offset_commit_record,
     offset_commit_tombstone,
 )
+from kmirror.coordinator.group.groups import Group, Groups
 from kmirror.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -50,23 +63,51 @@ from kmirror.wire.messages.txn_offset_commit import (
 
 PartitionOffsets = dict[int, OffsetAndMetadata]
 GroupTopicPartition = tuple[str, str, int]
+GROUP_ID_NOT_FOUND_VERSION = 9
+
+
+class Unstable(Enum):
+    """What a fetch that requires stable offsets gets where a transaction is open."""
+
+    UNSTABLE = "unstable"
+
+
+UNSTABLE: Final = Unstable.UNSTABLE
+FetchedOffset = OffsetAndMetadata | Literal[Unstable.UNSTABLE] | None
+"""None where nothing was committed."""
+
+
+def _in_transaction(error: ApiException) -> ApiException:
+    """Producers know no member epochs: a stale one is an illegal generation to them."""
+    return ApiException(Errors.ILLEGAL_GENERATION) if error.error is Errors.STALE_MEMBER_EPOCH else error
+
+
+def _retention_base(group: Group) -> int | None:
+    """From when an offset's retention counts: a time in ms, 0 for its own commit, None for never."""
+    if not isinstance(group, ClassicGroup) or group.protocol_type is None:
+        return 0
+    if group.is_empty:
+        return group.current_state_timestamp_ms or 0
+    knows_topics = group.uses_consumer_protocol and group.subscribed_topics is not None
+    return 0 if knows_topics and group.is_in(ClassicGroupState.STABLE) else None
 
 
 class OffsetMetadataManager:
     """Owner of the shard's offsets."""
 
-    def __init__(self, groups: GroupMetadataManager) -> None:
+    def __init__(self, groups: Groups, metrics: GroupMetrics, on_alive: Callable[[ClassicGroup, str], None]) -> None:
         self._groups = groups
-        self._config = groups.config
+        self._metrics = metrics
+        self._on_alive = on_alive
         self._offsets: dict[str, dict[str, PartitionOffsets]] = {}
         self._pending: dict[int, dict[GroupTopicPartition, OffsetAndMetadata]] = {}
         self._open_transactions: dict[str, dict[tuple[str, int], set[int]]] = {}
 
     # -- OffsetCommit -----------------------------------------------------------------------------------------------
 
-    def commit(self, request: OffsetCommitRequest, now_ms: int) -> CoordinatorResult[OffsetCommitResponse]:
+    def commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> CoordinatorResult[OffsetCommitResponse]:
         """Store what the member (or nobody in particular) committed; ApiException when the group refuses."""
-        group = self._validate_commit(request)
+        validate = self._validate_commit(request, api_version)
         expire_ms = NO_EXPIRE_TIMESTAMP if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
         records: list[CoordinatorRecord] = []
         topics: list[OffsetCommitResponseTopic] = []
@@ -74,50 +115,80 @@ class OffsetMetadataManager:
             partitions = []
             for partition in topic.partitions:
                 error = Errors.NONE
-                if len(partition.committed_metadata or "") > self._config.offset_metadata_max_size:
+                if self._is_too_large(partition.committed_metadata):
                     error = Errors.OFFSET_METADATA_TOO_LARGE
                 else:
+                    if validate is not None:
+                        validate(topic.name, topic.topic_id, partition.partition_index)
                     records.append(self._record(request.group_id, topic, partition, now_ms, expire_ms))
                 partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error))
             topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-        if request.member_id:
-            self._groups.reschedule_heartbeat(group, request.member_id)
+        self._metrics.offset_commits(len(records))
         return CoordinatorResult(records, OffsetCommitResponse(topics=topics), atomic=True)
+
+    def _is_too_large(self, metadata: str | None) -> bool:
+        return len(metadata or "") > self._groups.config.offset_metadata_max_size
+
+    def _validate_commit(self, request: OffsetCommitRequest, api_version: int) -> CommitPartitionValidator | None:
+        group = self._groups.by_id.get(request.group_id)
+        epoch = request.generation_id_or_member_epoch
+        if group is None:
+            if epoch < 0:
+                return None
+            if api_version >= GROUP_ID_NOT_FOUND_VERSION:
+                raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+            raise ApiException(Errors.ILLEGAL_GENERATION)
+        validate = group.validate_offset_commit(
+            request.member_id, request.group_instance_id, epoch, is_transactional=False, api_version=api_version
+        )
+        if isinstance(group, ClassicGroup):
+            self._on_alive(group, request.member_id)
+        return validate
 
     def commit_transactional(self, request: TxnOffsetCommitRequest, now_ms: int) -> CoordinatorResult[TxnOffsetCommitResponse]:
         """Offsets that count once the producer's transaction commits; to be written in a transactional batch of that producer."""
-        self._validate_transactional_commit(request)
+        validate = self._validate_transactional_commit(request)
         records: list[CoordinatorRecord] = []
         topics: list[TxnOffsetCommitResponseTopic] = []
         for topic in request.topics:
             partitions = []
             for partition in topic.partitions:
                 index, error = partition.partition_index, Errors.NONE
-                if len(partition.committed_metadata or "") > self._config.offset_metadata_max_size:
+                if self._is_too_large(partition.committed_metadata):
                     error = Errors.OFFSET_METADATA_TOO_LARGE
                 else:
+                    if validate is not None:
+                        self._validate_transactional_partition(validate, topic.name, index)
                     committed = OffsetAndMetadata(
                         partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or "", now_ms
                     )
                     records.append(offset_commit_record(request.group_id, topic.name, index, committed))
                 partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=error))
             topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        self._metrics.offset_commits(len(records))
         return CoordinatorResult(records, TxnOffsetCommitResponse(topics=topics), atomic=True)
 
-    def _validate_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
-        group = self._groups.groups.get(request.group_id)
+    def _validate_transactional_commit(self, request: TxnOffsetCommitRequest) -> CommitPartitionValidator | None:
+        group = self._groups.by_id.get(request.group_id)
         if group is None:
             if request.generation_id >= 0:
                 raise ApiException(Errors.ILLEGAL_GENERATION)
-            return
-        if group.is_in(ClassicGroupState.DEAD):
-            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
-        if request.generation_id < 0 and group.is_in(ClassicGroupState.EMPTY):
-            return
-        if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
-            group.validate_member(request.member_id, request.group_instance_id, "txn-offset-commit")
-            if request.generation_id != group.generation_id:
-                raise ApiException(Errors.ILLEGAL_GENERATION)
+            return None
+        try:
+            return group.validate_offset_commit(
+                request.member_id, request.group_instance_id, request.generation_id, is_transactional=True, api_version=-1
+            )
+        except ApiException as error:
+            raise _in_transaction(error) from error
+
+    def _validate_transactional_partition(self, validate: CommitPartitionValidator, topic: str, partition: int) -> None:
+        topic_id = self._groups.image.topic_id(topic)
+        if topic_id is None:
+            raise ApiException(Errors.ILLEGAL_GENERATION)
+        try:
+            validate(topic, topic_id, partition)
+        except ApiException as error:
+            raise _in_transaction(error) from error
 
     def _record(
         self, group_id: str, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, now_ms: int, expire_ms: int
@@ -132,28 +203,35 @@ class OffsetMetadataManager:
         )
         return offset_commit_record(group_id, topic.name, partition.partition_index, committed)
 
-    def _validate_commit(self, request: OffsetCommitRequest) -> ClassicGroup:
-        generation = request.generation_id_or_member_epoch
-        group = self._groups.groups.get(request.group_id)
-        if group is None:
-            if generation >= 0:
-                raise ApiException(Errors.ILLEGAL_GENERATION)
-            return ClassicGroup(request.group_id)
-        if group.is_in(ClassicGroupState.DEAD):
-            raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
-        if generation < 0 and group.is_in(ClassicGroupState.EMPTY):
-            return group
-        if generation >= 0 or request.member_id or request.group_instance_id is not None:
-            group.validate_member(request.member_id, request.group_instance_id, "offset-commit")
-            if generation != group.generation_id:
-                raise ApiException(Errors.ILLEGAL_GENERATION)
-        elif not group.is_in(ClassicGroupState.EMPTY):
-            raise ApiException(Errors.UNKNOWN_MEMBER_ID)
-        if group.is_in(ClassicGroupState.COMPLETING_REBALANCE):
-            raise ApiException(Errors.REBALANCE_IN_PROGRESS)
-        return group
+    # -- OffsetFetch -----------------------------------------------------------------------------
 
-    # -- OffsetFetch and DescribeGroups -----------------------------------------------------------------------------
+    def fetch(
+        self, group_id: str, wanted: Mapping[str, Sequence[int]] | None, *, member_id: str | None, member_epoch: int, require_stable: bool
+    ) -> dict[str, dict[int, FetchedOffset]]:
+        """Offsets of `wanted` partitions (None: of all that have one). A group that does not exist has none.
+
+        ApiException when the member that asks is not who it says (KIP-848).
+        """
+        group = self._groups.by_id.get(group_id)
+        committed = self._offsets.get(group_id, {}) if group is not None else {}
+        if group is not None:
+            try:
+                group.validate_offset_fetch(member_id, member_epoch)
+            except ApiException as error:
+                if error.error is not Errors.GROUP_ID_NOT_FOUND:
+                    raise
+                committed = {}
+        if wanted is None:
+            wanted = {topic: list(partitions) for topic, partitions in committed.items()}
+        return {
+            topic: {
+                index: UNSTABLE
+                if require_stable and self.has_open_transaction(group_id, topic, index)
+                else committed.get(topic, {}).get(index)
+                for index in indexes
+            }
+            for topic, indexes in wanted.items()
+        }
 
     def offset(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
         return self._offsets.get(group_id, {}).get(topic, {}).get(partition)
@@ -170,17 +248,12 @@ class OffsetMetadataManager:
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
         """Forget offsets of topics that nobody in the group subscribes to."""
-        group = self._groups.groups.get(request.group_id)
-        if group is None:
-            raise ApiException(Errors.GROUP_ID_NOT_FOUND)
-        if group.is_in(ClassicGroupState.DEAD):
-            raise ApiException(Errors.GROUP_ID_NOT_FOUND)
-        if group.members and group.protocol_type != "consumer":
-            raise ApiException(Errors.NON_EMPTY_GROUP)
+        group = self._groups.group(request.group_id)
+        group.validate_offset_delete()
         records: list[CoordinatorRecord] = []
         topics: list[OffsetDeleteResponseTopic] = []
         for topic in request.topics:
-            subscribed = bool(group.members) and group.is_subscribed_to(topic.name)
+            subscribed = group.is_subscribed_to(topic.name)
             error = Errors.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else Errors.NONE
             partitions = []
             for partition in topic.partitions:
@@ -189,7 +262,22 @@ class OffsetMetadataManager:
                     records.append(offset_commit_tombstone(request.group_id, topic.name, index))
                 partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
-        return CoordinatorResult(records, OffsetDeleteResponse(topics=topics))
+        self._metrics.offset_deletions(len(records))
+        return CoordinatorResult(records, OffsetDeleteResponse(topics=topics), atomic=True)
+
+    def on_topics_deleted(self, topics: Mapping[str, Uuid]) -> CoordinatorResult[None]:
+        """Forget offsets of topics that are gone (their ids by name), unless they were committed for a later topic of the name."""
+        found: dict[GroupTopicPartition, None] = {}
+        for group_id, by_topic in self._offsets.items():
+            for topic, topic_id in topics.items():
+                for partition, committed in by_topic.get(topic, {}).items():
+                    if committed.topic_id in (Uuid.ZERO, topic_id):
+                        found[(group_id, topic, partition)] = None
+        for pending in self._pending.values():
+            for (group_id, topic, partition), committed in pending.items():
+                if topic in topics and committed.topic_id in (Uuid.ZERO, topics[topic]):
+                    found[(group_id, topic, partition)] = None
+        return CoordinatorResult([offset_commit_tombstone(*each) for each in found], None)
 
     def _has_commit(self, group_id: str, topic: str, partition: int) -> bool:
         return self.offset(group_id, topic, partition) is not None or self.has_open_transaction(group_id, topic, partition)
@@ -200,30 +288,30 @@ class OffsetMetadataManager:
         pending = [each for each in self._open_transactions.get(group_id, {}) if self.offset(group_id, *each) is None]
         return [offset_commit_tombstone(group_id, topic, partition) for topic, partition in committed + pending]
 
-    def expired(self, group: ClassicGroup, now_ms: int) -> tuple[list[CoordinatorRecord], bool]:
+    def expired(self, group: Group, now_ms: int) -> tuple[list[CoordinatorRecord], bool]:
         """Tombstones of the group's expired offsets, and whether none is left then."""
         records: list[CoordinatorRecord] = []
         kept = 0
+        base_ms = _retention_base(group)
         for topic, partitions in self._offsets.get(group.group_id, {}).items():
+            may_expire = base_ms is not None and not group.is_subscribed_to(topic)
             for partition, committed in partitions.items():
                 is_stable = not self.has_open_transaction(group.group_id, topic, partition)
-                if is_stable and self._is_expired(group, topic, committed, now_ms):
+                if may_expire and is_stable and self._is_expired(committed, base_ms or committed.commit_timestamp_ms, now_ms):
                     records.append(offset_commit_tombstone(group.group_id, topic, partition))
                 else:
                     kept += 1
+        self._metrics.offset_expirations(len(records))
         return records, kept == 0 and group.group_id not in self._open_transactions
 
-    def _is_expired(self, group: ClassicGroup, topic: str, committed: OffsetAndMetadata, now_ms: int) -> bool:
-        if group.members and not (group.protocol_type == "consumer" and group.subscribed_topics is not None):
-            return False
-        if group.members and (not group.is_in(ClassicGroupState.STABLE) or group.is_subscribed_to(topic)):
-            return False
+    def _is_expired(self, committed: OffsetAndMetadata, base_ms: int, now_ms: int) -> bool:
         if committed.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
             return now_ms >= committed.expire_timestamp_ms
-        base_ms = committed.commit_timestamp_ms
-        if group.is_in(ClassicGroupState.EMPTY) and group.protocol_type is not None and group.current_state_timestamp_ms is not None:
-            base_ms = group.current_state_timestamp_ms
-        return now_ms - base_ms >= self._config.offsets_retention_ms
+        return now_ms - base_ms >= self._groups.config.offsets_retention_ms
+
+    @property
+    def count(self) -> int:
+        return sum(len(partitions) for topics in self._offsets.values() for partitions in topics.values())
 
     # -- replay -----------------------------------------------------------------------------------------------------
 
@@ -238,8 +326,8 @@ class OffsetMetadataManager:
             value.topic_id or Uuid.ZERO,
             offset,
         )
-        if key.group not in self._groups.groups:
-            self._groups.groups[key.group] = ClassicGroup(key.group)
+        if key.group not in self._groups.by_id:
+            self._groups.by_id[key.group] = ClassicGroup(key.group)
         if producer_id == -1:
             self._offsets.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
             return

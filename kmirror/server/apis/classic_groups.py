@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors
-from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
+from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of, requester_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.heartbeat import HeartbeatResponse
@@ -31,9 +31,7 @@ LEAVE_SEVERAL_VERSION = 3
 async def handle_join_group(apis: KafkaApis, request: Request) -> JoinGroupResponse:
     try:
         authorize_group(apis, request, AclOperation.READ, request.message.group_id)
-        response = await coordinator_of(apis).join_group(
-            request.message, request.api_version, request.client_id or "", f"/{request.client_address}"
-        )
+        response = await coordinator_of(apis).join_group(request.message, request.api_version, requester_of(apis, request))
     except ApiException as error:
         response = JoinGroupResponse(member_id=request.message.member_id, error_code=error.error)
     if response.error_code != Errors.NONE and not response.protocol_name:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
+from kmirror.coordinator.group.consumer_group_manager import Requester
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.server.request_context import Request
 
@@ -25,3 +27,12 @@ def coordinator_of(apis: KafkaApis) -> GroupCoordinator:
     if coordinator is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
     return coordinator
+
+
+def requester_of(apis: KafkaApis, request: Request) -> Requester:
+    """Who asks, as groups remember it, and which topics it may describe (for patterns that are resolved after its request)."""
+
+    def describable_topics(names: Iterable[str]) -> Iterable[str]:
+        return apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, names, log_if_denied=False)
+
+    return Requester(request.client_id or "", f"/{request.client_address}", describable_topics)

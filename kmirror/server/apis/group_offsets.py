@@ -15,7 +15,8 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.group_records import OffsetAndMetadata
-from kmirror.metadata.image import TopicsImage
+from kmirror.coordinator.group.offset_metadata_manager import UNSTABLE, FetchedOffset
+from kmirror.metadata.image import TopicImage, TopicsImage
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -82,7 +83,7 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
             accepted.append(OffsetCommitRequestTopic(name=image.name, topic_id=image.id, partitions=known))
     message.topics = accepted
     try:
-        response = await coordinator_of(apis).commit_offsets(message) if accepted else OffsetCommitResponse()
+        response = await coordinator_of(apis).commit_offsets(message, request.api_version) if accepted else OffsetCommitResponse()
     except ApiException as error_of_all:
         response = _commit_error(accepted, error_of_all.error)
     for answered in response.topics:
@@ -140,7 +141,13 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
             else:
                 wanted[name] = list(topic.partition_indexes)
     try:
-        found = await coordinator_of(apis).fetch_offsets(group.group_id, wanted)
+        found = await coordinator_of(apis).fetch_offsets(
+            group.group_id,
+            wanted,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            require_stable=request.message.require_stable,
+        )
     except ApiException as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error)
     if wanted is None:
@@ -155,13 +162,24 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
             OffsetFetchResponseTopics(
                 name="" if by_id else name,
                 topic_id=image.id if by_id and image is not None else Uuid.ZERO,
-                partitions=[_offset(index, committed) for index, committed in partitions.items()],
+                partitions=[_offset(index, _of_topic(committed, image if by_id else None)) for index, committed in partitions.items()],
             )
         )
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=answers + unknown)
 
 
-def _offset(index: int, committed: OffsetAndMetadata | None) -> OffsetFetchResponsePartitions:
+def _of_topic(committed: FetchedOffset, image: TopicImage | None) -> FetchedOffset:
+    """An offset that was committed for another topic of the same name is none of the topic that was asked for by its id."""
+    if image is None or not isinstance(committed, OffsetAndMetadata):
+        return committed
+    return committed if committed.topic_id in (Uuid.ZERO, image.id) else None
+
+
+def _offset(index: int, committed: FetchedOffset) -> OffsetFetchResponsePartitions:
+    if committed is UNSTABLE:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=INVALID_OFFSET, metadata="", error_code=Errors.UNSTABLE_OFFSET_COMMIT
+        )
     if committed is None:
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET, metadata="")
     return OffsetFetchResponsePartitions(

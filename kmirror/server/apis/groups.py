@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException
-from kmirror.server.apis import classic_groups, group_offsets
+from kmirror.server.apis import classic_groups, consumer_groups, group_offsets
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -64,6 +64,7 @@ async def handle_delete_groups(apis: KafkaApis, request: Request) -> DeleteGroup
 
 HANDLERS = {
     **classic_groups.HANDLERS,
+    **consumer_groups.HANDLERS,
     **group_offsets.HANDLERS,
     ApiKeys.LIST_GROUPS: handle_list_groups,
     ApiKeys.DESCRIBE_GROUPS: handle_describe_groups,

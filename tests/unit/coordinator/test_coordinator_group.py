@@ -12,8 +12,9 @@ from coordinator_doubles import MemoryLog
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.coordinator.group.consumer_group_manager import Requester
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
-from kmirror.coordinator.group.group_metadata_manager import GroupConfig
+from kmirror.coordinator.group.group_coordinator_config import GroupCoordinatorConfig
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.wire.messages.heartbeat import HeartbeatRequest
 from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -31,7 +32,7 @@ class Harness:
         self.log = log or MemoryLog()
         self.runtime = AsyncioRuntime()
         settings = {"initial_rebalance_delay_ms": 0, "min_session_timeout_ms": 10} | config
-        self.coordinator = GroupCoordinator(self.runtime, GroupConfig(**settings), self.log, 1)
+        self.coordinator = GroupCoordinator(self.runtime, GroupCoordinatorConfig(**settings), self.log, 1)
         self.coordinator._partition_count = 1
 
     async def load(self) -> None:
@@ -51,7 +52,7 @@ class Harness:
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff")],
         )
-        return await self.coordinator.join_group(request, version, "client", "/127.0.0.1")
+        return await self.coordinator.join_group(request, version, Requester("client", "/127.0.0.1"))
 
     async def join_known(self, **options: Any) -> JoinGroupResponse:
         first = await self.join(**options)
@@ -81,7 +82,7 @@ class Harness:
                 )
             ],
         )
-        return (await self.coordinator.commit_offsets(request)).topics[0].partitions[0].error_code
+        return (await self.coordinator.commit_offsets(request, 9)).topics[0].partitions[0].error_code
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -10,7 +10,7 @@ from coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState
+from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState, split_records
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
 from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
@@ -80,11 +80,18 @@ def test_what_was_written_is_there_after_a_reload() -> None:
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)
         assert await shards.write(TP, lambda shard, now: shard.add("a", "b")) == 0
-        assert len(log.batches) == 2
+        assert len(log.batches) == 1
         await loaded(shards, 2)
         assert await shards.read(TP, lambda shard, now: shard.keys) == [b"a", b"b"]
 
     scenario(body, flush=True)
+
+
+def test_records_that_need_not_share_a_batch_are_split_before_it_gets_too_large() -> None:
+    records = [CoordinatorRecord(b"k" * 10, b"v" * 60) for _ in range(5)]
+    assert [len(run) for run in split_records(records, 250)] == [2, 2, 1]
+    assert [len(run) for run in split_records(records, 10)] == [1] * 5
+    assert split_records(records, None) == [records] and split_records([], None) == []
 
 
 def test_atomic_records_share_a_batch() -> None:

@@ -1,0 +1,529 @@
+"""The consumer rebalance protocol (KIP-848): ConsumerGroupHeartbeat in three steps (Kafka's `GroupMetadataManager`, consumer part).
+
+Theory. A member's heartbeat says what it subscribes to and what it owns; the answer says what it shall own. Each heartbeat
+
+    1. stores the member's subscription, and bumps the group epoch when that, or the metadata of the group's topics, changed;
+    2. computes a target assignment when the group epoch is ahead of the assignment epoch and the last one is old enough
+       (`group.consumer.assignment.interval.ms`);
+    3. brings the member one step nearer to its target (`CurrentAssignmentBuilder`).
+
+Silence has timers: `session-timeout-<group>-<member>`, and `rebalance-timeout-...` while a member has to give up partitions. A member whose time
+is up is removed (fenced): its partitions are free, and the group epoch goes up. A static member that leaves for a while (epoch -2) keeps its
+partitions until it comes back under the same instance id, or its session ends.
+
+A pattern is resolved apart from the heartbeat that brought it, since it looks at all topics: `<group>-regex` runs right afterwards, for all
+patterns of the group, at most every 10 s, when topics were created, and every `group.consumer.regex.refresh.interval.ms`.
+
+Handlers only decide; all state that is stored changes in `ConsumerGroupReplay`.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, TypeVar
+
+from msgspec import Struct, structs
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
+from kmirror.coordinator.group.assignor import Assignment, PartitionAssignor, PartitionAssignorException
+from kmirror.coordinator.group.consumer_group import ConsumerGroup
+from kmirror.coordinator.group.consumer_group_member import (
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerGroupMember,
+    MemberState,
+)
+from kmirror.coordinator.group.consumer_group_migration import GroupMigration
+from kmirror.coordinator.group.consumer_group_records import (
+    current_assignment_record,
+    group_epoch_record,
+    member_subscription_record,
+    member_tombstones,
+    regular_expression_record,
+    regular_expression_tombstone,
+    subscription_metadata_tombstone,
+    target_assignment_record,
+)
+from kmirror.coordinator.group.current_assignment_builder import CurrentAssignmentBuilder, OwnedTopicPartitions
+from kmirror.coordinator.group.group_change import GroupChange
+from kmirror.coordinator.group.group_metrics import GroupMetrics
+from kmirror.coordinator.group.groups import Groups
+from kmirror.coordinator.group.range_assignor import RangeAssignor
+from kmirror.coordinator.group.target_assignment_builder import build_target_assignment
+from kmirror.coordinator.group.topic_regex import (
+    DescribableTopics,
+    ResolvedRegularExpression,
+    resolve_regular_expressions,
+    throw_if_regular_expression_is_invalid,
+)
+from kmirror.coordinator.group.uniform_assignor import UniformAssignor
+from kmirror.wire.messages import consumer_group_heartbeat as wire
+from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+_log = logging.getLogger(__name__)
+R = TypeVar("R")
+
+REGEX_BATCH_REFRESH_MIN_INTERVAL_MS: Final = 10_000
+ASSIGNORS: Final[dict[str, PartitionAssignor]] = {"uniform": UniformAssignor(), "range": RangeAssignor()}
+
+
+class Requester(Struct, frozen=True):
+    """Who sent a request: its client id and address, and which topics it may describe."""
+
+    client_id: str
+    client_host: str
+    describable_topics: DescribableTopics = list
+
+
+class RegexUpdate(Enum):
+    """What a heartbeat did to a member's pattern. RESOLVED: its topics are known already, so the group epoch can go up at once."""
+
+    NO_CHANGE = 0
+    UPDATED = 1
+    RESOLVED = 2
+
+
+class ConsumerGroupManager:
+    """Handlers of consumer groups of one shard."""
+
+    def __init__(self, groups: Groups, migration: GroupMigration, metrics: GroupMetrics) -> None:
+        self._groups = groups
+        self._migration = migration
+        self._metrics = metrics
+        self._timer = groups.timer
+        self._clock = groups.clock
+
+    # -- ConsumerGroupHeartbeat ---------------------------------------------------------------------------------------
+
+    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        """Join, go on, or leave; ApiException when the member is not who it says, or its request cannot be."""
+        if request.member_epoch in (LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH):
+            return self._leave(request)
+        joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+        change = GroupChange()
+        group = self._migration.consumer_group_for_heartbeat(request.group_id, change, joins=joins)
+        self.throw_if_full(group, request.member_id)
+        member_id = request.member_id or self._groups.new_member_id()
+        if request.instance_id is None:
+            member = self.dynamic_member(group, member_id, joins=joins)
+        else:
+            member = self.static_member(group, member_id, request.instance_id, change, joins=joins, is_classic=False)
+        _throw_if_member_epoch_is_invalid(member, request.member_epoch, request.topic_partitions)
+        updated = _with_request(member, request, requester)
+        updated = self.update(group, member, updated, requester, request.topic_partitions, change)
+        self.schedule_session_timeout(group.group_id, member_id, self._groups.configs.consumer_session_timeout_ms(group.group_id))
+        for upgraded_id, timeout_ms in change.session_timeouts_ms.items():
+            change.on_appended.append(functools.partial(self.schedule_session_timeout, group.group_id, upgraded_id, timeout_ms))
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=updated.member_epoch,
+            heartbeat_interval_ms=self._groups.configs.consumer_heartbeat_interval_ms(group.group_id),
+        )
+        if joins or _is_full(request) or updated.assigned_partitions != member.assigned_partitions:
+            response.assignment = _assignment(updated)
+        return change.result(response)
+
+    def update(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerGroupMember,
+        updated: ConsumerGroupMember,
+        requester: Requester,
+        owned: Sequence[OwnedTopicPartitions] | None,
+        change: GroupChange,
+    ) -> ConsumerGroupMember:
+        """The three steps for a member whose subscription was `member` and is `updated`; the member after them."""
+        names_changed = self.update_subscription(group, member, updated, change)
+        regex = self.update_regular_expressions(group, member, updated, requester, change)
+        epoch = self.update_group_epoch(group, updated, change, bump=names_changed or regex is RegexUpdate.RESOLVED)
+        target_epoch, target = self.update_target_assignment(group, epoch, updated, change)
+        has_changed = names_changed or regex is not RegexUpdate.NO_CHANGE
+        return self.reconcile(group, updated, target_epoch, target, owned, change, has_subscription_changed=has_changed)
+
+    # -- members ------------------------------------------------------------------------------------------------------
+
+    def throw_if_full(self, group: ConsumerGroup, member_id: str) -> None:
+        limit = self._groups.config.consumer_max_size
+        if len(group.members) >= limit and member_id not in group.members:
+            raise ApiException(Errors.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {limit} members.")
+
+    def dynamic_member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerGroupMember:
+        """The member, a new one if it joins; UNKNOWN_MEMBER_ID."""
+        return group.members.get(member_id) or ConsumerGroupMember(member_id) if joins else group.member(member_id)
+
+    def static_member(
+        self, group: ConsumerGroup, member_id: str, instance_id: str, change: GroupChange, *, joins: bool, is_classic: bool
+    ) -> ConsumerGroupMember:
+        """The member of an instance id. One that joins under a new member id takes the place of its former self, partitions and all."""
+        existing = group.static_member(instance_id)
+        if not joins:
+            if existing is None:
+                raise ApiException(Errors.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+            throw_if_instance_id_is_fenced(existing, member_id, instance_id)
+            return existing
+        if existing is None:
+            return group.members.get(member_id) or ConsumerGroupMember(member_id)
+        if not is_classic and not existing.uses_classic_protocol and existing.member_epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH:
+            raise ApiException(
+                Errors.UNRELEASED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is owned by "
+                f"{existing.member_id} member.",
+            )
+        member = structs.replace(existing, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        change.records += [
+            *member_tombstones(group.group_id, existing.member_id),
+            member_subscription_record(group.group_id, member),
+            target_assignment_record(group.group_id, member_id, group.target_assignment(existing.member_id)),
+            current_assignment_record(group.group_id, member),
+        ]
+        if existing.member_id != member_id:
+            change.on_appended.append(lambda: self.cancel_timers(group.group_id, existing.member_id))
+        return member
+
+    # -- step 1: subscription and group epoch -------------------------------------------------------------------------
+
+    def update_subscription(
+        self, group: ConsumerGroup, member: ConsumerGroupMember, updated: ConsumerGroupMember, change: GroupChange
+    ) -> bool:
+        """Store what the member says of itself if it is new; whether the topics that it names changed."""
+        if updated == member:
+            return False
+        change.records.append(member_subscription_record(group.group_id, updated))
+        return updated.subscribed_topic_names != member.subscribed_topic_names
+
+    def update_group_epoch(self, group: ConsumerGroup, updated: ConsumerGroupMember, change: GroupChange, *, bump: bool) -> int:
+        """The group epoch: one higher if `bump` or if the metadata of the group's topics is not what it was."""
+        if not bump and group.is_metadata_fresh:
+            return group.group_epoch
+        members = group.members_after(updated)
+        metadata_hash = self._groups.image.metadata_hash(group.subscribed_topics(members))
+        epoch = group.group_epoch
+        if bump or metadata_hash != group.metadata_hash:
+            epoch += 1
+            change.records.append(group_epoch_record(group.group_id, epoch, metadata_hash))
+            self._metrics.consumer_rebalance()
+        if group.has_subscription_metadata_record:
+            change.records.append(subscription_metadata_tombstone(group.group_id))
+        change.on_appended.append(lambda: self._mark_metadata_fresh(group.group_id))
+        return epoch
+
+    def _mark_metadata_fresh(self, group_id: str) -> None:
+        group = self._groups.by_id.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.is_metadata_fresh = True
+
+    # -- step 2: target assignment ------------------------------------------------------------------------------------
+
+    def update_target_assignment(
+        self, group: ConsumerGroup, group_epoch: int, updated: ConsumerGroupMember, change: GroupChange
+    ) -> tuple[int, Assignment]:
+        """The assignment epoch and the member's target in it, newly computed if it is time for that."""
+        now_ms = self._clock.time_ms()
+        present = (group.assignment_epoch, group.target_assignment(updated.member_id, updated.instance_id))
+        interval_ms = self._groups.configs.consumer_assignment_interval_ms(group.group_id)
+        is_due = group.assignment_timestamp_ms == 0 or now_ms >= group.assignment_timestamp_ms + interval_ms
+        if group.assignment_epoch >= group_epoch or not (is_due or interval_ms == 0):
+            return present
+        members = group.members_after(updated)
+        name = group.preferred_server_assignor(members) or ""
+        if name not in ASSIGNORS:  # nobody asked for one, or one that only the broker before this one had
+            name = self._groups.config.consumer_assignors[0]
+        try:
+            result = build_target_assignment(
+                group, members, group_epoch=group_epoch, assignor=ASSIGNORS[name], image=self._groups.image, now_ms=now_ms
+            )
+        except PartitionAssignorException as error:
+            message = f"Failed to compute a new target assignment for epoch {group_epoch}: {error}"
+            raise ApiException(Errors.UNKNOWN_SERVER_ERROR, message) from error
+        change.records += result.records
+        return group_epoch, result.assignments.get(updated.member_id, {})
+
+    # -- step 3: reconciliation ---------------------------------------------------------------------------------------
+
+    def reconcile(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerGroupMember,
+        target_epoch: int,
+        target: Assignment,
+        owned: Sequence[OwnedTopicPartitions] | None,
+        change: GroupChange,
+        *,
+        has_subscription_changed: bool,
+    ) -> ConsumerGroupMember:
+        if not has_subscription_changed and member.is_reconciled_to(target_epoch):
+            return member
+        updated = CurrentAssignmentBuilder(
+            member,
+            target_assignment_epoch=target_epoch,
+            target_assignment=target,
+            subscribed_topic_ids=self._groups.image.topic_ids(group.topics_of(member)),
+            has_subscription_changed=has_subscription_changed,
+            current_partition_epoch=group.current_partition_epoch,
+            owned_topic_partitions=owned,
+        ).build()
+        if updated == member:
+            return updated
+        change.records.append(current_assignment_record(group.group_id, updated))
+        if not updated.uses_classic_protocol:
+            if updated.state is MemberState.UNREVOKED_PARTITIONS:
+                self.schedule_rebalance_timeout(group.group_id, updated)
+            else:
+                self._timer.cancel(rebalance_timeout_key(group.group_id, updated.member_id))
+        return updated
+
+    # -- patterns -----------------------------------------------------------------------------------------------------
+
+    def update_regular_expressions(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerGroupMember,
+        updated: ConsumerGroupMember,
+        requester: Requester,
+        change: GroupChange,
+    ) -> RegexUpdate:
+        """Take note of a changed pattern, and have the group's patterns resolved if that is due."""
+        old, new = member.subscribed_topic_regex, updated.subscribed_topic_regex
+        update, is_unknown = RegexUpdate.NO_CHANGE, False
+        used = group.regular_expressions()
+        if old != new:
+            update = RegexUpdate.UPDATED
+            if old and used.get(old, 0) == 1:
+                change.records.append(regular_expression_tombstone(group.group_id, old))
+            if new and new not in used:
+                throw_if_regular_expression_is_invalid(new)
+                is_unknown = True
+            elif not new or new in group.resolved_regular_expressions:
+                update = RegexUpdate.RESOLVED
+        if is_unknown or used:
+            self._maybe_schedule_resolution(group, updated, requester, is_unknown=is_unknown)
+        return update
+
+    def _maybe_schedule_resolution(
+        self, group: ConsumerGroup, updated: ConsumerGroupMember, requester: Requester, *, is_unknown: bool
+    ) -> None:
+        key = f"{group.group_id}-regex"
+        if self._timer.is_scheduled(key):
+            return
+        now_ms = self._clock.time_ms()
+        last = next(iter(group.resolved_regular_expressions.values()), None)
+        if last is not None and now_ms <= last.timestamp_ms + REGEX_BATCH_REFRESH_MIN_INTERVAL_MS:
+            return
+        patterns = sorted(group.regular_expressions(group.members_after(updated)))
+        is_stale = (
+            is_unknown
+            or last is None
+            or len(patterns) != len(group.resolved_regular_expressions)
+            or last.version < self._groups.last_image_with_new_topics
+            or now_ms > last.timestamp_ms + self._groups.config.consumer_regex_refresh_interval_ms
+        )
+        if is_stale and patterns:
+            self._timer.schedule(key, 0, lambda: self._resolve(group.group_id, patterns, requester))
+
+    def _resolve(self, group_id: str, patterns: Sequence[str], requester: Requester) -> CoordinatorResult[None]:
+        group = self._groups.by_id.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return CoordinatorResult([], None)
+        image = self._groups.image
+        used = group.regular_expressions()
+        resolved = resolve_regular_expressions(
+            [pattern for pattern in patterns if pattern in used],
+            image.topic_names(),
+            requester.describable_topics,
+            version=image.version,
+            now_ms=self._clock.time_ms(),
+        )
+        change = GroupChange()
+        change.records += [regular_expression_record(group_id, pattern, each) for pattern, each in resolved.items()]
+        before = group.resolved_regular_expressions
+        has_changed = any(before.get(pattern, ResolvedRegularExpression()).topics != each.topics for pattern, each in resolved.items())
+        metadata_hash = image.metadata_hash(_topics_with(group, before | resolved))
+        if has_changed or metadata_hash != group.metadata_hash:
+            change.records.append(group_epoch_record(group_id, group.group_epoch + 1, metadata_hash))
+            change.on_appended.append(lambda: self._mark_metadata_fresh(group_id))
+            self._metrics.consumer_rebalance()
+        return change.result(None)
+
+    # -- leaving and fencing ------------------------------------------------------------------------------------------
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        group = self._groups.consumer_group(request.group_id)
+        response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+        if request.instance_id is None:
+            return self.fence_members(group, [group.member(request.member_id)], response)
+        member = group.static_member(request.instance_id)
+        if member is None:
+            raise ApiException(Errors.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
+        throw_if_instance_id_is_fenced(member, request.member_id, request.instance_id)
+        if request.member_epoch == LEAVE_GROUP_MEMBER_EPOCH:
+            return self.fence_members(group, [member], response)
+        away = structs.replace(
+            member,
+            member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+            partitions_pending_revocation={},
+            assigned_partitions={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned_partitions.items()},
+        )
+        return CoordinatorResult([current_assignment_record(group.group_id, away)], response, atomic=True)
+
+    def fence_members(self, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], response: R) -> CoordinatorResult[R]:
+        """Remove members. If only members of the classic protocol are left, the group becomes a classic one where that is allowed."""
+        member_ids = [member.member_id for member in members]
+        if not member_ids:
+            return CoordinatorResult([], response)
+        change = GroupChange()
+        if self._migration.can_downgrade_without(group, member_ids):
+            self._migration.convert_to_classic_group(group, member_ids, None, change, rebalance=True)
+            return change.result(response)
+        left = group.members_after(removed=member_ids)
+        used = group.regular_expressions(left)
+        for member_id in member_ids:
+            change.records += member_tombstones(group.group_id, member_id)
+        for pattern in group.regular_expressions():
+            if pattern not in used:
+                change.records.append(regular_expression_tombstone(group.group_id, pattern))
+        metadata_hash = self._groups.image.metadata_hash(group.subscribed_topics(left))
+        change.records.append(group_epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+        for member_id in member_ids:
+            change.on_appended.append(functools.partial(self.cancel_timers, group.group_id, member_id))
+        return change.result(response)
+
+    def _fence_if_there(self, group_id: str, member_id: str, reason: str) -> CoordinatorResult[None]:
+        group = self._groups.by_id.get(group_id)
+        if not isinstance(group, ConsumerGroup) or member_id not in group.members:
+            return CoordinatorResult([], None)
+        _log.info("[GroupId %s] Member %s fenced from the group because %s.", group_id, member_id, reason)
+        return self.fence_members(group, [group.members[member_id]], None)
+
+    # -- timers -------------------------------------------------------------------------------------------------------
+
+    def schedule_session_timeout(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        key = session_timeout_key(group_id, member_id)
+        self._timer.schedule(key, timeout_ms, lambda: self._fence_if_there(group_id, member_id, "the member session expired"))
+
+    def schedule_rebalance_timeout(self, group_id: str, member: ConsumerGroupMember) -> None:
+        """The member has to have left its epoch by then."""
+        member_id, member_epoch, timeout_ms = member.member_id, member.member_epoch, member.rebalance_timeout_ms
+
+        def over() -> CoordinatorResult[None]:
+            group = self._groups.by_id.get(group_id)
+            present = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+            if present is None or present.member_epoch != member_epoch:
+                return CoordinatorResult([], None)
+            return self._fence_if_there(group_id, member_id, f"it failed to transition from epoch {member_epoch} within {timeout_ms}ms")
+
+        self._timer.schedule(rebalance_timeout_key(group_id, member_id), timeout_ms, over)
+
+    def schedule_join_timeout_if_absent(self, group_id: str, member: ConsumerGroupMember) -> None:
+        """A classic member was told to join again."""
+        key = join_timeout_key(group_id, member.member_id)
+        reason = "the classic member failed to join within the rebalance timeout"
+        if not self._timer.is_scheduled(key):
+            self._timer.schedule(key, member.rebalance_timeout_ms, lambda: self._fence_if_there(group_id, member.member_id, reason))
+
+    def schedule_sync_timeout(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """A classic member joined and has to fetch its assignment."""
+        reason = "the member failed to sync within timeout"
+        self._timer.schedule(sync_timeout_key(group_id, member_id), timeout_ms, lambda: self._fence_if_there(group_id, member_id, reason))
+
+    def cancel_timers(self, group_id: str, member_id: str) -> None:
+        for key in (session_timeout_key, rebalance_timeout_key, join_timeout_key, sync_timeout_key):
+            self._timer.cancel(key(group_id, member_id))
+
+    def on_loaded(self, group: ConsumerGroup) -> None:
+        """This broker coordinates the group from now on: every member gets a whole session to be heard of."""
+        timeout_ms = self._groups.configs.consumer_session_timeout_ms(group.group_id)
+        for member in group.members.values():
+            self.schedule_session_timeout(group.group_id, member.member_id, timeout_ms)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self.schedule_rebalance_timeout(group.group_id, member)
+
+
+# -- one request ------------------------------------------------------------------------------------------------------
+
+
+def session_timeout_key(group_id: str, member_id: str) -> str:
+    return f"session-timeout-{group_id}-{member_id}"
+
+
+def rebalance_timeout_key(group_id: str, member_id: str) -> str:
+    return f"rebalance-timeout-{group_id}-{member_id}"
+
+
+def join_timeout_key(group_id: str, member_id: str) -> str:
+    return f"consumer-group-join-{group_id}-{member_id}"
+
+
+def sync_timeout_key(group_id: str, member_id: str) -> str:
+    return f"consumer-group-sync-{group_id}-{member_id}"
+
+
+def throw_if_instance_id_is_fenced(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:
+    if member.member_id != member_id:
+        raise ApiException(
+            Errors.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+        )
+
+
+def _throw_if_member_epoch_is_invalid(member: ConsumerGroupMember, epoch: int, owned: Sequence[OwnedTopicPartitions] | None) -> None:
+    """FENCED_MEMBER_EPOCH, unless the epoch is the member's, or the one before it and the answer that brought the new one got lost."""
+    if epoch in (JOIN_GROUP_MEMBER_EPOCH, member.member_epoch):
+        return
+    owns_what_it_has = owned is not None and all(
+        partition in member.assigned_partitions.get(topic.topic_id, {}) for topic in owned for partition in topic.partitions
+    )
+    if epoch < member.member_epoch and epoch == member.previous_member_epoch and owns_what_it_has:
+        return
+    how = "greater" if epoch > member.member_epoch else "smaller"
+    raise ApiException(
+        Errors.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.member_epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _with_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> ConsumerGroupMember:
+    """The member with what a request says anew; null means unchanged."""
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    return structs.replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
+        subscribed_topic_names=member.subscribed_topic_names if names is None else tuple(sorted(set(names))),
+        subscribed_topic_regex=member.subscribed_topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+        client_id=requester.client_id,
+        client_host=requester.client_host,
+        classic=None,
+    )
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a member says everything again, as it does after an error; then it is told everything, too."""
+    has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return request.rebalance_timeout_ms != -1 and has_subscription and request.topic_partitions is not None
+
+
+def _assignment(member: ConsumerGroupMember) -> wire.Assignment:
+    partitions = member.assigned_partitions
+    return wire.Assignment(
+        topic_partitions=[
+            wire.ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=topic_id, partitions=sorted(partitions[topic_id]))
+            for topic_id in sorted(partitions, key=lambda topic_id: topic_id.raw)
+        ]
+    )
+
+
+def _topics_with(group: ConsumerGroup, resolved: dict[str, ResolvedRegularExpression]) -> set[str]:
+    """What the group subscribes to once its patterns are resolved so."""
+    names: set[str] = set()
+    for member in group.members.values():
+        names.update(member.subscribed_topic_names)
+        names.update(resolved.get(member.subscribed_topic_regex, ResolvedRegularExpression()).topics)
+    return names

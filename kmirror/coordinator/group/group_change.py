@@ -1,0 +1,28 @@
+"""What one request changes in a group, gathered step by step: records, and the soft state that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
+
+R = TypeVar("R")
+
+
+class GroupChange:
+    """`on_appended` functions run in their order, once the records are appended and replayed; never if the append is refused."""
+
+    def __init__(self) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.on_appended: list[Callable[[], None]] = []
+        self.session_timeouts_ms: dict[str, int] = {}
+        """Members that came with an upgrade, and when their sessions end."""
+
+    def result(self, response: R) -> CoordinatorResult[R]:
+        """All of it in one batch, so that no crash leaves half of it."""
+        return CoordinatorResult(self.records, response, atomic=True, on_appended=self._run)
+
+    def _run(self) -> None:
+        for function in self.on_appended:
+            function()

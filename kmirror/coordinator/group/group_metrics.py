@@ -1,0 +1,83 @@
+"""Metrics of groups under Kafka's names (Kafka's `GroupCoordinatorMetrics`): counts of events, and gauges over the shards.
+
+kafka.server:type=group-coordinator-metrics,name=...     group-count{protocol}, consumer-group-count{state}, and counters of
+    committed, expired and deleted offsets and of rebalances, each with a rate over the last windows
+kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets, NumGroups, NumGroups<State>      (classic groups)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.coordinator.group.classic_group import ClassicGroupState
+from kmirror.coordinator.group.consumer_group import ConsumerGroupState
+
+GROUP = "kafka.server"
+TYPE = "group-coordinator-metrics"
+LEGACY_GROUP = "kafka.coordinator.group"
+LEGACY_TYPE = "GroupMetadataManager"
+EVENTS = ("offset-commit", "offset-expiration", "offset-deletion", "group-completed-rebalance", "consumer-group-rebalance")
+
+
+class GroupCounts:
+    """What the gauges show: groups by kind and state, and offsets. Classic and consumer states by their names."""
+
+    def __init__(self) -> None:
+        self.classic: dict[str, int] = {}
+        self.consumer: dict[str, int] = {}
+        self.offsets = 0
+
+
+class GroupMetrics:
+    """Where managers say what happened. `counts` is asked when somebody looks at a gauge."""
+
+    def __init__(self, registry: MetricsRegistry | None = None, counts: Callable[[], GroupCounts] = GroupCounts) -> None:
+        self._registry = registry
+        self._counts = counts
+        if registry is not None:
+            self._register_gauges(registry)
+            for event in EVENTS:
+                registry.meter(MetricName(GROUP, TYPE, f"{event}-count"))
+
+    def offset_commits(self, count: int) -> None:
+        self._mark("offset-commit", count)
+
+    def offset_expirations(self, count: int) -> None:
+        self._mark("offset-expiration", count)
+
+    def offset_deletions(self, count: int) -> None:
+        self._mark("offset-deletion", count)
+
+    def classic_rebalance(self) -> None:
+        self._mark("group-completed-rebalance", 1)
+
+    def consumer_rebalance(self) -> None:
+        self._mark("consumer-group-rebalance", 1)
+
+    def _mark(self, event: str, count: int) -> None:
+        if self._registry is not None and count:
+            self._registry.meter(MetricName(GROUP, TYPE, f"{event}-count")).mark(count)
+
+    def _register_gauges(self, registry: MetricsRegistry) -> None:
+        def gauge(name: MetricName, read: Callable[[GroupCounts], int]) -> None:
+            registry.gauge(name, lambda: float(read(self._counts())))
+
+        gauge(MetricName(GROUP, TYPE, "group-count", (("protocol", "classic"),)), lambda counts: sum(counts.classic.values()))
+        gauge(MetricName(GROUP, TYPE, "group-count", (("protocol", "consumer"),)), lambda counts: sum(counts.consumer.values()))
+        for state in ConsumerGroupState:
+            name = MetricName(GROUP, TYPE, "consumer-group-count", (("state", state.value),))
+            gauge(name, _reader_of_consumer(state.value))
+        gauge(MetricName(LEGACY_GROUP, LEGACY_TYPE, "NumOffsets"), lambda counts: counts.offsets)
+        gauge(MetricName(LEGACY_GROUP, LEGACY_TYPE, "NumGroups"), lambda counts: sum(counts.classic.values()))
+        for classic_state in ClassicGroupState:
+            name = MetricName(LEGACY_GROUP, LEGACY_TYPE, f"NumGroups{classic_state.value}")
+            gauge(name, _reader_of_classic(classic_state.value))
+
+
+def _reader_of_consumer(state: str) -> Callable[[GroupCounts], int]:
+    return lambda counts: counts.consumer.get(state, 0)
+
+
+def _reader_of_classic(state: str) -> Callable[[GroupCounts], int]:
+    return lambda counts: counts.classic.get(state, 0)

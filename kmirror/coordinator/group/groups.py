@@ -1,0 +1,56 @@
+"""The groups of one shard, whatever their protocol, and what their managers share: topics, settings, timers, clock, chance."""
+
+from __future__ import annotations
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.ports import Clock, Random
+from kmirror.common.uuid import Uuid
+from kmirror.coordinator.common.coordinator_shard import CoordinatorTimer
+from kmirror.coordinator.group.classic_group import ClassicGroup
+from kmirror.coordinator.group.consumer_group import ConsumerGroup
+from kmirror.coordinator.group.coordinator_metadata_image import EMPTY_IMAGE, CoordinatorMetadataImage
+from kmirror.coordinator.group.group_coordinator_config import GroupConfigManager, GroupCoordinatorConfig
+
+Group = ClassicGroup | ConsumerGroup
+
+
+class Groups:
+    """Groups by id. `image` is the newest metadata; `last_image_with_new_topics` the version at which a topic was last created."""
+
+    def __init__(self, configs: GroupConfigManager, *, timer: CoordinatorTimer, clock: Clock, random: Random) -> None:
+        self.configs = configs
+        self.timer = timer
+        self.clock = clock
+        self.random = random
+        self.by_id: dict[str, Group] = {}
+        self.image: CoordinatorMetadataImage = EMPTY_IMAGE
+        self.last_image_with_new_topics = -1
+
+    @property
+    def config(self) -> GroupCoordinatorConfig:
+        """The broker's settings as they are now."""
+        return self.configs.broker
+
+    def group(self, group_id: str) -> Group:
+        """GROUP_ID_NOT_FOUND if there is none."""
+        group = self.by_id.get(group_id)
+        if group is None:
+            raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def classic_group(self, group_id: str) -> ClassicGroup:
+        """GROUP_ID_NOT_FOUND if there is none, or if it is a consumer group."""
+        group = self.group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        return group
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
+        """GROUP_ID_NOT_FOUND if there is none, or if it is a classic group."""
+        group = self.group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return group
+
+    def new_member_id(self) -> str:
+        return str(Uuid.random(self.random))
