@@ -11,6 +11,9 @@ factors to min(3, brokers).
 `processes=True` gives each broker a process of its own (`kmirror.node_main`, with its properties and its log in its
 folder) and keeps the controller, a node of its own then, in this process. No child outlives this process, however it ends.
 
+`security=Security.sasl_ssl(users={"alice": "alice-secret"})` secures every listener (`kmirror.embedded_security`);
+`cluster.client_properties("alice")` is what a client needs then.
+
 `stop_node` shuts a node down in good order, `kill_node` drops it as SIGKILL would (nothing is flushed, no checkpoint is
 written; with processes it *is* SIGKILL), `start_node` starts it again on the same folder and ports, so that clients find it
 again. A cluster that fails to start leaves nothing running.
@@ -28,8 +31,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.metrics import Value
 from kmirror.common.uuid import Uuid
 from kmirror.controller.storage_tool import FormatOptions, format_node
+from kmirror.embedded_security import Security, Style
 from kmirror.node_process import NodeProcess
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.os_files import VolatileOsFileSystem
@@ -110,7 +115,7 @@ class EmbeddedCluster:
 
     `config` adds Kafka broker properties (they win over the defaults), `node_config` those of single nodes by their index
     (they win over `config`); `folder` keeps the data (a restart on the same folder finds it); `cluster_id` defaults to a
-    random one. Raises `KmirrorError` for wrong settings.
+    random one; `security` secures the listeners (default: PLAINTEXT). Raises `KmirrorError` for wrong settings.
     """
 
     def __init__(
@@ -123,6 +128,7 @@ class EmbeddedCluster:
         node_config: Mapping[int, Mapping[str, str]] | None = None,
         folder: str | Path | None = None,
         cluster_id: str | None = None,
+        security: Security | None = None,
     ) -> None:
         if brokers < 1:
             raise KmirrorError(f"a cluster has at least one broker, not {brokers}")
@@ -133,6 +139,7 @@ class EmbeddedCluster:
         self._keep = folder is not None
         self._given_folder = Path(folder) if folder is not None else None
         self._cluster_id = cluster_id
+        self._security = security or Security("PLAINTEXT")
         self._loop: LoopThread | None = None
         self._runtime: AsyncioRuntime | None = None
         self._brokers = brokers
@@ -146,6 +153,15 @@ class EmbeddedCluster:
     def bootstrap_servers(self) -> str:
         """`host:port` of every node, comma separated; stays the same over restarts of nodes."""
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
+
+    def client_properties(self, user: str | None = None, *, style: Style = "librdkafka") -> dict[str, str]:
+        """What a client of `user` is configured with, `bootstrap.servers` included; `style="java"`: by the names of Kafka's own clients."""
+        servers = {"bootstrap.servers": self.bootstrap_servers}
+        return servers | self._security.client_properties(self._tls_folder, user, style=style)
+
+    @property
+    def _tls_folder(self) -> Path:
+        return self.folder / "tls"
 
     @property
     def cluster_id(self) -> str:
@@ -245,6 +261,10 @@ class EmbeddedCluster:
 
         return self._call(run())
 
+    def metrics(self, node: int = 0) -> dict[str, dict[str, Value]]:
+        """What a JMX client would see of a node of this process: attributes by MBean name."""
+        return self.call(lambda server: server.metrics.mbeans(), node)
+
     def _open(self) -> None:
         if self._loop is not None:
             raise KmirrorError("the cluster is already running")
@@ -265,7 +285,8 @@ class EmbeddedCluster:
     def _properties(self, node: EmbeddedNode) -> dict[str, str]:
         controller = self._controller
         is_broker, is_controller = node in self.nodes, node is controller
-        listeners = [f"PLAINTEXT://{HOST}:{node.port}"] if is_broker else []
+        protocol = self._security.protocol
+        listeners = [f"{protocol}://{HOST}:{node.port}"] if is_broker else []
         if is_controller:
             listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
         values = {
@@ -273,8 +294,8 @@ class EmbeddedCluster:
             "node.id": str(node.node_id),
             "controller.quorum.voters": f"{controller.node_id}@{HOST}:{controller.controller_port}",
             "listeners": ",".join(listeners),
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:{protocol}",
+            "inter.broker.listener.name": protocol,
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(node.log_dir),
             "group.initial.rebalance.delay.ms": "0",
@@ -288,12 +309,15 @@ class EmbeddedCluster:
             values["unstable.api.versions.enable"] = "true"
             values["unstable.feature.versions.enable"] = "true"
             values["mirror.topic.replication.factor"] = replication
+        if protocol != "PLAINTEXT":
+            values |= self._security.broker_properties(self._tls_folder, (protocol, "CONTROLLER"))
         return values | self._config | self._node_config.get(node.node_id - 1, {})
 
     async def _start_all(self) -> None:
         self._runtime = AsyncioRuntime(files=None if self._keep else VolatileOsFileSystem())
         if self._cluster_id is None:
             self._cluster_id = str(Uuid.random(self._runtime.random))
+        self._security.prepare(self._tls_folder)
         try:
             if self.processes:
                 await self._start_processes(self.nodes)
@@ -318,7 +342,7 @@ class EmbeddedCluster:
         for node in nodes:
             assert node.process is not None
             ports = await node.process.wait_ready()
-            node.port = ports["PLAINTEXT"]
+            node.port = ports[self._security.protocol]
 
     async def _start_node(self, node: EmbeddedNode) -> None:
         if node.is_running:
@@ -338,7 +362,7 @@ class EmbeddedCluster:
         await server.start()
         node.server = server
         if node in self.nodes:
-            node.port = server.bound_port("PLAINTEXT")
+            node.port = server.bound_port(self._security.protocol)
         if node is self._controller:
             node.controller_port = server.bound_port("CONTROLLER")
 
@@ -348,7 +372,8 @@ class EmbeddedCluster:
         config = KafkaConfig.from_props(self._properties(node))
         if not (node.log_dir / "meta.properties").exists():
             features = {"mirror.version": 1} if self.mirroring else {}
-            format_node(config, FormatOptions(cluster_id=self._cluster_id, features=features), self._runtime_in_use)
+            options = FormatOptions(cluster_id=self._cluster_id, features=features, add_scram=self._security.scram_arguments())
+            format_node(config, options, self._runtime_in_use)
         return config
 
     @property

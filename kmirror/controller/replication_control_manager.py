@@ -69,7 +69,7 @@ class ReplicationControlManager:
                 records += topic_records
                 response.topics.append(result)
             except ApiException as error:
-                response.topics.append(_topic_error(topic.name, error.error, error.message))
+                response.topics.append(_topic_error(topic.name, error.error, _own_message(error)))
         return ControllerResult([] if request.validate_only else records, response)
 
     def create_topic(
@@ -261,7 +261,7 @@ class ReplicationControlManager:
                 quota.record(len(topic.partitions))
                 records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id=topic.id), 0))
             except ApiException as error:
-                result.error_code, result.error_message = error.error, error.message
+                result.error_code, result.error_message = error.error, _own_message(error)
             response.responses.append(result)
         return ControllerResult(records, response)
 
@@ -293,7 +293,7 @@ class ReplicationControlManager:
                 records += added
             except ApiException as error:
                 is_unknown = error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
-                result.error_code, result.error_message = error.error, None if is_unknown else error.message
+                result.error_code, result.error_message = error.error, None if is_unknown else _own_message(error)
             response.results.append(result)
         return ControllerResult([] if request.validate_only else records, response)
 
@@ -484,7 +484,12 @@ class ReplicationControlManager:
         return ControllerResult(records, len(records))
 
 
-def _topic_error(name: str, error: Errors, message: str) -> ct.CreatableTopicResult:
+def _own_message(error: ApiException) -> str | None:
+    """The text of an error; none for a quota, where Kafka's says nothing that the code does not."""
+    return None if error.error is Errors.THROTTLING_QUOTA_EXCEEDED else error.message
+
+
+def _topic_error(name: str, error: Errors, message: str | None) -> ct.CreatableTopicResult:
     return ct.CreatableTopicResult(name=name, error_code=error, error_message=message, configs=[])
 
 

@@ -6,8 +6,9 @@ The listener takes bare requests of brokers and, inside Envelopes, those of clie
 from __future__ import annotations
 
 import asyncio
+import logging
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_apis import ControllerApis
@@ -27,7 +28,11 @@ from kmirror.storage.meta_properties import MetaProperties
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import encode_response, read_request
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from kmirror.wire.primitives import ProtocolReadError
+
+NOT_SERVED = (0, -1)
+"""The versions of an API that the controller does not have."""
+
+_log = logging.getLogger(__name__)
 
 
 class ControllerServer:
@@ -65,6 +70,11 @@ class ControllerServer:
     def _image(self) -> MetadataImage:
         return MetadataImage.EMPTY if self.controller is None else self.controller.image
 
+    @property
+    def is_active(self) -> bool:
+        """Whether requests are answered: the log is open and nothing failed."""
+        return self._ready.done() and self.controller is not None and self.controller.is_active
+
     async def start(self) -> None:
         await self._socket_server.start()
         endpoint = Endpoint(self._listener.name, self._listener.host, self.port, self._listener.security_protocol_id)
@@ -94,23 +104,33 @@ class ControllerServer:
 
     async def _handle(self, context: RequestContext) -> Parts | None | CloseType:
         header = context.header
+        api_key = ApiKeys(header.api_key)
+        apis = await asyncio.shield(self._ready)
+        lowest, highest = apis.versions().get(api_key, NOT_SERVED)
+        if not lowest <= header.api_version <= highest:
+            if api_key is ApiKeys.API_VERSIONS:
+                return encode_response(api_key, 0, header.correlation_id, self._unsupported_api_versions())
+            return _close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
         try:
             message = read_request(header, context.buffer, context.position)
-        except ApiException as error:
-            if error.error is Errors.UNSUPPORTED_VERSION and header.api_key == ApiKeys.API_VERSIONS:
-                return encode_response(ApiKeys.API_VERSIONS, 0, header.correlation_id, self._unsupported_api_versions())
-            return CLOSE
-        except ProtocolReadError:
-            return CLOSE
+        except (ApiException, KmirrorError) as error:
+            return _close(context, f"Error getting request for apiKey: {api_key.name}, apiVersion: {header.api_version}: {error}")
         asked = ControllerRequestContext(
             principal=context.principal, is_broker=True, listener_name=context.listener_name, client_address=context.client_address
         )
-        apis = await asyncio.shield(self._ready)
-        response = await apis.handle(header, message, asked)
-        return encode_response(header.api_key, header.api_version, header.correlation_id, response)
+        try:
+            response = await apis.handle(header, message, asked)
+            return encode_response(api_key, header.api_version, header.correlation_id, response)
+        except ApiException as error:
+            return _close(context, f"The answer to {api_key.name} does not fit version {header.api_version}: {error.message}")
 
     def _unsupported_api_versions(self) -> ApiVersionsResponse:
         """What a client that asks in a version we do not know can read: version 0 and the versions that we do know."""
         spec = API_TABLE[ApiKeys.API_VERSIONS]
         known = ApiVersion(api_key=ApiKeys.API_VERSIONS, min_version=spec.lowest, max_version=spec.highest)
         return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION, api_keys=[known])
+
+
+def _close(context: RequestContext, reason: str) -> CloseType:
+    _log.warning("Closing socket for %s because of error: %s", context.connection_id, reason)
+    return CLOSE

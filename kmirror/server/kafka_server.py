@@ -16,6 +16,7 @@ from kmirror.runtime.api import Runtime
 from kmirror.server.broker_server import BrokerServer
 from kmirror.server.controller_server import ControllerServer
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
 from kmirror.server.quota.quota_managers import QuotaManagers
 from kmirror.storage.meta_properties import MetaProperties, read_meta_properties
 
@@ -33,6 +34,8 @@ class KafkaServer:
         self.quotas = QuotaManagers(config, self.metrics, runtime.clock)
         self.controller: ControllerServer | None = None
         self.broker: BrokerServer | None = None
+        http_listener = config.get_string(HTTP_LISTENER_CONFIG)
+        self.http = NodeHttp(runtime, http_listener, self.metrics, self.not_ready_reasons) if http_listener else None
         self.fatal: asyncio.Future[str] = runtime.create_future()
         self._halting: asyncio.Task[None] | None = None
 
@@ -49,6 +52,8 @@ class KafkaServer:
         properties = self._read_meta_properties()
         cluster_id = properties.cluster_id or ""
         try:
+            if self.http is not None:
+                await self.http.start()
             if self._config.is_controller:
                 self.controller = ControllerServer(self._runtime, self._config, properties, metrics=self.metrics, quotas=self.quotas)
                 await self.controller.start()
@@ -70,6 +75,17 @@ class KafkaServer:
             await self.kill()
             raise
         _log.info("[KafkaServer id=%d] Kafka Server started", self._config.node_id)
+
+    def not_ready_reasons(self) -> list[str]:
+        """Why the node does not serve; nothing when it does."""
+        if self.fatal.done():
+            return [self.fatal.result()]
+        reasons: list[str] = []
+        if self._config.is_controller and (self.controller is None or not self.controller.is_active):
+            reasons.append("the controller is not active")
+        if self._config.is_broker:
+            reasons += self.broker.not_ready_reasons() if self.broker is not None else ["the broker is starting"]
+        return reasons
 
     def _halt(self, reason: str) -> None:
         """The node cannot go on: it is dropped as by SIGKILL, and `fatal` says why."""
@@ -115,9 +131,13 @@ class KafkaServer:
             await self.broker.stop()
         if self.controller is not None:
             await self.controller.stop()
+        if self.http is not None:
+            self.http.stop()
 
     async def kill(self) -> None:
         if self.broker is not None:
             await self.broker.kill()
         if self.controller is not None:
             await self.controller.kill()
+        if self.http is not None:
+            self.http.stop()

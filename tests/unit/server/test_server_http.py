@@ -1,0 +1,109 @@
+"""The HTTP endpoint over the simulated network: what it answers, and what it does with what is not HTTP."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from network_doubles import RawPeer
+from storage_doubles import ManualClock
+
+from kmirror.common.errors import ConfigError
+from kmirror.common.metrics import MetricName, MetricsRegistry, sensor_metric
+from kmirror.server.http_server import IDLE_MS
+from kmirror.server.metrics_exposition import json_text, prometheus_text
+from kmirror.server.node_http import NodeHttp, parse_http_listener
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.runtime import SimWorld
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.world = SimWorld(SimLoop(3))
+        self.node = self.world.node("node").boot()
+        self.client = self.world.node("client").boot()
+        self.reasons: list[str] = []
+        metrics = MetricsRegistry(self.node.clock)
+        metrics.counter(MetricName("g", "t", "m")).increment(3)
+        self.http = NodeHttp(self.node, "node:8080", metrics, lambda: self.reasons)
+        self.world.loop.run_until_complete(self.node.spawn(self.http.start(), name="start"))
+
+    def peer(self) -> RawPeer:
+        connecting = self.client.spawn(self.client.connect("node", 8080, RawPeer), name="connect")
+        return self.world.loop.run_until_complete(connecting)[1]
+
+    def ask(self, request: str, peer: RawPeer | None = None) -> tuple[str, bytes]:
+        """Status line and body."""
+        peer = peer or self.peer()
+        peer.received.clear()
+        peer.connection.write([request.encode()])
+        self.world.loop.run_for_us(50_000)
+        head, _, body = bytes(peer.received).partition(b"\r\n\r\n")
+        return head.split(b"\r\n")[0].decode(), body
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    yield bench
+    bench.world.close()
+
+
+def test_metrics_and_health(bench):
+    assert bench.ask("GET /metrics HTTP/1.1\r\n\r\n") == ("HTTP/1.1 200 OK", b'# TYPE g_t_Count untyped\ng_t_Count{name="m"} 3\n')
+    assert json.loads(bench.ask("GET /metrics.json?x=1 HTTP/1.1\r\n\r\n")[1]) == {"g:type=t,name=m": {"Count": 3}}
+    assert json.loads(bench.ask("GET /health HTTP/1.1\r\n\r\n")[1]) == {"live": True, "ready": True, "reasons": []}
+    bench.reasons.append("the broker is fenced")
+    status, body = bench.ask("GET /health/ready HTTP/1.1\r\n\r\n")
+    assert status == "HTTP/1.1 503 Service Unavailable"
+    assert json.loads(body) == {"ready": False, "reasons": ["the broker is fenced"]}
+    assert bench.ask("GET /health/live HTTP/1.1\r\n\r\n")[0] == "HTTP/1.1 200 OK", "alive, but not to be sent clients"
+
+
+def test_a_connection_is_kept_alive_and_answers_what_is_pipelined(bench):
+    peer = bench.peer()
+    assert bench.ask("HEAD /metrics HTTP/1.1\r\n\r\n", peer) == ("HTTP/1.1 200 OK", b"")
+    bench.ask("GET /health/live HTTP/1.1\r\n\r\nGET /health/live HTTP/1.1\r\n\r\n", peer)
+    assert peer.received.count(b"HTTP/1.1 200 OK") == 2 and not peer.lost
+    bench.ask("GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n", peer)
+    assert peer.lost
+    other = bench.peer()
+    bench.world.loop.run_for_us((IDLE_MS + 1_000) * 1000)
+    assert other.lost, "a minute without a request"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        ("GET /nowhere HTTP/1.1\r\n\r\n", "404 Not Found"),
+        ("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "405 Method Not Allowed"),
+        ("GET /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "405 Method Not Allowed"),
+        ("GET /metrics HTTP/3\r\n\r\n", "505 HTTP Version Not Supported"),
+        ("what is this\r\n\r\n", "400 Bad Request"),
+        ("\x00\x00\x00\x10\x00\x12\r\n\r\n", "400 Bad Request"),
+        ("GET /" + "a" * 9_000, "431 Request Header Fields Too Large"),
+    ],
+)
+def test_what_is_not_a_get_of_a_known_path(bench, request_text, status):
+    assert bench.ask(request_text)[0] == f"HTTP/1.1 {status}"
+    assert bench.ask("GET /health/live HTTP/1.1\r\n\r\n")[0] == "HTTP/1.1 200 OK", "others are not disturbed"
+
+
+def test_series_are_named_as_the_jmx_exporter_names_them():
+    metrics = MetricsRegistry(ManualClock())
+    metrics.meter(MetricName("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", (("topic", 'a"b\\c'),))).mark(7)
+    metrics.gauge(sensor_metric("Produce", "byte-rate", (("user", "alice"), ("client-id", ""))), lambda: float("nan"))
+    metrics.gauge(sensor_metric("app-info", "version"), lambda: "4.3.0")
+    lines = prometheus_text(metrics).splitlines()
+    assert 'kafka_server_BrokerTopicMetrics_Count{name="BytesInPerSec",topic="a\\"b\\\\c"} 7' in lines
+    assert 'kafka_server_Produce_byte_rate{user="alice"} NaN' in lines
+    assert not [line for line in lines if "app_info" in line], "a text is no number"
+    assert json.loads(json_text(metrics))["kafka.server:type=Produce,user=alice"] == {"byte-rate": None}
+
+
+def test_the_listener_is_host_and_port():
+    assert parse_http_listener("0.0.0.0:8080") == ("0.0.0.0", 8080)
+    assert parse_http_listener("[::1]:0") == ("::1", 0)
+    for wrong in ("8080", "host:", "host:x", "host:70000"):
+        with pytest.raises(ConfigError, match=r"kmirror\.http\.listener: Value must be of the form host:port"):
+            parse_http_listener(wrong)
