@@ -35,6 +35,7 @@ from kmirror.runtime.api import Runtime
 from kmirror.server.apis.api_versions import unsupported_version
 from kmirror.server.apis.forwarded import FORWARDED
 from kmirror.server.auto_topic_creation import AutoTopicCreationManager
+from kmirror.server.client_metrics_manager import ClientMetricsManager
 from kmirror.server.controller_channel import ControllerChannel
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.metadata_cache import MetadataCache
@@ -116,6 +117,7 @@ class KafkaApis:
         self.quotas = quotas or QuotaManagers(config, metrics, runtime.clock)
         self.throttler = RequestThrottler(self.quotas, runtime.clock)
         self.request_metrics = RequestChannelMetrics(metrics, runtime.clock)
+        self.client_metrics: ClientMetricsManager | None = None
         self.auth = AuthHelper(authorizer)
         self.group_coordinator = group_coordinator
         self.transaction_coordinator = transaction_coordinator
@@ -195,7 +197,15 @@ class KafkaApis:
         except ApiException as error:
             if error.error is Errors.UNKNOWN_SERVER_ERROR:
                 _log.error("Unexpected error handling %s from %s: %s", request.api_key.name, request.client_address, error.message)
+            return self._error_response(request, error)
+
+    def _error_response(self, request: Request, error: ApiException) -> Any:
+        """What the API has for an error of the whole request; an API that has nothing loses its connection, as in Kafka."""
+        try:
             return error_response(request.api_key, request.api_version, request.message, error)
+        except ApiException:
+            _log.warning("Closing socket for %s: %s cannot answer %s", request.connection_id, request.api_key.name, error)
+            return CLOSE_CONNECTION
 
     async def handle_message(self, request: Request) -> Any:
         """A decoded request, answered without a socket (requests between roles of one process, tests)."""
