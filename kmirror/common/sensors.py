@@ -145,6 +145,19 @@ class CumulativeSum:
         return self._total
 
 
+class CumulativeCount:
+    """The number of all events."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def record(self, config: MetricConfig, value: float, now_ms: int) -> None:
+        self._count += 1
+
+    def measure(self, config: MetricConfig, now_ms: int) -> float:
+        return self._count
+
+
 class Rate:
     """Per second, over the windows of a sampled statistic (a sum unless told otherwise)."""
 

@@ -76,6 +76,7 @@ class SocketServer:
         *,
         limits: SocketServerLimits | None = None,
         connection_quotas: ConnectionQuotas | None = None,
+        on_disconnect: Callable[[str], None] | None = None,
         security: ServerChannelBuilder | None = None,
     ) -> None:
         self._runtime = runtime
@@ -85,6 +86,7 @@ class SocketServer:
         self._handler = handler
         self._limits = limits or SocketServerLimits()
         self._connection_quotas = connection_quotas
+        self._on_disconnect = on_disconnect
         self._security = security
         self._security_protocol = "PLAINTEXT" if security is None else security.security_protocol
         self._scope = TaskScope(runtime, f"socket-server-{listener_name}")
@@ -191,6 +193,8 @@ class SocketServer:
         """A connection is lost."""
         if self._connections.pop(connection.connection_id, None) is None:
             return
+        if self._on_disconnect is not None:
+            self._on_disconnect(connection.connection_id)
         if connection in self._delayed:
             del self._delayed[connection]
             return

@@ -25,6 +25,7 @@ BROKER_CONFIG_DOCS = {
     "fetch.max.bytes": "Most bytes that one fetch is answered with; the first batch may be larger.",
     "inter.broker.listener.name": "Name of the listener that brokers use among each other.",
     "kmirror.http.listener": "host:port on which the node tells its metrics and its health over HTTP; nowhere when not set. A setting of kmirror.",
+    "kmirror.telemetry.receiver.enable": "Whether clients may push their metrics to this broker (KIP-714). A setting of kmirror.",
     "listener.security.protocol.map": "Security protocol of each listener name.",
     "listeners": "Addresses to listen on, NAME://host:port.",
     "log.cleaner.backoff.ms": "Pause of the cleaner when there is nothing to clean.",

@@ -129,6 +129,7 @@ internal.metadata.max.batch.size.in.bytes|int|8388608|low|-|I|
 kafka.metrics.polling.interval.secs|int|10|low|-||[1,...]
 kafka.metrics.reporters|list||low|-||
 kmirror.http.listener|string|null|low|-|I|
+kmirror.telemetry.receiver.enable|bool|false|low|-|I|
 leader.imbalance.check.interval.seconds|long|300|high|-||[1,...]
 leader.replication.throttled.rate|long|9223372036854775807|medium|cluster-wide|D|[0,...]
 listener.security.protocol.map|string|SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT|low|per-broker||

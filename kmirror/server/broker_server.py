@@ -44,10 +44,11 @@ from kmirror.replica.replica_fetcher import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
-from kmirror.server.apis import groups, mirror
+from kmirror.server.apis import groups, mirror, telemetry
 from kmirror.server.assignments_manager import AssignmentsManager
 from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager, BrokerState
+from kmirror.server.client_metrics_manager import RECEIVER_CONFIG, ClientMetricsManager, ClientTelemetryReceiver
 from kmirror.server.dynamic_broker_config import DynamicBrokerConfig
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
@@ -177,7 +178,7 @@ class BrokerServer:
         self._channel = NodeToControllerChannel(
             runtime, self._client, controller_host, controller_port, request_timeout_ms=config.request_timeout_ms
         )
-        self.metadata_cache = MetadataCache()
+        self.metadata_cache = MetadataCache(lambda: self._loader.kraft_version)
         self.log_manager = LogManager(
             config.log_manager_config(),
             files=runtime.files,
@@ -242,6 +243,15 @@ class BrokerServer:
             quotas=quotas,
         )
         self.apis.register(groups.HANDLERS)
+        if config.get_bool(RECEIVER_CONFIG):
+            self.apis.client_metrics = ClientMetricsManager(
+                ClientTelemetryReceiver(metrics),
+                max_bytes=config.get_int("telemetry.max.bytes"),
+                clock=runtime.clock,
+                random=runtime.random,
+                metrics=metrics,
+            )
+            self.apis.register(telemetry.HANDLERS)
         self.apis.register(mirror.HANDLERS)
         self._directory_ids = self.log_manager.directory_ids()
         self._authorizer = authorizer
@@ -255,6 +265,7 @@ class BrokerServer:
                 self._handle,
                 limits=config.socket_server_limits(),
                 connection_quotas=quotas.connections,
+                on_disconnect=None if self.apis.client_metrics is None else self.apis.client_metrics.on_disconnect,
                 security=channel_builder(
                     config, listener, runtime=runtime, metrics=metrics, images=lambda: self._loader.image, ready=self._ready
                 ),
@@ -327,6 +338,8 @@ class BrokerServer:
             self._loader.install_publisher(AclPublisher(self._authorizer))
         self._loader.install_publisher(DynamicBrokerConfig(self._config, self.log_manager))
         self._loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))
+        if self.apis.client_metrics is not None:
+            self._loader.install_publisher(self.apis.client_metrics)
         self._loader.install_publisher(
             BrokerMetadataPublisher(
                 self.metadata_cache, self.replica_manager, self.group_coordinator, self.transactions.coordinator, self.mirror
