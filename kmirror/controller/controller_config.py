@@ -26,6 +26,7 @@ class ControllerConfig(Struct, frozen=True):
     metadata_segment_bytes: int = 1_073_741_824  # metadata.log.segment.bytes
     metadata_segment_ms: int = 604_800_000  # metadata.log.segment.ms
     leader_imbalance_check_interval_ms: int = 300_000  # leader.imbalance.check.interval.seconds, in ms; 0 = off
+    unclean_election_interval_ms: int = 300_000  # unclean.leader.election.interval.ms; 0 = off
     static_topic_configs: dict[str, str] = field(
         default_factory=dict
     )  # the node's own server properties that are synonyms of topic configs

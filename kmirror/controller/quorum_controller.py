@@ -310,6 +310,8 @@ class QuorumController:
             self.log.upgrade_kraft_version(result.kraft_version, self._voter())
         if result.records:
             self._append(result.records)
+            if any(_allows_unclean_elections(record.message) for record in result.records):
+                self._append(self.replication.elect_unclean().records)
         return result.response
 
     def _voter(self) -> Voter:
@@ -323,6 +325,8 @@ class QuorumController:
         )
 
     def _append(self, records: list[ApiMessageAndVersion]) -> None:
+        if not records:
+            return
         time_ms = self.runtime.clock.time_ms()
         before = self.log.size
         offset = self.log.append(records, time_ms=time_ms)
@@ -394,10 +398,11 @@ class QuorumController:
                 await self.write("fenceStaleBroker", self.cluster.fence_stale_broker)
 
     async def _run_periodic_work(self) -> None:
-        """NoOpRecords while idle, and giving partitions back to their preferred leaders."""
+        """NoOpRecords while idle, giving partitions back to their preferred leaders, unclean elections where they are allowed."""
         idle_ms, balance_ms = self.config.metadata_max_idle_interval_ms, self.config.leader_imbalance_check_interval_ms
-        intervals = [interval for interval in (idle_ms, balance_ms) if interval > 0]
-        balanced_at_ms = self.runtime.clock.monotonic_ms()
+        unclean_ms = self.config.unclean_election_interval_ms
+        intervals = [interval for interval in (idle_ms, balance_ms, unclean_ms) if interval > 0]
+        balanced_at_ms = elected_at_ms = self.runtime.clock.monotonic_ms()
         while intervals:
             await self.runtime.sleep_ms(min(intervals))
             now = self.runtime.clock.monotonic_ms()
@@ -406,6 +411,9 @@ class QuorumController:
             if balance_ms > 0 and now - balanced_at_ms >= balance_ms:
                 balanced_at_ms = now
                 await self.write("balanceLeaders", self.replication.balance_leaders)
+            if unclean_ms > 0 and now - elected_at_ms >= unclean_ms:
+                elected_at_ms = now
+                await self.write("electUnclean", self.replication.elect_unclean)
 
     async def _maybe_snapshot(self) -> None:
         interval = self.config.snapshot_max_interval_ms
@@ -426,6 +434,11 @@ class QuorumController:
 
         await self.runtime.run_blocking(encode_and_write)
         log.maybe_clean()
+
+
+def _allows_unclean_elections(record: Any) -> bool:
+    """Switched on for a topic or all of them: partitions that wait for a leader need not wait for the next periodic election."""
+    return isinstance(record, ConfigRecord) and record.name == "unclean.leader.election.enable" and record.value == "true"
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

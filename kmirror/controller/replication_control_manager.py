@@ -12,7 +12,7 @@ from kmirror.controller.cluster_control_manager import ClusterControlManager
 from kmirror.controller.configuration_control_manager import ConfigurationControlManager
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
-from kmirror.controller.leader_updates import builder_for
+from kmirror.controller.leader_updates import builder_for, leader_and_isr_updates, partitions
 from kmirror.controller.mutation_quota import UNBOUNDED, ControllerMutationQuota
 from kmirror.controller.partition_change_builder import Election
 from kmirror.controller.partition_reassignments import PartitionReassignments
@@ -469,6 +469,13 @@ class ReplicationControlManager:
             code = Errors.PREFERRED_LEADER_NOT_AVAILABLE if preferred else Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
             raise ApiException(code, code.message)
         return [record]
+
+    def elect_unclean(self) -> ControllerResult[int]:
+        """A leader for every partition without one whose topic allows unclean elections and has a replica alive; how many."""
+        leaderless = partitions(self._state, lambda partition: not partition.has_leader)
+        enabled = (ref for ref in leaderless if self._state.unclean_election_enabled(ref[0]))
+        records = leader_and_isr_updates(self._state, enabled)
+        return ControllerResult(records, len(records))
 
     def balance_leaders(self) -> ControllerResult[int]:
         """Give partitions back to their preferred replicas where those may lead; the response is how many."""

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple, Protocol
 from kmirror.common.ports import Buffer
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage, MetadataProvenance
+from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.wire.messages.abort_transaction_record import AbortTransactionRecord
 from kmirror.wire.messages.begin_transaction_record import BeginTransactionRecord
 from kmirror.wire.messages.end_transaction_record import EndTransactionRecord
+from kmirror.wire.messages.kraft_version_record import KRaftVersionRecord
 from kmirror.wire.records import read_metadata_record
 
 _OF_TRANSACTIONS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
@@ -54,6 +56,7 @@ class MetadataLoader:
 
     def __init__(self) -> None:
         self.image = MetadataImage.EMPTY
+        self.kraft_version = 0
         self._publishers: list[MetadataPublisher] = []
         self._delta = MetadataDelta(self.image)
         self._pending: list[Any] | None = None
@@ -88,8 +91,10 @@ class MetadataLoader:
         self._provenance = provenance
         self._maybe_publish(LoaderManifestType.LOG_DELTA)
 
-    def handle_load_snapshot(self, records: Iterable[Any], provenance: MetadataProvenance) -> None:
-        """Replace the image by a snapshot's data records; publishers get the difference."""
+    def handle_load_snapshot(self, records: Iterable[Any], provenance: MetadataProvenance, *, kraft_version: int | None = None) -> None:
+        """Replace the image by a snapshot's data records (and the kraft.version by what its control records say); publishers get the difference."""
+        if kraft_version is not None:
+            self.kraft_version = kraft_version
         self._pending = None
         self._delta = MetadataDelta(self.image)
         for record in records:
@@ -103,7 +108,14 @@ class MetadataLoader:
             for record in batch.records():
                 assert record.value is not None, f"metadata record at offset {record.offset} has no value"
                 self._replay(read_metadata_record(record.value))
+        else:
+            self._take_kraft_version(batch)
         self._provenance = MetadataProvenance(batch.last_offset, batch.partition_leader_epoch, batch.max_timestamp)
+
+    def _take_kraft_version(self, batch: RecordBatch) -> None:
+        for record in batch.records():
+            if ControlRecordType.parse(record.key) is ControlRecordType.KRAFT_VERSION and record.value is not None:
+                self.kraft_version = KRaftVersionRecord.read(memoryview(record.value), 0, 0)[0].kraft_version
 
     def _replay(self, record: Any) -> None:
         if type(record) not in _OF_TRANSACTIONS:

@@ -91,7 +91,7 @@ class SharedMap(Mapping[K, V]):
     def __contains__(self, key: object) -> bool:
         changes = self._changes
         if changes and key in changes:
-            return changes[cast("K", key)] is not _GONE
+            return changes[key] is not _GONE
         return key in self._base
 
     def __len__(self) -> int:

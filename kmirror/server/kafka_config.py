@@ -314,6 +314,7 @@ class KafkaConfig:
             metadata_segment_bytes=self.get_int("metadata.log.segment.bytes"),
             metadata_segment_ms=self.get_int("metadata.log.segment.ms"),
             leader_imbalance_check_interval_ms=self._leader_imbalance_check_interval_ms(),
+            unclean_election_interval_ms=self.get_int("unclean.leader.election.interval.ms"),
             static_topic_configs=dict(self.props),
             mirror_topic_num_partitions=self.mirror_topic_num_partitions,
             mirror_topic_replication_factor=self.mirror_topic_replication_factor,

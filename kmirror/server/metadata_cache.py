@@ -6,10 +6,12 @@ endpoint for the listener asked about, is not alive for that listener's clients.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.metadata.features import KRAFT_VERSION
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.registrations import PartitionRegistration
 
@@ -24,8 +26,16 @@ class Node(NamedTuple):
 
 
 class MetadataCache:
-    def __init__(self) -> None:
+    def __init__(self, kraft_version: Callable[[], int] = lambda: 0) -> None:
+        """`kraft_version` is that of the metadata log, which no image holds."""
         self.image: MetadataImage = MetadataImage.EMPTY
+        self._kraft_version = kraft_version
+
+    def finalized_features(self) -> dict[str, int]:
+        """Every finalized feature level above 0."""
+        kraft_version = self._kraft_version()
+        levels = self.image.features.finalized_levels
+        return levels | {KRAFT_VERSION: kraft_version} if kraft_version > 0 else levels
 
     def set_image(self, image: MetadataImage) -> None:
         self.image = image

@@ -133,7 +133,7 @@ class MetadataFetcher:
                 break
         snapshot = decode_snapshot(data, f"snapshot {snapshot_id.end_offset}-{snapshot_id.epoch} of {CLUSTER_METADATA_TOPIC_NAME}")
         provenance = MetadataProvenance(snapshot_id.end_offset - 1, snapshot_id.epoch, snapshot.last_contained_log_timestamp)
-        self._loader.handle_load_snapshot(snapshot.records, provenance)
+        self._loader.handle_load_snapshot(snapshot.records, provenance, kraft_version=snapshot.kraft_version)
 
     def _snapshot_request(self, snapshot_id: SnapshotId, position: int) -> FetchSnapshotRequest:
         wanted = FetchSnapshotRequestPartitionSnapshot(

@@ -50,7 +50,7 @@ async def handle_api_versions(apis: KafkaApis, request: Request) -> ApiVersionsR
         finalized_features_epoch=image.highest_offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(image.features.finalized_levels.items())
+            for name, level in sorted(apis.metadata_cache.finalized_features().items())
         ],
     )
 

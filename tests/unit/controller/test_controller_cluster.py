@@ -202,6 +202,11 @@ def test_every_transition(
     fenced: bool, shutdown_offset: int, want_fence: bool, want_shut_down: bool, leads: bool, offset: int, expected: BrokerControlState
 ) -> None:
     following = state(fenced, shutdown_offset).next_state(
-        1, want_fence=want_fence, want_shut_down=want_shut_down, metadata_offset=offset, registration_offset=10, has_leaderships=lambda: leads
+        1,
+        want_fence=want_fence,
+        want_shut_down=want_shut_down,
+        metadata_offset=offset,
+        registration_offset=10,
+        has_leaderships=lambda: leads,
     )
     assert following is expected

@@ -12,6 +12,7 @@ from kmirror.controller.replica_placer import place_replicas
 from kmirror.metadata.registrations import BrokerRegistration
 from kmirror.wire.messages import alter_partition as ap
 from kmirror.wire.messages import elect_leaders as el
+from kmirror.wire.messages import incremental_alter_configs as iac
 from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from kmirror.wire.messages.create_topics import (
@@ -352,3 +353,32 @@ def test_replicas_spread_over_racks_and_leaders_over_brokers() -> None:
 def test_fenced_brokers_come_last() -> None:
     assignments = place_replicas([broker(0), broker(1, fenced=True)], SeededRandom(1), partitions=3, replication_factor=2)
     assert assignments == [[0, 1]] * 3
+
+
+def test_leaderless_partitions_are_elected_uncleanly_only_where_that_is_allowed() -> None:
+    controller = three()
+    for name in ("safe", "allowed"):
+        controller.create_topic(name, [[1, 2]], {"unclean.leader.election.enable": "true"} if name == "allowed" else {})
+        assert controller.alter_isr(name, [1]) is Errors.NONE
+    controller.heartbeat(2, want_fence=True)
+    controller.heartbeat(1, want_fence=True)
+    assert [controller.partition(name).leader for name in ("safe", "allowed")] == [-1, -1]
+    assert controller.run(controller.replication.elect_unclean()) == 0, "nobody is alive"
+    controller.heartbeat(2)
+    assert controller.partition("allowed").leader == 2
+    assert controller.run(controller.replication.elect_unclean()) == 0
+    assert controller.partition("safe").leader == -1
+
+
+def test_a_cluster_wide_switch_elects_for_every_topic() -> None:
+    controller = three()
+    controller.create_topic("t", [[1, 2]])
+    assert controller.alter_isr("t", [1]) is Errors.NONE
+    controller.heartbeat(1, want_fence=True)
+    assert controller.partition("t").leader == -1
+    change = iac.AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
+    resource = iac.AlterConfigsResource(resource_type=4, resource_name="", configs=[change])
+    controller.run(controller.configuration.incremental_alter_configs(iac.IncrementalAlterConfigsRequest(resources=[resource])))
+    assert controller.run(controller.replication.elect_unclean()) == 1
+    partition = controller.partition("t")
+    assert (partition.leader, partition.isr, partition.leader_recovery_state) == (2, (2,), 1)
