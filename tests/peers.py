@@ -77,6 +77,36 @@ def java_tool(
     return subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", input=stdin, timeout=timeout, check=False)
 
 
+def java_program(source: pathlib.Path, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Compile and run one file of Java (a program of ours) with Kafka's jars, to its end."""
+    command = _java_program(source, *arguments)
+    return subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", timeout=timeout, check=False)
+
+
+@contextmanager
+def start_java_program(source: pathlib.Path, *arguments: str, log: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
+    """The same in the background, both outputs in `log`; it must end when its standard input does."""
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            _java_program(source, *arguments), stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, text=True
+        )
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(30)
+
+
+def _java_program(source: pathlib.Path, *arguments: str) -> list[str]:
+    jvm = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+    return [java(), *jvm, _log4j(ROOT / ".cache", "err", "ERROR"), "-cp", kafka_classpath(), str(source), *arguments]
+
+
 @dataclass
 class KafkaPeer:
     """One node of Apache Kafka or of the reference build. `properties` are added to (and win over) the defaults."""
