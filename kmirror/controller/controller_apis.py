@@ -7,7 +7,7 @@ bare. What comes bare counts as a broker's: it may change topics that a mirror o
 
 `ControllerServer` (in `server`) owns the socket: it reads header and message with `wire.framing` and calls `handle`.
 
-Not here: DescribeConfigs, delegation tokens, and the requests among several voters (Vote, BeginQuorumEpoch, AddRaftVoter ...), since there is one voter.
+Not here: DescribeConfigs, and the requests among several voters (Vote, BeginQuorumEpoch, AddRaftVoter ...), since there is one voter.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, A
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
 from kmirror.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kmirror.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kmirror.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from kmirror.wire.messages.sasl_handshake import SaslHandshakeResponse
 from kmirror.wire.mirror_dialect import MIRROR_API_KEYS, mirror_dialect
 from kmirror.wire.primitives import ProtocolReadError
 
@@ -86,6 +88,7 @@ class ControllerApis:
             ApiKeys.UNREGISTER_BROKER: lambda header, request, by_broker: c.cluster.unregister_broker(request.broker_id),
             ApiKeys.CONTROLLER_REGISTRATION: lambda header, request, by_broker: c.cluster.register_controller(request),
             ApiKeys.ALLOCATE_PRODUCER_IDS: lambda header, request, by_broker: c.producer_ids.allocate(request),
+            ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: lambda header, request, by_broker: c.scram.alter_credentials(request),
             ApiKeys.CREATE_ACLS: lambda header, request, by_broker: c.acls.create_acls(_with_authorizer(self.auth, request)),
             ApiKeys.DELETE_ACLS: lambda header, request, by_broker: c.acls.delete_acls(_with_authorizer(self.auth, request)),
             ApiKeys.CREATE_MIRROR: lambda header, request, by_broker: c.mirrors.create_mirror(request),
@@ -115,6 +118,11 @@ class ControllerApis:
             ApiKeys.ADD_RAFT_VOTER: lambda header, request, context: voters.add(request),
             ApiKeys.REMOVE_RAFT_VOTER: lambda header, request, context: voters.remove(request),
             ApiKeys.UPDATE_RAFT_VOTER: lambda header, request, context: voters.update(request),
+            ApiKeys.CREATE_DELEGATION_TOKEN: self._token_handler("createDelegationToken", c.delegation_tokens.create_token),
+            ApiKeys.RENEW_DELEGATION_TOKEN: self._token_handler("renewDelegationToken", c.delegation_tokens.renew_token),
+            ApiKeys.EXPIRE_DELEGATION_TOKEN: self._token_handler("expireDelegationToken", c.delegation_tokens.expire_token),
+            ApiKeys.SASL_HANDSHAKE: self._sasl_handshake,
+            ApiKeys.SASL_AUTHENTICATE: self._sasl_authenticate,
             ApiKeys.API_VERSIONS: self._api_versions,
             ApiKeys.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKeys.ENVELOPE: self._envelope,
@@ -126,6 +134,20 @@ class ControllerApis:
             return await self.controller.write(name, lambda: decision(header, request, context.is_broker))
 
         return handle
+
+    def _token_handler(self, name: str, decision: Callable[[Any, KafkaPrincipal], ControllerResult[Any]]) -> Handler:
+        async def handle(header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
+            return await self.controller.write(name, lambda: decision(request, context.principal))
+
+        return handle
+
+    async def _sasl_handshake(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> SaslHandshakeResponse:
+        """The login is the network's; a request that comes here is one too many."""
+        return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE)
+
+    async def _sasl_authenticate(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> SaslAuthenticateResponse:
+        text = "SaslAuthenticate request received after successful authentication"
+        return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=text)
 
     def _mutation_handler(
         self, strict_since: int, decision: Callable[[Any, bool, ControllerMutationQuota], ControllerResult[Any]]

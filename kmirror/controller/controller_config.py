@@ -27,6 +27,10 @@ class ControllerConfig(Struct, frozen=True):
     metadata_segment_ms: int = 604_800_000  # metadata.log.segment.ms
     leader_imbalance_check_interval_ms: int = 300_000  # leader.imbalance.check.interval.seconds, in ms; 0 = off
     unclean_election_interval_ms: int = 300_000  # unclean.leader.election.interval.ms; 0 = off
+    delegation_token_secret_key: str | None = None  # delegation.token.secret.key; None = no tokens
+    delegation_token_max_lifetime_ms: int = 604_800_000  # delegation.token.max.lifetime.ms
+    delegation_token_expiry_time_ms: int = 86_400_000  # delegation.token.expiry.time.ms
+    delegation_token_expiry_check_interval_ms: int = 3_600_000  # delegation.token.expiry.check.interval.ms
     static_topic_configs: dict[str, str] = field(
         default_factory=dict
     )  # the node's own server properties that are synonyms of topic configs

@@ -28,11 +28,13 @@ from kmirror.controller.configuration_control_manager import ConfigurationContro
 from kmirror.controller.controller_config import ControllerConfig
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
+from kmirror.controller.delegation_token_control_manager import DelegationTokenControlManager
 from kmirror.controller.feature_control_manager import FeatureControlManager
 from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig
 from kmirror.controller.mirror_control_manager import MirrorControlManager
 from kmirror.controller.producer_id_control_manager import ProducerIdControlManager
 from kmirror.controller.replication_control_manager import ReplicationControlManager
+from kmirror.controller.scram_control_manager import ScramControlManager
 from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, LATEST_METADATA_VERSION, METADATA_VERSION, MV_TRANSACTIONS
 from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage, MetadataProvenance
 from kmirror.metadata.loader import MetadataLoader
@@ -99,6 +101,8 @@ class QuorumController:
         self.features = FeatureControlManager(self.state, self.configuration)
         self.client_quotas = ClientQuotaControlManager(self.state)
         self.acls = AclControlManager(self.state)
+        self.scram = ScramControlManager(self.state)
+        self.delegation_tokens = DelegationTokenControlManager(self.state)
         self.producer_ids = ProducerIdControlManager(self.state, self.cluster)
         self.mirrors = MirrorControlManager(self.state, self.configuration, self.replication)
         self.incarnation_id = Uuid.random(runtime.random)
@@ -141,6 +145,8 @@ class QuorumController:
         await self.write("registerController", lambda: self.cluster.register_controller(self._registration_request()))
         self._tasks.spawn(self._run_session_checks(), name="session-checks")
         self._tasks.spawn(self._run_periodic_work(), name="periodic")
+        if self.delegation_tokens.is_enabled:
+            self._tasks.spawn(self._run_token_sweeps(), name="delegation-tokens")
 
     def _open_log(self) -> MetadataLog:
         runtime = self.runtime
@@ -414,6 +420,11 @@ class QuorumController:
             if unclean_ms > 0 and now - elected_at_ms >= unclean_ms:
                 elected_at_ms = now
                 await self.write("electUnclean", self.replication.elect_unclean)
+
+    async def _run_token_sweeps(self) -> None:
+        while True:
+            await self.runtime.sleep_ms(self.config.delegation_token_expiry_check_interval_ms)
+            await self.write("expireDelegationTokens", self.delegation_tokens.sweep_expired_tokens)
 
     async def _maybe_snapshot(self) -> None:
         interval = self.config.snapshot_max_interval_ms

@@ -48,6 +48,10 @@ class FrameReader:
     def stop(self) -> None:
         self._stopped = True
 
+    def set_max_size(self, max_size: int) -> None:
+        """For the frames that begin from now on."""
+        self._max_size = max_size
+
     def get_buffer(self, _size_hint: int) -> memoryview:
         """Where to receive; `buffer_updated` must follow before any other reader of the same scratch is used."""
         if self._frame is not None:

@@ -60,6 +60,12 @@ class Handler(Protocol):
     def __call__(self, apis: KafkaApis, request: Request, /) -> Awaitable[Any]: ...
 
 
+DELEGATION_TOKEN_APIS = (
+    ApiKeys.CREATE_DELEGATION_TOKEN,
+    ApiKeys.RENEW_DELEGATION_TOKEN,
+    ApiKeys.EXPIRE_DELEGATION_TOKEN,
+    ApiKeys.DESCRIBE_DELEGATION_TOKEN,
+)
 HANDLER_MODULES: dict[ApiKeys, str] = {
     ApiKeys.PRODUCE: "produce",
     ApiKeys.FETCH: "fetch",
@@ -67,6 +73,9 @@ HANDLER_MODULES: dict[ApiKeys, str] = {
     ApiKeys.METADATA: "metadata",
     ApiKeys.FIND_COORDINATOR: "find_coordinator",
     ApiKeys.API_VERSIONS: "api_versions",
+    **dict.fromkeys((ApiKeys.SASL_HANDSHAKE, ApiKeys.SASL_AUTHENTICATE), "sasl"),
+    **dict.fromkeys((ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKeys.ALTER_USER_SCRAM_CREDENTIALS), "scram"),
+    **dict.fromkeys(DELEGATION_TOKEN_APIS, "delegation_tokens"),
     ApiKeys.DELETE_RECORDS: "delete_records",
     **dict.fromkeys((ApiKeys.INIT_PRODUCER_ID, ApiKeys.ADD_PARTITIONS_TO_TXN, ApiKeys.ADD_OFFSETS_TO_TXN, ApiKeys.END_TXN), "transactions"),
     ApiKeys.TXN_OFFSET_COMMIT: "txn_offset_commit",

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from typing import cast
 
-from kmirror.common.config import to_text
+from kmirror.common.config import Password, to_text
 from kmirror.common.errors import ConfigError
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_config import ControllerConfig
@@ -127,6 +127,11 @@ class KafkaConfig:
         """The listener named so, or the one advertised with `security.inter.broker.protocol`."""
         name = self.get_string("inter.broker.listener.name")
         return str(name or self.get_string("security.inter.broker.protocol")).upper()
+
+    @property
+    def delegation_token_secret_key(self) -> str | None:
+        secret = self.values["delegation.token.secret.key"]
+        return secret.value if isinstance(secret, Password) and secret.value else None
 
     def security_protocol_of(self, listener_name: str) -> str:
         """Of any listener, this node's own or not."""
@@ -315,6 +320,10 @@ class KafkaConfig:
             metadata_segment_ms=self.get_int("metadata.log.segment.ms"),
             leader_imbalance_check_interval_ms=self._leader_imbalance_check_interval_ms(),
             unclean_election_interval_ms=self.get_int("unclean.leader.election.interval.ms"),
+            delegation_token_secret_key=self.delegation_token_secret_key,
+            delegation_token_max_lifetime_ms=self.get_int("delegation.token.max.lifetime.ms"),
+            delegation_token_expiry_time_ms=self.get_int("delegation.token.expiry.time.ms"),
+            delegation_token_expiry_check_interval_ms=self.get_int("delegation.token.expiry.check.interval.ms"),
             static_topic_configs=dict(self.props),
             mirror_topic_num_partitions=self.mirror_topic_num_partitions,
             mirror_topic_replication_factor=self.mirror_topic_replication_factor,

@@ -125,6 +125,8 @@ def _validate_broker_only(config: KafkaConfig) -> None:
 
 
 def _validate_broker_listeners(config: KafkaConfig) -> None:
+    if config.get_string("inter.broker.listener.name") and "security.inter.broker.protocol" in config.props:
+        raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
     controller_names = config.controller_listener_names
     advertised = [listener.name for listener in config.advertised_listeners if listener.name not in controller_names]
     listening = [listener.name for listener in config.listeners]
@@ -141,3 +143,11 @@ def _validate_broker_listeners(config: KafkaConfig) -> None:
         "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found "
         f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(listening)}",
     )
+    if config.security_protocol_of(config.inter_broker_listener_name).startswith("SASL"):
+        prefix = f"listener.name.{config.inter_broker_listener_name.lower()}."
+        enabled = config.props.get(f"{prefix}sasl.enabled.mechanisms") or ",".join(config.get_list("sasl.enabled.mechanisms"))
+        _require(
+            config.get_string("sasl.mechanism.inter.broker.protocol") in [name.strip() for name in enabled.split(",")],
+            "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used for "
+            "inter-broker communication",
+        )

@@ -1,0 +1,130 @@
+"""Signed bearer tokens, checked against a set of public keys (Kafka's `BrokerJwtValidator`).
+
+`sasl.oauthbearer.jwks.endpoint.url` names a JSON Web Key Set by a file: URL; it is read again when a token names a key that the set does
+not have, so keys can be rotated. A token must be signed with RS256/384/512, PS256/384/512 or ES256/384/512, must not be expired,
+must have been issued, and must be for one of the expected audiences and by the expected issuer where those are set. Needs the package
+`cryptography` (`kmirror[security]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kmirror.common.errors import ConfigError
+from kmirror.common.ports import FileSystem
+from kmirror.network.security.oauth_bearer_token import IllegalTokenError, JsonWebToken, OAuthBearerToken, decode_base64url, scope_of
+
+_CURVES = {"P-256": ("SECP256R1", 32), "P-384": ("SECP384R1", 48), "P-521": ("SECP521R1", 66)}
+_HASHES = {"256": "SHA256", "384": "SHA384", "512": "SHA512"}
+
+
+class JwtValidator:
+    """Callable as a `Validator`; ConfigError where the keys cannot be read."""
+
+    def __init__(
+        self,
+        *,
+        jwks_url: str,
+        files: FileSystem,
+        expected_audience: Sequence[str],
+        expected_issuer: str | None,
+        clock_skew_seconds: int,
+        scope_claim: str,
+        sub_claim: str,
+    ) -> None:
+        if not jwks_url.startswith("file:"):
+            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={jwks_url} is not supported: only file: URLs are")
+        try:
+            import cryptography
+        except ImportError as error:
+            raise ConfigError("Signed OAUTHBEARER tokens need the package cryptography: pip install 'kmirror[security]'") from error
+        del cryptography
+        self._path = "/" + jwks_url.removeprefix("file:").lstrip("/")
+        self._files = files
+        self._audience = set(expected_audience)
+        self._issuer = expected_issuer
+        self._skew_ms = clock_skew_seconds * 1000
+        self._scope_claim = scope_claim
+        self._sub_claim = sub_claim
+        self._keys = self._read_keys()
+
+    def __call__(self, compact: str, now_ms: int) -> OAuthBearerToken:
+        token = JsonWebToken.parse(compact)
+        self._verify(token)
+        expires, issued = token.claim("exp", "Number"), token.claim("iat", "Number")
+        if expires is None or issued is None:
+            raise IllegalTokenError("No Expiration Time (exp) or Issued At (iat) claim present.")
+        if now_ms - self._skew_ms >= expires * 1000:
+            raise IllegalTokenError("The JWT is no longer valid: its Expiration Time has passed")
+        not_before = token.claim("nbf", "Number")
+        if not_before is not None and now_ms + self._skew_ms < not_before * 1000:
+            raise IllegalTokenError("The JWT is not yet valid")
+        if self._issuer is not None and token.claims.get("iss") != self._issuer:
+            raise IllegalTokenError(f"Issuer (iss) claim value ({token.claims.get('iss')}) doesn't match expected value of {self._issuer}")
+        self._check_audience(token.claims.get("aud"))
+        subject = token.claim(self._sub_claim, "String")
+        if subject is None or not subject.strip():
+            raise IllegalTokenError(f"The {self._sub_claim} claim is missing or empty")
+        return OAuthBearerToken(subject.strip(), round(expires * 1000), scope_of(token, self._scope_claim))
+
+    def _check_audience(self, audience: object) -> None:
+        named = {str(entry) for entry in audience} if isinstance(audience, list) else {str(audience)} if audience else set()
+        if self._audience and not self._audience & named:
+            raise IllegalTokenError(f"Audience (aud) claim {sorted(named)} doesn't contain an acceptable identifier")
+
+    def _verify(self, token: JsonWebToken) -> None:
+        algorithm, key_id = str(token.header.get("alg", "")), token.header.get("kid")
+        if algorithm[:2] not in ("RS", "PS", "ES") or algorithm[2:] not in _HASHES:
+            raise IllegalTokenError(f"The algorithm {algorithm} is not acceptable")
+        key = self._find_key(key_id)
+        if key is None:
+            self._keys = self._read_keys()
+            key = self._find_key(key_id)
+        if key is None:
+            raise IllegalTokenError(f"Unable to find a suitable verification key for the kid {key_id}")
+        if not _is_signed_by(key, algorithm, token.signature, token.signed):
+            raise IllegalTokenError("The JWS signature was invalid")
+
+    def _find_key(self, key_id: object) -> dict[str, Any] | None:
+        if key_id is None and len(self._keys) == 1:
+            return self._keys[0]
+        return next((key for key in self._keys if key.get("kid") == key_id), None)
+
+    def _read_keys(self) -> list[dict[str, Any]]:
+        try:
+            document = msgspec.json.decode(self._files.read_bytes(self._path), type=dict[str, Any])
+        except OSError as error:
+            raise ConfigError(f"Cannot read the JSON Web Key Set {self._path}: {error.strerror or error}") from error
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"{self._path} is no JSON Web Key Set: {error}") from error
+        return [key for key in document.get("keys", []) if isinstance(key, dict)]
+
+
+def _is_signed_by(key: dict[str, Any], algorithm: str, signature: bytes, signed: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+
+    digest: hashes.HashAlgorithm = getattr(hashes, _HASHES[algorithm[2:]])()
+    try:
+        if algorithm.startswith("ES"):
+            curve, size = _CURVES[key["crv"]]
+            numbers = ec.EllipticCurvePublicNumbers(_number(key["x"]), _number(key["y"]), getattr(ec, curve)())
+            r, s = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
+            numbers.public_key().verify(utils.encode_dss_signature(r, s), signed, ec.ECDSA(digest))
+            return True
+        public = rsa.RSAPublicNumbers(_number(key["e"]), _number(key["n"])).public_key()
+        scheme: padding.AsymmetricPadding = padding.PKCS1v15()
+        if algorithm.startswith("PS"):
+            scheme = padding.PSS(padding.MGF1(digest), digest.digest_size)
+        public.verify(signature, signed, scheme, digest)
+    except (InvalidSignature, KeyError, ValueError):
+        return False
+    return True
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(decode_base64url(text), "big")

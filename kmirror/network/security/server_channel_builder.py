@@ -1,0 +1,209 @@
+"""A listener's security (Kafka's `SslChannelBuilder` and `SaslChannelBuilder`): TLS around its connections, and who is on them.
+
+    SSL              TLS; the principal is the client certificate's name, or User:ANONYMOUS
+    SASL_PLAINTEXT   `SaslServerAuthenticator` before the first request
+    SASL_SSL         both; the principal is SASL's
+
+A refused connection is not answered or closed before `connection.failed.authentication.delay.ms` has passed, so that guessing is
+slow. A PLAINTEXT listener has none of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.kafka_principal import USER_TYPE, KafkaPrincipal
+from kmirror.common.metrics import Counter, MetricsRegistry, sensor_metric
+from kmirror.network.request_context import CLOSE, PASS_ON, CloseType, PassOn
+from kmirror.network.security.authentication_errors import AuthenticationProtocolError, SslHandshakeError
+from kmirror.network.security.sasl_server_authenticator import Parts, SaslFailure, SaslServerAuthenticator, SaslSettings
+from kmirror.network.security.ssl_principal_mapper import SslPrincipalMapper
+from kmirror.runtime.api import ConnectionProtocol, Runtime
+from kmirror.wire.api_keys import ApiKeys
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kmirror.network.security.ssl_transport_layer import SslTransportLayer
+
+_INVALID_SIZE = "Failing SASL authentication due to invalid receive size"
+_API_KEY_BYTES = 2
+_log = logging.getLogger(__name__)
+
+
+class SecuredConnection(ConnectionProtocol, Protocol):
+    """What a connection of the socket server is to its security."""
+
+    client_address: str
+    connection_id: str
+    principal: KafkaPrincipal
+    authenticator: SaslServerAuthenticator | None
+
+    def set_max_frame_size(self, size: int | None) -> None:
+        """None: the listener's own limit."""
+        ...
+
+    def close_after(self, parts: Parts | None) -> None:
+        """Send `parts`, read no more, and close when they are sent."""
+        ...
+
+
+class AuthenticationMetrics:
+    """Kafka's counts of a listener's logins (socket-server-metrics)."""
+
+    def __init__(self, metrics: MetricsRegistry, listener_name: str) -> None:
+        tags = (("listener", listener_name), ("networkProcessor", "0"))
+
+        def counter(attribute: str) -> Counter:
+            return metrics.counter(sensor_metric("socket-server-metrics", attribute, tags))
+
+        self.successful = counter("successful-authentication-total")
+        self.failed = counter("failed-authentication-total")
+        self.successful_again = counter("successful-reauthentication-total")
+        self.failed_again = counter("failed-reauthentication-total")
+        self.without_reauthentication = counter("successful-authentication-no-reauth-total")
+        self.expired_killed = counter("expired-connections-killed-count")
+
+
+class ServerChannelBuilder:
+    """`context`: the TLS settings of SSL and SASL_SSL; `sasl`: those of SASL, whose frames wait for `ready`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        security_protocol: str,
+        listener_name: str,
+        metrics: MetricsRegistry,
+        ready: asyncio.Future[Any] | None = None,
+        context: ssl.SSLContext | None = None,
+        sasl: SaslSettings | None = None,
+        principal_mapper: SslPrincipalMapper | None = None,
+        failed_authentication_delay_ms: int = 100,
+    ) -> None:
+        self.security_protocol = security_protocol
+        self._runtime = runtime
+        self._ready = ready
+        self._context = context
+        self._sasl = sasl
+        self._principal_mapper = principal_mapper or SslPrincipalMapper("DEFAULT")
+        self._delay_ms = failed_authentication_delay_ms
+        self._metrics = AuthenticationMetrics(metrics, listener_name)
+        self._scratch = memoryview(b"")
+
+    def reconfigure(self, context: ssl.SSLContext) -> None:
+        """TLS settings for the connections made from now on."""
+        self._context = context
+
+    # TLS
+
+    def secure(self, connection: SecuredConnection) -> ConnectionProtocol:
+        """What the listening socket is given for a new connection."""
+        if self._sasl is not None:
+            connection.authenticator = SaslServerAuthenticator(self._sasl, self._runtime.clock)
+            connection.set_max_frame_size(self._sasl.max_receive_size)
+        if self._context is None:
+            return connection
+        from kmirror.network.security.ssl_transport_layer import READ_SIZE_HINT, SslTransportLayer
+
+        if not self._scratch:
+            self._scratch = memoryview(bytearray(READ_SIZE_HINT))
+
+        def on_handshake(layer: SslTransportLayer, error: SslHandshakeError | None) -> None:
+            self._on_handshake(connection, layer, error)
+
+        return SslTransportLayer(
+            self._runtime, self._context, connection, scratch=self._scratch, server_side=True, on_handshake=on_handshake
+        )
+
+    def _on_handshake(self, connection: SecuredConnection, layer: SslTransportLayer, error: SslHandshakeError | None) -> None:
+        if error is not None:
+            self._note_failure(connection, "SSL handshake failed", again=False)
+            _log.debug("Connection %s: %s", connection.connection_id, error)
+            self._runtime.call_later_ms(self._delay_ms, layer.close)
+            return
+        if self._sasl is not None:
+            return
+        try:
+            connection.principal = self._certificate_principal(layer)
+        except KmirrorError as problem:
+            self._note_failure(connection, str(problem), again=False)
+            connection.close_after(None)
+            return
+        self._metrics.successful.increment()
+        self._metrics.without_reauthentication.increment()
+
+    def _certificate_principal(self, layer: SslTransportLayer) -> KafkaPrincipal:
+        certificate = layer.peer_certificate()
+        if certificate is None:
+            return KafkaPrincipal(USER_TYPE, "ANONYMOUS")
+        from kmirror.network.security.distinguished_name import subject_of
+
+        return KafkaPrincipal(USER_TYPE, self._principal_mapper.name_of(subject_of(certificate)))
+
+    # SASL
+
+    async def authenticate(
+        self, connection: SecuredConnection, authenticator: SaslServerAuthenticator, frame: memoryview
+    ) -> Parts | PassOn | CloseType | None:
+        """A frame of a SASL connection: PASS_ON when it is a request for the listener's handler."""
+        if authenticator.is_complete:
+            following = self._session_frame(connection, authenticator, frame)
+            if not isinstance(following, SaslServerAuthenticator):
+                return following
+            authenticator = following
+        if self._ready is not None and not self._ready.done():
+            await asyncio.shield(self._ready)
+        try:
+            answer = authenticator.authenticate(frame)
+        except AuthenticationProtocolError as error:
+            _log.warning("Closing socket for %s because of error: %s", connection.connection_id, error)
+            return CLOSE
+        except SaslFailure as failure:
+            self._note_failure(connection, str(failure), again=authenticator.is_reauthenticating)
+            await self._runtime.sleep_ms(self._delay_ms)
+            connection.close_after(failure.response)
+            return None
+        if authenticator.is_complete:
+            self._complete(connection, authenticator)
+        return answer
+
+    def _session_frame(
+        self, connection: SecuredConnection, authenticator: SaslServerAuthenticator, frame: memoryview
+    ) -> SaslServerAuthenticator | PassOn | CloseType:
+        """What an authenticated client sent: the beginning of another login, a request, or a request too late."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        is_handshake = int.from_bytes(frame[:_API_KEY_BYTES], "big", signed=True) == ApiKeys.SASL_HANDSHAKE
+        if is_handshake and authenticator.may_reauthenticate(now_ms) and self._sasl is not None:
+            connection.authenticator = SaslServerAuthenticator(self._sasl, self._runtime.clock, previous=authenticator)
+            connection.set_max_frame_size(self._sasl.max_receive_size)
+            return connection.authenticator
+        if authenticator.is_session_expired(now_ms):
+            self._metrics.expired_killed.increment()
+            _log.debug("Disconnecting expired channel: %s", connection.connection_id)
+            return CLOSE
+        return PASS_ON
+
+    def _complete(self, connection: SecuredConnection, authenticator: SaslServerAuthenticator) -> None:
+        connection.principal = authenticator.principal()
+        connection.set_max_frame_size(None)
+        if authenticator.is_reauthenticating:
+            self._metrics.successful_again.increment()
+            return
+        self._metrics.successful.increment()
+        if not authenticator.supports_reauthentication:
+            self._metrics.without_reauthentication.increment()
+
+    def on_invalid_size(self, connection: SecuredConnection) -> None:
+        """A frame was announced that is larger than a token may be."""
+        authenticator = connection.authenticator
+        if authenticator is not None and not authenticator.is_complete:
+            self._note_failure(connection, _INVALID_SIZE, again=authenticator.is_reauthenticating)
+
+    def _note_failure(self, connection: SecuredConnection, reason: str, *, again: bool) -> None:
+        (self._metrics.failed_again if again else self._metrics.failed).increment()
+        what = "re-authentication" if again else "authentication"
+        _log.info("Failed %s with /%s (channelId=%s) (%s)", what, connection.client_address, connection.connection_id, reason)

@@ -1,0 +1,56 @@
+"""DescribeUserScramCredentials (key 50) and AlterUserScramCredentials (51). Served: v0 each.
+
+Described by every broker from its metadata, to those with DESCRIBE on the cluster: the mechanisms and iterations of users, all of them
+when none is named; a user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE. Alterations are forwarded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kmirror.common.acl import AclOperation
+from kmirror.common.errors import Errors
+from kmirror.metadata.image import MetadataImage
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+if TYPE_CHECKING:
+    from kmirror.server.kafka_apis import KafkaApis
+
+_TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+_UNKNOWN = "Attempt to describe a user credential that does not exist: "
+
+
+async def handle_describe_user_scram_credentials(apis: KafkaApis, request: Request) -> DescribeUserScramCredentialsResponse:
+    apis.auth.authorize_cluster_operation(request, AclOperation.DESCRIBE)
+    message: DescribeUserScramCredentialsRequest = request.message
+    image = apis.metadata_cache.image
+    names = [user.name for user in message.users or []] or [user for _, user in sorted(image.scram)]
+    is_all = not message.users
+    results = [_describe(image, name, is_twice=not is_all and names.count(name) > 1) for name in dict.fromkeys(names)]
+    return DescribeUserScramCredentialsResponse(error_message=None, results=results)
+
+
+def _describe(image: MetadataImage, user: str, *, is_twice: bool) -> DescribeUserScramCredentialsResult:
+    if is_twice:
+        return DescribeUserScramCredentialsResult(user, Errors.DUPLICATE_RESOURCE, _TWICE + user)
+    infos = [CredentialInfo(number, data.iterations) for (number, name), data in sorted(image.scram.items()) if name == user]
+    if not infos:
+        return DescribeUserScramCredentialsResult(user, Errors.RESOURCE_NOT_FOUND, _UNKNOWN + user)
+    return DescribeUserScramCredentialsResult(user, Errors.NONE, None, infos)
+
+
+async def handle_alter_user_scram_credentials(apis: KafkaApis, request: Request) -> Any:
+    return await apis.controller.forward(request)
+
+
+HANDLERS = {
+    ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS: handle_describe_user_scram_credentials,
+    ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: handle_alter_user_scram_credentials,
+}

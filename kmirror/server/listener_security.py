@@ -1,0 +1,219 @@
+"""From a node's properties to the security of its listeners and of its own connections (Kafka's `ChannelBuilders`).
+
+A setting of one listener is `listener.name.<lower case name>.<setting>`, one of a mechanism there
+`listener.name.<name>.<mechanism>.<setting>` (`sasl.jaas.config`, `connections.max.reauth.ms`, `sasl.server.callback.handler.class`);
+without the prefix it is every listener's. The node itself connects to brokers as `sasl.mechanism.inter.broker.protocol` and the login
+module of the inter-broker listener say, to the controller as `sasl.mechanism.controller.protocol` and that of its listener.
+
+ConfigError with Kafka's text where a listener cannot be secured as it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from kmirror.common.config import Password
+from kmirror.common.errors import ConfigError
+from kmirror.common.metrics import MetricsRegistry
+from kmirror.metadata.image import MetadataImage
+from kmirror.network.client_security import ClientSecurity
+from kmirror.network.security.jaas_config import JaasConfig
+from kmirror.runtime.api import Runtime
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.listeners import Listener
+
+if TYPE_CHECKING:
+    from kmirror.network.security.sasl_server import SaslServerFactory
+    from kmirror.network.security.sasl_server_authenticator import SaslSettings
+    from kmirror.network.security.server_channel_builder import ServerChannelBuilder
+
+SECURED_JWT_HANDLERS: Final = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+)
+_UNSECURED_JWT_HANDLER: Final = (
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+
+Images = Callable[[], MetadataImage]
+"""The metadata that credentials are looked up in, as it is now."""
+
+
+def channel_builder(
+    config: KafkaConfig, listener: Listener, *, runtime: Runtime, metrics: MetricsRegistry, images: Images, ready: asyncio.Future[Any]
+) -> ServerChannelBuilder | None:
+    """The security of a listener; None for PLAINTEXT. Logins wait until `ready`: before, there is no metadata to check them against."""
+    protocol = listener.security_protocol
+    if protocol == "PLAINTEXT":
+        return None
+    from kmirror.network.security.server_channel_builder import ServerChannelBuilder
+    from kmirror.network.security.ssl_principal_mapper import SslPrincipalMapper
+
+    settings = ListenerSettings(config, listener.name)
+    context = None
+    if protocol.endswith("SSL"):
+        from kmirror.network.security.ssl_factory import server_context
+
+        client_auth = settings.get("ssl.client.auth") or "none"
+        if protocol == "SASL_SSL" and settings.own("ssl.client.auth") is None:
+            client_auth = "none"  # a listener with SASL asks for certificates only where its own settings say so
+        context = server_context(settings.ssl(), runtime.files, client_auth=client_auth)
+    return ServerChannelBuilder(
+        runtime,
+        security_protocol=protocol,
+        listener_name=listener.name,
+        metrics=metrics,
+        ready=ready,
+        context=context,
+        sasl=_sasl_settings(settings, runtime, images) if protocol.startswith("SASL") else None,
+        principal_mapper=SslPrincipalMapper(settings.get("ssl.principal.mapping.rules") or "DEFAULT"),
+        failed_authentication_delay_ms=config.get_int("connection.failed.authentication.delay.ms"),
+    )
+
+
+def inter_broker_security(config: KafkaConfig) -> ClientSecurity:
+    """How this node connects to brokers of its cluster."""
+    return _client_security(config, config.inter_broker_listener_name, config.get_string("sasl.mechanism.inter.broker.protocol") or "")
+
+
+def controller_security(config: KafkaConfig) -> ClientSecurity:
+    """How this node connects to the controller."""
+    names = config.controller_listener_names
+    return (
+        _client_security(config, names[0], config.get_string("sasl.mechanism.controller.protocol") or "")
+        if names
+        else ClientSecurity.PLAINTEXT
+    )
+
+
+def _client_security(config: KafkaConfig, listener_name: str, mechanism: str) -> ClientSecurity:
+    protocol = config.security_protocol_of(listener_name)
+    if protocol == "PLAINTEXT":
+        return ClientSecurity.PLAINTEXT
+    settings = ListenerSettings(config, listener_name)
+    props = {"security.protocol": protocol, "sasl.mechanism": mechanism}
+    props |= {name: value for name, value in settings.ssl().items() if value is not None}
+    for name in ("sasl.kerberos.service.name", "sasl.oauthbearer.token.endpoint.url"):
+        if (value := settings.get(name)) is not None:
+            props[name] = value
+    if protocol.startswith("SASL"):
+        props["sasl.jaas.config"] = settings.jaas_text(mechanism)
+    return ClientSecurity.from_props(props)
+
+
+class ListenerSettings:
+    """A listener's view of the node's settings, as text."""
+
+    def __init__(self, config: KafkaConfig, listener_name: str) -> None:
+        self._config = config
+        self._prefix = f"listener.name.{listener_name.lower()}."
+        self.listener_name = listener_name
+
+    def own(self, name: str) -> str | None:
+        """What the listener sets for itself."""
+        return self._config.props.get(self._prefix + name)
+
+    def get(self, name: str) -> str | None:
+        """The listener's own value, else the node's; None when it has none."""
+        value = self.own(name)
+        if value is not None:
+            return value
+        node = self._config.values.get(name)
+        if node is None:
+            return None
+        if isinstance(node, Password):
+            return node.value
+        return ",".join(node) if isinstance(node, list) else str(node)
+
+    def get_list(self, name: str) -> list[str]:
+        return [item.strip() for item in (self.get(name) or "").split(",") if item.strip()]
+
+    def of_mechanism(self, mechanism: str, name: str) -> str | None:
+        """The listener's value for one mechanism, else the node's for it, else the one of no mechanism."""
+        prefixed = f"{mechanism.lower()}.{name}"
+        value = self.own(prefixed)
+        return value if value is not None else self._config.props.get(prefixed)
+
+    def ssl(self) -> dict[str, str | None]:
+        """Every `ssl.*` setting without its prefix."""
+        return {name: self.get(name) for name in self._config.values if name.startswith("ssl.")}
+
+    def jaas_text(self, mechanism: str) -> str:
+        text = self.of_mechanism(mechanism, "sasl.jaas.config")
+        if text is None:
+            raise ConfigError(
+                f"Could not find a 'KafkaServer' or '{self.listener_name.lower()}.KafkaServer' entry in the JAAS configuration. "
+                "System property 'java.security.auth.login.config' is not set"
+            )
+        return text
+
+
+def _sasl_settings(settings: ListenerSettings, runtime: Runtime, images: Images) -> SaslSettings:
+    from kmirror.network.security.sasl_server_authenticator import SaslSettings
+
+    mechanisms = settings.get_list("sasl.enabled.mechanisms")
+    if not mechanisms:
+        raise ConfigError("No SASL mechanisms are enabled")
+    servers: dict[str, SaslServerFactory] = {}
+    max_reauth_ms = {}
+    for mechanism in mechanisms:
+        jaas = JaasConfig.parse(settings.jaas_text(mechanism))
+        servers[mechanism] = _server_factory(mechanism, jaas, settings, runtime, images)
+        limit = settings.of_mechanism(mechanism, "connections.max.reauth.ms") or settings.get("connections.max.reauth.ms") or "0"
+        max_reauth_ms[mechanism] = int(limit)
+    return SaslSettings(
+        enabled_mechanisms=tuple(mechanisms),
+        servers=servers,
+        connections_max_reauth_ms=max_reauth_ms,
+        max_receive_size=int(settings.get("sasl.server.max.receive.size") or 524_288),
+    )
+
+
+def _server_factory(mechanism: str, jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, images: Images) -> SaslServerFactory:
+    handler = settings.of_mechanism(mechanism, "sasl.server.callback.handler.class") or settings.get("sasl.server.callback.handler.class")
+    if handler is not None and not (mechanism == "OAUTHBEARER" and handler in (*SECURED_JWT_HANDLERS, _UNSECURED_JWT_HANDLER)):
+        raise ConfigError(
+            f"Invalid value {handler} for configuration sasl.server.callback.handler.class: Class {handler} could not be found."
+        )
+    if mechanism == "PLAIN":
+        from kmirror.network.security.plain_sasl import PlainSaslServer, users_of
+
+        users = users_of(jaas.options)
+        return lambda: PlainSaslServer(users)
+    if mechanism == "OAUTHBEARER":
+        return _oauth_bearer_factory(jaas, settings, runtime, secured=handler in SECURED_JWT_HANDLERS)
+    from kmirror.network.security.scram_mechanism import ScramMechanism
+
+    scram = ScramMechanism.for_mechanism_name(mechanism)
+    if scram is None:
+        raise ConfigError(f"Callback handler not specified for SASL mechanism {mechanism}")
+    from kmirror.network.security.scram_sasl_server import ScramSaslServer
+    from kmirror.server.image_credentials import ImageCredentials
+
+    secret = settings.get("delegation.token.secret.key")
+    credentials = ImageCredentials(images, runtime, secret)
+    return lambda: ScramSaslServer(scram, credentials.of_user, credentials.of_token, runtime.random)
+
+
+def _oauth_bearer_factory(jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, *, secured: bool) -> SaslServerFactory:
+    from kmirror.network.security.oauth_bearer_sasl import OAuthBearerSaslServer
+    from kmirror.network.security.oauth_bearer_token import OAuthBearerUnsecuredValidator, Validator
+
+    validator: Validator
+    if secured:
+        from kmirror.network.security.jwt_validator import JwtValidator
+
+        validator = JwtValidator(
+            jwks_url=settings.get("sasl.oauthbearer.jwks.endpoint.url") or "",
+            files=runtime.files,
+            expected_audience=settings.get_list("sasl.oauthbearer.expected.audience"),
+            expected_issuer=settings.get("sasl.oauthbearer.expected.issuer"),
+            clock_skew_seconds=int(settings.get("sasl.oauthbearer.clock.skew.seconds") or 30),
+            scope_claim=settings.get("sasl.oauthbearer.scope.claim.name") or "scope",
+            sub_claim=settings.get("sasl.oauthbearer.sub.claim.name") or "sub",
+        )
+    else:
+        validator = OAuthBearerUnsecuredValidator(jaas.options)
+    return lambda: OAuthBearerSaslServer(validator, runtime.clock)
