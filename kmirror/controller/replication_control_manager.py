@@ -39,6 +39,8 @@ from kmirror.wire.messages.topic_record import TopicRecord
 
 SOURCE_DYNAMIC_TOPIC, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 2, 3, 4, 5
 ELECTION_PREFERRED, ELECTION_UNCLEAN = 0, 1
+MAX_PARTITIONS_PER_BATCH = 10_000
+TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 
 
 class ReplicationControlManager:
@@ -56,13 +58,14 @@ class ReplicationControlManager:
         self, request: ct.CreateTopicsRequest, *, quota: ControllerMutationQuota = UNBOUNDED
     ) -> ControllerResult[ct.CreateTopicsResponse]:
         """One result a topic; the records of those that succeed. Names given twice are refused, as is the metadata topic."""
-        names = [topic.name for topic in request.topics]
+        self._check_total_number_of_partitions(request)
+        counts = Counter(topic.name for topic in request.topics)
         records: list[ApiMessageAndVersion] = []
         response = ct.CreateTopicsResponse()
-        for name in dict.fromkeys(n for n in names if names.count(n) > 1):
+        for name in [name for name, count in counts.items() if count > 1]:
             response.topics.append(_topic_error(name, Errors.INVALID_REQUEST, "Duplicate topic name."))
         for topic in request.topics:
-            if names.count(topic.name) > 1:
+            if counts[topic.name] > 1:
                 continue
             try:
                 topic_records, result = self.create_topic(topic, quota=quota)
@@ -71,6 +74,16 @@ class ReplicationControlManager:
             except ApiException as error:
                 response.topics.append(_topic_error(topic.name, error.error, _own_message(error)))
         return ControllerResult([] if request.validate_only else records, response)
+
+    def _check_total_number_of_partitions(self, request: ct.CreateTopicsRequest) -> None:
+        total = 0
+        for topic in request.topics:
+            if topic.assignments:
+                total += len(topic.assignments)
+            else:
+                total += self._state.config.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+        if total > MAX_PARTITIONS_PER_BATCH:
+            raise ApiException(Errors.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
 
     def create_topic(
         self, topic: ct.CreatableTopic, *, quota: ControllerMutationQuota = UNBOUNDED
@@ -282,13 +295,13 @@ class ReplicationControlManager:
     ) -> ControllerResult[CreatePartitionsResponse]:
         records: list[ApiMessageAndVersion] = []
         response = CreatePartitionsResponse()
-        names = [topic.name for topic in request.topics]
+        counts = Counter(topic.name for topic in request.topics)
         for topic in {topic.name: topic for topic in request.topics}.values():
             result = CreatePartitionsTopicResult(name=topic.name)
             try:
-                if names.count(topic.name) > 1:
+                if counts[topic.name] > 1:
                     raise ApiException(Errors.INVALID_REQUEST, "Duplicate topic name.")
-                added = self._new_partitions(topic, by_broker=by_broker)
+                added = self._new_partitions(topic, by_broker=by_broker, room=MAX_PARTITIONS_PER_BATCH - len(records))
                 quota.record(len(added))
                 records += added
             except ApiException as error:
@@ -297,7 +310,8 @@ class ReplicationControlManager:
             response.results.append(result)
         return ControllerResult([] if request.validate_only else records, response)
 
-    def _new_partitions(self, request: CreatePartitionsTopic, *, by_broker: bool) -> list[ApiMessageAndVersion]:
+    def _new_partitions(self, request: CreatePartitionsTopic, *, by_broker: bool, room: int) -> list[ApiMessageAndVersion]:
+        """Kafka answers UNKNOWN_SERVER_ERROR where more than `room` are asked for; we say why."""
         topic = self._find(request.name, Uuid.ZERO)
         self._check_writable(topic, by_broker=by_broker)
         present = len(topic.partitions)
@@ -307,6 +321,8 @@ class ReplicationControlManager:
             text = f"The topic {topic.name} currently has {present} partition(s); {request.count} would not be an increase."
             raise ApiException(Errors.INVALID_PARTITIONS, text)
         additional = request.count - present
+        if additional > room:
+            raise ApiException(Errors.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
         factor = len(topic.partitions[0].replicas)
         if request.assignments is not None:
             if len(request.assignments) != additional:

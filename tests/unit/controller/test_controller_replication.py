@@ -382,3 +382,16 @@ def test_a_cluster_wide_switch_elects_for_every_topic() -> None:
     assert controller.run(controller.replication.elect_unclean()) == 1
     partition = controller.partition("t")
     assert (partition.leader, partition.isr, partition.leader_recovery_state) == (2, (2,), 1)
+
+
+def test_ten_thousand_partitions_at_once_are_the_most() -> None:
+    controller = three()
+    controller.run(controller.replication.create_topics(CreateTopicsRequest(topics=[simple("t")])))
+    for topics in ([simple("a", 10_001)], [simple("a", 6_000), simple("b", 6_000)], [simple("a", 2**31 - 1)]):
+        with pytest.raises(ApiException, match=r"Excessively large number of partitions per request\.") as refused:
+            controller.replication.create_topics(CreateTopicsRequest(topics=topics))
+        assert refused.value.error is Errors.POLICY_VIOLATION
+    grown = [CreatePartitionsTopic(name="t", count=65_535, assignments=None)]
+    (result,) = controller.run(controller.replication.create_partitions(CreatePartitionsRequest(topics=grown))).results
+    assert result.error_code == Errors.POLICY_VIOLATION
+    assert len(controller.state.image.topics.by_name["t"].partitions) == 1
