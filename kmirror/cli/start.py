@@ -2,6 +2,7 @@
 
 SIGTERM and the first SIGINT shut the node down in good order; a second signal drops it at once. The log goes to stderr,
 one line an event, in the form of Kafka's console appender; `[KafkaServer id=N] Kafka Server started` says that it serves.
+Levels of single loggers change at run time by the BROKER_LOGGER config resource; `kafka.request.logger` is the request log.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ConfigError
 from kmirror.node_main import LOG_DATE_FORMAT, LOG_FORMAT, serve
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.request_log import REQUEST_LOGGER
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     parser.add_argument("-c", "--config", type=Path, required=True, help="the node's properties file, with Kafka's property names")
     parser.add_argument("--override", action="append", default=[], metavar="PROPERTY=VALUE", help="a property that wins over the file's")
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="the least severe level to log")
+    parser.add_argument("--request-log", type=Path, metavar="FILE", help="append a line of JSON about every request to this file")
 
 
 def run(command: str, options: argparse.Namespace) -> int:
@@ -35,4 +38,15 @@ def run(command: str, options: argparse.Namespace) -> int:
         properties[name.strip()] = value.strip()
     config = KafkaConfig.from_props(properties)
     config.log_unknown()
+    if options.request_log is not None:
+        log_requests_to(options.request_log)
     return asyncio.run(serve(config))
+
+
+def log_requests_to(path: Path) -> None:
+    """Requests go to this file, and only there; OSError when it cannot be opened."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter(LOG_FORMAT, LOG_DATE_FORMAT))
+    REQUEST_LOGGER.addHandler(handler)
+    REQUEST_LOGGER.setLevel(logging.DEBUG)
+    REQUEST_LOGGER.propagate = False

@@ -8,7 +8,6 @@ another unit (`log.retention.hours` for `retention.ms`) has no synonyms and coun
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from kmirror.metadata.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONF
 from kmirror.metadata.topic_configs import TOPIC_CONFIG_SYNONYMS, TOPIC_CONFIGS, inherited_topic_configs
 from kmirror.server.broker_configs import broker_configs, dynamic_only_configs
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.runtime_logger_manager import logger_levels
 
 
 class ConfigSource(IntEnum):
@@ -199,10 +199,8 @@ class ConfigViews:
 
     def loggers(self) -> list[ConfigEntry]:
         """Loggers of this process and their levels, `root` first."""
-        levels = {"root": logging.getLevelName(logging.getLogger().getEffectiveLevel())}
-        for name in sorted(logging.Logger.manager.loggerDict):
-            levels[name] = logging.getLevelName(logging.getLogger(name).getEffectiveLevel())
-        return [ConfigEntry(name, level, ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG) for name, level in levels.items()]
+        source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+        return [ConfigEntry(name, level, source, documentation="") for name, level in logger_levels().items()]
 
 
 def _source(synonyms: tuple[Synonym, ...]) -> int:

@@ -25,7 +25,7 @@ from kmirror.metadata.image import (
     RESOURCE_MIRROR,
     RESOURCE_TOPIC,
 )
-from kmirror.server.config_views import ConfigEntry, ConfigViews
+from kmirror.server.config_views import ConfigEntry, ConfigSource, ConfigViews
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_configs import (
@@ -127,7 +127,7 @@ def _entry(entry: ConfigEntry, *, with_synonyms: bool, with_documentation: bool)
         is_sensitive=entry.is_sensitive,
         synonyms=synonyms if with_synonyms else [],
         config_type=entry.type,
-        documentation=entry.documentation if with_documentation else None,
+        documentation=entry.documentation if with_documentation or entry.source == ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG else None,
     )
 
 

@@ -19,6 +19,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_BROKER_LOGGER
 from kmirror.server.config_admin_manager import check_resource
 from kmirror.server.request_context import Request
+from kmirror.server.runtime_logger_manager import apply_changes
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class
 
 if TYPE_CHECKING:
@@ -50,28 +51,31 @@ FORWARDED = (
 
 
 async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
-    """AlterConfigs and IncrementalAlterConfigs: what this broker refuses stays here, the rest goes to the controller."""
+    """AlterConfigs and IncrementalAlterConfigs: what this broker refuses, and the levels of its loggers, stay here; the rest goes on."""
     message = request.message
     resources = list(message.resources)
-    refused: dict[int, ApiException] = {}
+    answered: dict[int, ApiException] = {}
     for resource in resources:
         try:
             _check_logger(apis, request, resource)
             check_resource(resource, resources=resources, node_id=apis.config.node_id, configs=apis.metadata_cache.image.configs)
+            if resource.resource_type == RESOURCE_BROKER_LOGGER:
+                _change_loggers(apis, request, resource)
+                answered[id(resource)] = ApiException(Errors.NONE, "")
         except ApiException as error:
-            refused[id(resource)] = error
-    message.resources = [resource for resource in resources if id(resource) not in refused]
+            answered[id(resource)] = error
+    message.resources = [resource for resource in resources if id(resource) not in answered]
     response: Any = API_TABLE[request.api_key].response()
     if message.resources or not resources:
         response = await handle_forwarded(apis, request)
-    if refused:
+    if answered:
         result_class: Any = message_class(API_TABLE[request.api_key].module, "AlterConfigsResourceResponse")
         for resource in resources:
-            refusal = refused.get(id(resource))
-            if refusal is not None:
+            answer = answered.get(id(resource))
+            if answer is not None:
                 result = result_class(
-                    error_code=refusal.error,
-                    error_message=refusal.message or None,
+                    error_code=answer.error,
+                    error_message=answer.message or None,
                     resource_type=resource.resource_type,
                     resource_name=resource.resource_name,
                 )
@@ -83,6 +87,12 @@ def _check_logger(apis: KafkaApis, request: Request, resource: Any) -> None:
     """The levels of loggers are this broker's own, so it authorises itself what the controller never sees."""
     if resource.resource_type == RESOURCE_BROKER_LOGGER and not apis.auth.may_on_cluster(request, AclOperation.ALTER_CONFIGS):
         raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, "")
+
+
+def _change_loggers(apis: KafkaApis, request: Request, resource: Any) -> None:
+    if request.api_key is not ApiKeys.INCREMENTAL_ALTER_CONFIGS:
+        raise ApiException(Errors.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+    apply_changes(resource, node_id=apis.config.node_id, validate_only=request.message.validate_only)
 
 
 async def handle_forwarded(apis: KafkaApis, request: Request) -> Any:
