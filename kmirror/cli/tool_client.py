@@ -10,6 +10,7 @@ from typing import TypeVar
 from kmirror.admin.admin_client import DEFAULT_TIMEOUT_MS, AdminClient, parse_bootstrap_servers
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ConfigError
+from kmirror.network.client_security import ClientSecurity
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
@@ -24,12 +25,18 @@ def command_properties(command_config: str | None) -> dict[str, str]:
 
 
 def open_admin(runtime: Runtime, bootstrap_servers: str, properties: Mapping[str, str], *, client_id: str) -> AdminClient:
-    """An admin client; `client.id` and `default.api.timeout.ms` of `properties` win."""
+    """An admin client; `client.id`, `default.api.timeout.ms` and the security settings are those of `properties`."""
     timeout = properties.get(TIMEOUT_SETTING, str(DEFAULT_TIMEOUT_MS))
     if not timeout.isdigit():
         raise ConfigError(f"Invalid value {timeout} for configuration {TIMEOUT_SETTING}: Not a number of type INT")
     servers = parse_bootstrap_servers(bootstrap_servers)
-    return AdminClient(runtime, servers, client_id=properties.get("client.id", client_id), timeout_ms=int(timeout))
+    return AdminClient(
+        runtime,
+        servers,
+        client_id=properties.get("client.id", client_id),
+        timeout_ms=int(timeout),
+        security=ClientSecurity.from_props(properties),
+    )
 
 
 def with_admin(
