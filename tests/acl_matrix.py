@@ -185,6 +185,10 @@ def set_up(side: Side) -> None:
         _until(side, ApiKeys.INIT_PRODUCER_ID, 5, producer, lambda r: r.error_code)
     for group in ("g", "g2", "g-del"):
         _until(side, ApiKeys.OFFSET_COMMIT, 9, _commit(group), lambda r: any(p.error_code for t in r.topics for p in t.partitions))
+    token = message_of(
+        ApiKeys.CREATE_DELEGATION_TOKEN, {"owner_principal_type": None, "owner_principal_name": None, "max_lifetime_ms": 3600000}
+    )
+    assert side.ask("admin", ApiKeys.CREATE_DELEGATION_TOKEN, 3, token).error_code == 0
     wanted = {"resource_type_filter": 1, "pattern_type_filter": 1, "resource_name_filter": None, "principal_filter": None, "host_filter": None,
               "operation": 1, "permission_type": 1}  # fmt: skip
     _until(side, ApiKeys.DESCRIBE_ACLS, 3, wanted, lambda r: sum(len(x.acls) for x in r.resources) < len(creations))
@@ -513,6 +517,12 @@ CASES: list[Case] = [
     Case("DescribeAcls", K.DESCRIBE_ACLS, 3, _acl_filter(None), ("DESCRIBE CLUSTER",)),
     Case("CreateAcls", K.CREATE_ACLS, 3, _new_acl("z"), ("ALTER CLUSTER",)),
     Case("DeleteAcls", K.DELETE_ACLS, 3, {"filters": [_acl_filter("z"), _acl_filter("zz")]}, ("ALTER CLUSTER",)),
+    Case("DescribeDelegationToken", K.DESCRIBE_DELEGATION_TOKEN, 3, {"owners": [{"principal_type": "User", "principal_name": "admin"}]},
+         ("DESCRIBE_TOKENS USER User:admin",)),
+    Case("DescribeDelegationToken of all", K.DESCRIBE_DELEGATION_TOKEN, 3, {"owners": None}, ("DESCRIBE DELEGATION_TOKEN *",)),
+    Case("CreateDelegationToken for somebody else", K.CREATE_DELEGATION_TOKEN, 3,
+         {"owner_principal_type": "User", "owner_principal_name": "other", "max_lifetime_ms": 3600000}, ("CREATE_TOKENS USER User:other",)),
+    Case("RenewDelegationToken", K.RENEW_DELEGATION_TOKEN, 2, {"hmac": b"no such token", "renew_period_ms": 1000}, ()),
     # the cluster
     Case("DescribeQuorum", K.DESCRIBE_QUORUM, 2, {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{}]}]}, ("DESCRIBE CLUSTER",)),
     Case("UpdateFeatures", K.UPDATE_FEATURES, 2,

@@ -296,7 +296,7 @@ def is_allowed_harm(frame: bytes) -> bool:
     if api_key is ApiKeys.CREATE_TOPICS:
         return any(FEW_PARTITIONS < topic.num_partitions <= 10_000 for topic in message.topics)
     if api_key is ApiKeys.CREATE_PARTITIONS:
-        return any(FEW_PARTITIONS < topic.count <= 10_000 for topic in message.topics)
+        return any(FEW_PARTITIONS < topic.count <= 11_000 for topic in message.topics)
     return any(getattr(message, name, 0) > MAX_WAIT_MS for name in WAITS if isinstance(getattr(message, name, None), int))
 
 

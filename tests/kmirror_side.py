@@ -19,7 +19,7 @@ from kmirror.wire.framing import RequestHeader, encode_request, read_request_hea
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
+    "super.users": "User:ANONYMOUS;User:admin",
 }
 
 

@@ -47,7 +47,8 @@ async def handle_consumer_group_heartbeat(apis: KafkaApis, request: Request) -> 
             raise ApiException(Errors.TOPIC_AUTHORIZATION_FAILED)
         return await coordinator_of(apis).consumer_group_heartbeat(message, request.api_version, requester_of(apis, request))
     except ApiException as error:
-        return ConsumerGroupHeartbeatResponse(error_code=error.error, error_message=error.message)
+        text = None if error.message == error.error.message else error.message
+        return ConsumerGroupHeartbeatResponse(error_code=error.error, error_message=text)
 
 
 async def handle_consumer_group_describe(apis: KafkaApis, request: Request) -> ConsumerGroupDescribeResponse:
@@ -69,7 +70,7 @@ async def _described(apis: KafkaApis, request: Request, group_id: str, *, with_o
         return DescribedGroup(group_id=group_id, error_code=error.error)
     if with_operations and group.error_code == Errors.NONE:
         group.authorized_operations = apis.auth.authorized_operations(request, ResourceType.GROUP, group_id)
-    return group if _may_see_topics(apis, request, group) else _without_members(group)
+    return group if _may_see_topics(apis, request, group) else _without_topics(group)
 
 
 def _may_see_topics(apis: KafkaApis, request: Request, group: DescribedGroup) -> bool:
@@ -84,11 +85,9 @@ def _may_see_topics(apis: KafkaApis, request: Request, group: DescribedGroup) ->
     return len(set(apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, names))) == len(names)
 
 
-def _without_members(group: DescribedGroup) -> DescribedGroup:
-    group.error_code = Errors.TOPIC_AUTHORIZATION_FAILED
-    group.error_message = "The group has described topic(s) that the client is not authorized to describe."
-    group.members = []
-    return group
+def _without_topics(group: DescribedGroup) -> DescribedGroup:
+    text = "The group has described topic(s) that the client is not authorized to describe."
+    return DescribedGroup(group_id=group.group_id, error_code=Errors.TOPIC_AUTHORIZATION_FAILED, error_message=text)
 
 
 HANDLERS = {

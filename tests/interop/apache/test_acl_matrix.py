@@ -73,6 +73,7 @@ def apache(tmp_path: pathlib.Path) -> Iterator[ApacheSide]:
         "authorizer.class.name": STANDARD_AUTHORIZER,
         "super.users": "User:ANONYMOUS;User:admin",
         "auto.create.topics.enable": "true",
+        "delegation.token.secret.key": "a secret",
     }
     with apache_kafka(tmp_path, formatted=True, started=False) as peer:
         peer.properties = {name: value.replace("{port}", str(peer.port)) for name, value in properties.items()}
