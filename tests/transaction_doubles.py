@@ -16,6 +16,7 @@ from kmirror.coordinator.transaction.transaction_coordinator_shard import (
     TransactionCoordinatorShard,
 )
 from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
+from kmirror.coordinator.transaction.transaction_state import TransactionState
 
 R = TypeVar("R")
 TOPIC_PARTITION = TopicPartition("__transaction_state", 0)
@@ -34,7 +35,8 @@ class NoTimer:
 
 
 class ShardWorld:
-    """One shard, its log, and a counter of producer ids. `prepared` are the ids whose end was decided since it was last emptied."""
+    """One shard, its log, and a counter of producer ids. `prepared` are the ids whose end was decided since it was
+    last emptied, `moves` the changes of state."""
 
     def __init__(self, *, transaction_version: int = 2) -> None:
         self.clock = ManualClock()
@@ -42,6 +44,7 @@ class ShardWorld:
         self.config = TransactionConfig()
         self.log: list[CoordinatorRecord] = []
         self.prepared: list[str] = []
+        self.moves: list[tuple[TransactionState, TransactionState]] = []
         self.next_producer_id = 1000
         self.coordinator_epoch = -1
         self.restart()
@@ -68,7 +71,12 @@ class ShardWorld:
     def apply(self, result: CoordinatorResult[R]) -> R:
         for record in result.records:
             self.log.append(record)
+            name = record.key[4:].decode()
+            before = self.shard.transaction(name)
             self.shard.replay(len(self.log) - 1, record, producer_id=-1, producer_epoch=-1)
+            after = self.shard.transaction(name)
+            if before is not None and after is not None:
+                self.moves.append((before.state, after.state))
         return result.response
 
     def with_producer_id(self, decide: Callable[[int | None], CoordinatorResult[R]]) -> R:
