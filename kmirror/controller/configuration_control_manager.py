@@ -23,14 +23,18 @@ from kmirror.wire.messages.clear_elr_record import ClearElrRecord
 from kmirror.wire.messages.config_record import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-_LIST_BROKER_CONFIGS = (
-    "log.cleanup.policy",
-    "metric.reporters",
-    "cordoned.log.dirs",
-    "listeners",
-    "sasl.enabled.mechanisms",
-    "ssl.cipher.suites",
-)
+_LIST_BROKER_DEFAULTS = {
+    "config.providers": "",
+    "cordoned.log.dirs": "",
+    "listeners": "PLAINTEXT://:9092",
+    "log.cleanup.policy": "delete",
+    "metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
+    "sasl.enabled.mechanisms": "GSSAPI",
+    "sasl.kerberos.principal.to.local.rules": "DEFAULT",
+    "ssl.cipher.suites": "",
+    "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
+}
+"""Broker configs of type LIST that can be altered: what APPEND and SUBTRACT begin with where nothing is set."""
 
 
 class ConfigurationControlManager:
@@ -98,14 +102,16 @@ class ConfigurationControlManager:
     def _is_list(self, resource: ConfigResource, name: str) -> bool:
         definition = DEFINITIONS.get(resource.type)
         if definition is None:
-            return name in _LIST_BROKER_CONFIGS
+            return name in _LIST_BROKER_DEFAULTS
         return name in definition and definition[name].type.name == "LIST"
 
     def _inherited_list(self, resource: ConfigResource, name: str) -> str:
         if resource.type == RESOURCE_TOPIC:
             return self._state.topic_config(resource.name, name)
         definition = DEFINITIONS.get(resource.type)
-        default = definition[name].default if definition is not None and name in definition and definition[name].has_default else None
+        if definition is None:
+            return _LIST_BROKER_DEFAULTS[name]
+        default = definition[name].default if name in definition and definition[name].has_default else None
         return ",".join(default) if default else ""
 
     def alter_configs(

@@ -52,6 +52,13 @@ def test_only_what_changes_is_written(controller: ControllerDouble) -> None:
     assert controller.records == []
 
 
+def test_a_list_of_a_broker_is_appended_to_its_default(controller: ControllerDouble) -> None:
+    assert alter(controller, BROKER, "1", ("log.cleanup.policy", APPEND, "compact"))[0] is Errors.NONE
+    assert controller.state.image.configs.broker(1)["log.cleanup.policy"] == "delete,compact"
+    assert alter(controller, BROKER, "1", ("log.cleanup.policy", SUBTRACT, "compact"))[0] is Errors.NONE
+    assert controller.state.image.configs.broker(1)["log.cleanup.policy"] == "delete"
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "changes", "code", "text"),
     [
