@@ -4,11 +4,14 @@ Nothing is read while it waits: whether there is enough is told from offsets and
 also over as soon as something changed that the fetcher must hear of: this broker leads a partition no more, an epoch is
 fenced, the log was truncated or rolled, the fetcher's epoch diverges. Bytes of a partition that the follower has to wait for
 (`must_wait`: a throttle) do not count.
+
+A follower waits for hundreds of partitions at once, and each of them changes by itself: what each has is remembered, so that a
+change costs the look at one partition and not at all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from msgspec import Struct
 
@@ -48,15 +51,30 @@ class DelayedFetch(DelayedOperation):
         self._get_partition = get_partition
         self._read = read
         self._expirations = expirations
+        self._available: dict[TopicPartition, int] = {}
+        self._accumulated = 0
+        self._by_partition: dict[Hashable, FetchPartitionStatus] | None = None
 
     def try_complete(self) -> bool:
-        accumulated = 0
-        for status in self._statuses:
-            available = self._available_bytes(status)
-            if available is None:
-                return self.force_complete()
-            accumulated += available
-        return accumulated >= self._params.min_bytes and self.force_complete()
+        return any(self._look_at(status) for status in self._statuses) or self._complete_if_enough()
+
+    def try_complete_for(self, key: Hashable) -> bool:
+        if self._by_partition is None:
+            self._by_partition = {status.topic_partition: status for status in self._statuses}
+        status = self._by_partition.get(key)
+        return status is not None and (self._look_at(status) or self._complete_if_enough())
+
+    def _look_at(self, status: FetchPartitionStatus) -> bool:
+        """Count what this partition has now; True if that completed the fetch."""
+        available = self._available_bytes(status)
+        if available is None:
+            return self.force_complete()
+        self._accumulated += available - self._available.get(status.topic_partition, 0)
+        self._available[status.topic_partition] = available
+        return False
+
+    def _complete_if_enough(self) -> bool:
+        return self._accumulated >= self._params.min_bytes and self.force_complete()
 
     def _available_bytes(self, status: FetchPartitionStatus) -> int | None:
         """Bytes that a read would find; None when the fetch must be answered now, whatever it finds."""

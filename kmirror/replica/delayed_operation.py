@@ -44,6 +44,10 @@ class DelayedOperation(ABC):
     def try_complete(self) -> bool:
         """Check the condition; where it holds, `return self.force_complete()`, else False."""
 
+    def try_complete_for(self, key: Hashable) -> bool:
+        """As `try_complete`, when only what belongs to `key` has changed since the last try."""
+        return self.try_complete()
+
     @abstractmethod
     def on_complete(self) -> None:
         """What completion does. Called exactly once."""
@@ -103,7 +107,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
             return 0
         completed = 0
         for operation in list(watching):
-            if not operation.is_completed and operation.try_complete():
+            if not operation.is_completed and operation.try_complete_for(key):
                 completed += 1
         self._drop_completed(key)
         return completed
@@ -116,6 +120,10 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         """Operations that still wait, each counted once."""
         waiting = {id(operation) for watching in self._watchers.values() for operation in watching if not operation.is_completed}
         return len(waiting)
+
+    def watched(self) -> int:
+        """Entries under all keys: an operation counts once for each key that it waits under."""
+        return sum(map(len, self._watchers.values()))
 
     def shutdown(self) -> None:
         """Complete everything that waits, as if its time were up."""
