@@ -26,12 +26,14 @@ from benches.harness import Bench, Context, Row
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BENCHES = {
-    "start_up": "EmbeddedCluster() ready, two of them, kafka-mirrors --help",
+    "start_up": "EmbeddedCluster() ready, two of them, three brokers, kafka-mirrors --help",
+    "scale": "10,000 partitions on 3 brokers: create all, restart, memory",
     "follower_append": "append_as_follower against os.pwrite and CRC",
     "dump_log": "kafka-dump-log against Kafka's",
     "log_diff": "kafka-log-diff --engine local against cmp",
     "simulation": "simulated failovers and failbacks a second",
     "produce_fetch": "broker CPU of librdkafka's produce and fetch, against Apache Kafka",
+    "replicated_produce": "three brokers' CPU of librdkafka's produce with acks=all, against three of Apache's",
     "mirror": "mirroring 1 GB, against MirrorMaker 2, the reference implementation and a raw relay",
 }
 

@@ -17,6 +17,8 @@ from benches.harness import Context, Row, Usage, in_turn, median, run_command
 LIBRARIES = "import asyncio, msgspec, argparse, logging, tempfile, crc32c"
 ONE = "from kmirror import EmbeddedCluster; import os; EmbeddedCluster().start(); os._exit(0)"
 TWO = "from kmirror import EmbeddedCluster; import os; EmbeddedCluster().start(); EmbeddedCluster().start(); os._exit(0)"
+THREE = "from kmirror import EmbeddedCluster; import os; EmbeddedCluster(3).start(); os._exit(0)"
+PROCESSES = "from kmirror import EmbeddedCluster; import os; EmbeddedCluster(3, processes=True).start(); os._exit(0)"
 ROUNDS = 9
 
 
@@ -40,6 +42,8 @@ def _measure(context: Context) -> Iterator[Row]:
     commands = {
         "EmbeddedCluster ready, imports included": ([sys.executable, "-c", ONE], 300),
         "two EmbeddedClusters ready, imports included": ([sys.executable, "-c", TWO], 400),
+        "three brokers in one process ready, imports included": ([sys.executable, "-c", THREE], 500),
+        "three brokers, a process each, ready, imports included": ([sys.executable, "-c", PROCESSES], 1500),
         "kafka-mirrors --help": ([os.path.join(os.path.dirname(sys.executable), "kafka-mirrors"), "--help"], 150),
     }
     for command, _ in commands.values():
