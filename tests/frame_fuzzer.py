@@ -465,7 +465,8 @@ class Campaign:
 
     def _send(self, mutator: Mutator, frames: int, workers: int, outcome: Outcome, progress: Callable[[Outcome], None] | None) -> None:
         node = self.cluster.nodes[0]
-        asyncio.run(_Sender(mutator, (node.port, node.port, node.port, node.controller_port), outcome, progress).run(frames, workers))
+        sender = _Sender(mutator, (node.port, node.port, node.port, node.controller_port), outcome, progress)
+        self.cluster._call(sender.run(frames, workers))
 
     def _measure(self) -> dict[str, float]:
         async def tasks() -> int:
@@ -500,7 +501,7 @@ class Campaign:
 
 
 class _Sender:
-    """Several connections at a time, each with a burst of frames; what comes behind a frame that closed its connection waits for another one."""
+    """The clients, on the broker's own loop, since two busy threads would mostly wait for each other. Several connections at a time, each with a burst of frames; what comes behind a frame that closed its connection waits for another one."""
 
     def __init__(self, mutator: Mutator, ports: tuple[int, ...], outcome: Outcome, progress: Callable[[Outcome], None] | None) -> None:
         self._mutator, self._ports, self._outcome, self._progress = mutator, ports, outcome, progress
