@@ -331,6 +331,10 @@ def _new_acl(name: str) -> Fields:
                            "operation": 3, "permission_type": 3}]}  # fmt: skip
 
 
+def _rule(**fields: Any) -> Fields:
+    return _new_acl("z")["creations"][0] | {"principal": "User:y"} | fields
+
+
 def _acl_filter(name: str | None) -> Fields:
     return {"resource_type_filter": 2, "pattern_type_filter": 3, "resource_name_filter": name, "principal_filter": "User:z",
             "host_filter": None, "operation": 1, "permission_type": 1}  # fmt: skip
@@ -517,6 +521,23 @@ CASES: list[Case] = [
     Case("DescribeAcls", K.DESCRIBE_ACLS, 3, _acl_filter(None), ("DESCRIBE CLUSTER",)),
     Case("CreateAcls", K.CREATE_ACLS, 3, _new_acl("z"), ("ALTER CLUSTER",)),
     Case("DeleteAcls", K.DELETE_ACLS, 3, {"filters": [_acl_filter("z"), _acl_filter("zz")]}, ("ALTER CLUSTER",)),
+    Case("CreateAcls that cannot be", K.CREATE_ACLS, 3, {"creations": [
+        _rule(resource_type=4, resource_name="my-cluster"), _rule(resource_name=""), _rule(resource_type=99), _rule(operation=99),
+        _rule(permission_type=9), _rule(resource_pattern_type=9), _rule(principal="nobody"), _rule(principal=""), _rule(host=""),
+        _rule(resource_type=4, resource_name="kafka-cluster", resource_pattern_type=4), _rule(operation=12), _rule(resource_name="z" * 300)]},
+        ("ALTER CLUSTER",)),
+    Case("CreateAcls of any type", K.CREATE_ACLS, 3, {"creations": [_rule(resource_type=1), _rule()]}, ("ALTER CLUSTER",)),
+    Case("CreateAcls of any operation", K.CREATE_ACLS, 3, {"creations": [_rule(operation=1), _rule()]}, ("ALTER CLUSTER",)),
+    Case("CreateAcls of any permission", K.CREATE_ACLS, 3, {"creations": [_rule(permission_type=1), _rule()]}, ("ALTER CLUSTER",)),
+    Case("CreateAcls that match", K.CREATE_ACLS, 3, {"creations": [_rule(resource_pattern_type=2), _rule()]}, ("ALTER CLUSTER",)),
+    Case("CreateAcls of any pattern", K.CREATE_ACLS, 3, {"creations": [_rule(resource_pattern_type=1), _rule()]}, ("ALTER CLUSTER",)),
+    Case("CreateAcls of an unknown type", K.CREATE_ACLS, 3, {"creations": [_rule(resource_type=0)]}, ("ALTER CLUSTER",)),
+    Case("DescribeAcls of an unknown type", K.DESCRIBE_ACLS, 3, _acl_filter("z") | {"resource_type_filter": 0}, ("DESCRIBE CLUSTER",)),
+    Case("DescribeAcls of type 99", K.DESCRIBE_ACLS, 3, _acl_filter("z") | {"resource_type_filter": 99}, ("DESCRIBE CLUSTER",)),
+    Case("DescribeAcls by pattern 99", K.DESCRIBE_ACLS, 3, _acl_filter(None) | {"pattern_type_filter": 99}, ("DESCRIBE CLUSTER",)),
+    Case("DescribeAcls without a name that match", K.DESCRIBE_ACLS, 3, _acl_filter(None) | {"pattern_type_filter": 2}, ("DESCRIBE CLUSTER",)),
+    Case("DeleteAcls of an unknown operation", K.DELETE_ACLS, 3, {"filters": [_acl_filter("z") | {"operation": 0}]}, ("ALTER CLUSTER",)),
+    Case("DeleteAcls of operation 99", K.DELETE_ACLS, 3, {"filters": [_acl_filter("z") | {"operation": 99}, _acl_filter("z")]}, ("ALTER CLUSTER",)),
     Case("DescribeDelegationToken", K.DESCRIBE_DELEGATION_TOKEN, 3, {"owners": [{"principal_type": "User", "principal_name": "admin"}]},
          ("DESCRIBE_TOKENS USER User:admin",)),
     Case("DescribeDelegationToken of all", K.DESCRIBE_DELEGATION_TOKEN, 3, {"owners": None}, ("DESCRIBE DELEGATION_TOKEN *",)),

@@ -60,6 +60,10 @@ class AclControlManager:
         results: list[DeleteAclsFilterResult] = []
         for entry in request.filters:
             wanted = _filter(entry)
+            unknown = _unknown_half(wanted)
+            if unknown is not None:
+                results.append(DeleteAclsFilterResult(error_code=Errors.INVALID_REQUEST, error_message=f"Unknown {unknown}."))
+                continue
             matching = [(acl_id, acl) for acl_id, acl in self._state.image.acls.items() if wanted.matches(acl)]
             removed.update(dict.fromkeys(acl_id for acl_id, _ in matching))
             if len(removed) > MAX_RECORDS_PER_USER_OP:
@@ -92,6 +96,11 @@ def _validated(creation: AclCreation) -> StandardAcl:
         _refuse(f"Invalid operation {operation.name}")
     if permission not in (AclPermissionType.DENY, AclPermissionType.ALLOW):
         _refuse(f"Invalid permissionType {permission.name}")
+    if ":" not in creation.principal:
+        _refuse(
+            f"Could not parse principal from `{creation.principal}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
     return StandardAcl(resource_type, creation.resource_name, pattern_type, creation.principal, creation.host, operation, permission)
 
 
@@ -105,6 +114,13 @@ def _filter(entry: DeleteAclsFilter) -> AclBindingFilter:
         operation=known(AclOperation, entry.operation),
         permission_type=known(AclPermissionType, entry.permission_type),
     )
+
+
+def _unknown_half(wanted: AclBindingFilter) -> str | None:
+    """The half of a filter that has a number which Kafka does not know."""
+    if 0 in (wanted.resource_type, wanted.pattern_type):
+        return "patternFilter"
+    return "entryFilter" if 0 in (wanted.operation, wanted.permission_type) else None
 
 
 def _refuse(message: str) -> NoReturn:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from kmirror.common.acl import CLUSTER_NAME as CLUSTER_NAME
-from kmirror.common.acl import AclOperation as AclOperation
-from kmirror.common.acl import ResourceType as ResourceType
 from kmirror.common.errors import ConfigError
 from kmirror.metadata.authorizer.standard_authorizer import StandardAuthorizer
 from kmirror.server.kafka_config import KafkaConfig

@@ -48,6 +48,10 @@ def test_a_rule_is_made_once_however_often_it_is_asked_for() -> None:
         (AclCreation(2, "foo", 2, "User:a", "*", 3, 3), "Invalid patternType MATCH"),
         (AclCreation(2, "foo", 3, "User:a", "*", 1, 3), "Invalid operation ANY"),
         (AclCreation(2, "foo", 3, "User:a", "*", 3, 1), "Invalid permissionType ANY"),
+        (
+            AclCreation(2, "foo", 3, "root", "*", 3, 3),
+            "Could not parse principal from `root` (no colon is present separating the principal type from the principal name)",
+        ),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_alone(creation: AclCreation, text: str) -> None:
