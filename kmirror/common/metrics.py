@@ -5,8 +5,8 @@ its kind (a meter: Count, MeanRate, OneMinuteRate …). A metric of a Kafka sens
 `group:type=TYPE[,tag=value…]`, e.g. `byte-rate` of `kafka.server:type=Produce,user=alice`; its `MetricName` has no `name`.
 Tags without a value are left out of the name, as in Kafka.
 
-Rooms register what they own; `server` only exposes the registry. A gauge is read when somebody looks, so it costs nothing until
-then; a counter is an int; a meter is a counter with the moving averages of Kafka's Yammer meters (ticks of five seconds, computed
+Rooms register what they own; `server` only exposes the registry. What there are many of (partitions, logs) is not registered one by
+one: a collector gives names and values when somebody looks, and costs nothing until then. A gauge, too, is read only then; a counter is an int; a meter is a counter with the moving averages of Kafka's Yammer meters (ticks of five seconds, computed
 lazily when it is marked or read, so no timer is needed). Registering a name that exists gives the existing counter, meter or
 histogram; a gauge is replaced (a partition that comes back).
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kmirror.common.histogram import Histogram
 from kmirror.common.ports import Clock
@@ -48,6 +48,10 @@ class MetricName(NamedTuple):
 def sensor_metric(group_type: str, attribute: str, tags: tuple[tuple[str, str], ...] = ()) -> MetricName:
     """The name of a metric of Kafka's own metrics library: `attribute` of the MBean `kafka.server:type=GROUP_TYPE[,tags]`."""
     return MetricName("kafka.server", group_type, "", tags, attribute)
+
+
+Collector: TypeAlias = "Callable[[], Iterator[tuple[MetricName, Value]]]"
+"""Gives the readings of many gauges at once."""
 
 
 class Metric(Protocol):
@@ -91,6 +95,21 @@ class Gauge:
 
     def attributes(self) -> dict[str, Value]:
         return {"Value": self._read()}
+
+
+class Reading:
+    """What a collector read."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+
+    def value(self) -> Value:
+        return self._value
+
+    def attributes(self) -> dict[str, Value]:
+        return {"Value": self._value}
 
 
 class Meter:
@@ -174,8 +193,16 @@ class MetricsRegistry:
     """All metrics of one node, in the order of their registration."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._metrics: dict[MetricName, Metric] = {}
+        self._collectors: list[Collector] = []
+
+    def add_collector(self, collect: Collector) -> None:
+        """Ask `collect` whenever somebody looks."""
+        self._collectors.append(collect)
+
+    def remove_collector(self, collect: Collector) -> None:
+        self._collectors = [other for other in self._collectors if other != collect]
 
     def gauge(self, name: MetricName, read: Callable[[], Value]) -> Gauge:
         gauge = Gauge(read)
@@ -186,10 +213,10 @@ class MetricsRegistry:
         return self._existing_or(name, Counter, Counter)
 
     def meter(self, name: MetricName) -> Meter:
-        return self._existing_or(name, Meter, lambda: Meter(self._clock))
+        return self._existing_or(name, Meter, lambda: Meter(self.clock))
 
     def timer(self, name: MetricName) -> Timer:
-        return self._existing_or(name, Timer, lambda: Timer(self._clock))
+        return self._existing_or(name, Timer, lambda: Timer(self.clock))
 
     def histogram(self, name: MetricName) -> Histogram:
         return self._existing_or(name, Histogram, Histogram)
@@ -213,7 +240,10 @@ class MetricsRegistry:
         return self._metrics.get(name)
 
     def __iter__(self) -> Iterator[tuple[MetricName, Metric]]:
-        return iter(list(self._metrics.items()))
+        yield from list(self._metrics.items())
+        for collect in list(self._collectors):
+            for name, value in collect():
+                yield name, Reading(value)
 
     def __len__(self) -> int:
         return len(self._metrics)

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from kmirror.common.metrics import MetricName, MetricsRegistry, Value
+from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
 from kmirror.common.ports import Clock
 
 
@@ -284,3 +284,11 @@ def throttle_time_ms(violation: QuotaViolation, now_ms: int) -> int:
 def java_round(value: float) -> int:
     """Java's `Math.round`: halves go up."""
     return math.floor(value + 0.5)
+
+
+def meter_sensor(registry: MetricsRegistry, group_type: str, event: str, tags: tuple[tuple[str, str], ...] = ()) -> Sensor:
+    """Kafka's `Meter`: `EVENT-rate` over the last windows and `EVENT-count` of all time."""
+    sensor = Sensor(registry, registry.clock)
+    sensor.add(sensor_metric(group_type, f"{event}-rate", tags), Rate())
+    sensor.add(sensor_metric(group_type, f"{event}-count", tags), CumulativeSum())
+    return sensor

@@ -60,6 +60,7 @@ class _WriteEvent(NamedTuple):
     name: str
     decide: Callable[[], ControllerResult[Any]]
     future: asyncio.Future[Any]
+    queued_ms: int
 
 
 class _LateWork:
@@ -119,6 +120,11 @@ class QuorumController:
         self._appended_at_ms = 0
         self._bytes_since_snapshot = 0
         self._snapshot_at_ms = 0
+        self.on_event: Callable[[int, int], None] | None = None
+        """Told of every event: how long it waited (ms), how long it took (ns)."""
+        self.events_started = 0
+        self.timed_out_brokers = 0
+        self.snapshot_bytes = 0
 
     # ---- life
 
@@ -254,6 +260,11 @@ class QuorumController:
         return self.log.high_watermark
 
     @property
+    def snapshot_at_ms(self) -> int:
+        """When the latest snapshot was taken (or the controller began), by the monotonic clock."""
+        return self._snapshot_at_ms
+
+    @property
     def is_active(self) -> bool:
         return self._log is not None and self._failure is None and not self._closing
 
@@ -269,7 +280,7 @@ class QuorumController:
         if not self.is_active:
             raise ApiException(Errors.NOT_CONTROLLER, Errors.NOT_CONTROLLER.message)
         future: asyncio.Future[T] = self.runtime.create_future()
-        self._queue.append(_WriteEvent(name, decide, future))
+        self._queue.append(_WriteEvent(name, decide, future, self.runtime.clock.monotonic_ms()))
         self._wake.set()
         return await future
 
@@ -307,6 +318,16 @@ class QuorumController:
         await self._maybe_snapshot()
 
     def _decide(self, event: _WriteEvent) -> Any:
+        self.events_started += 1
+        if self.on_event is None:
+            return self._decide_now(event)
+        clock = self.runtime.clock
+        queued_ms, started_ns = clock.monotonic_ms() - event.queued_ms, clock.monotonic_ns()
+        response = self._decide_now(event)
+        self.on_event(queued_ms, clock.monotonic_ns() - started_ns)
+        return response
+
+    def _decide_now(self, event: _WriteEvent) -> Any:
         try:
             result = event.decide()
         except ApiException as error:
@@ -401,7 +422,8 @@ class QuorumController:
         while True:
             await self.runtime.sleep_ms(max(1, self.config.broker_session_timeout_ms // _SESSION_CHECKS))
             while self.state.heartbeats.stale_brokers(self.runtime.clock.monotonic_ms()):
-                await self.write("fenceStaleBroker", self.cluster.fence_stale_broker)
+                fenced_broker = await self.write("fenceStaleBroker", self.cluster.fence_stale_broker)
+                self.timed_out_brokers += fenced_broker >= 0
 
     async def _run_periodic_work(self) -> None:
         """NoOpRecords while idle, giving partitions back to their preferred leaders, unclean elections where they are allowed."""
@@ -441,7 +463,9 @@ class QuorumController:
         self._bytes_since_snapshot, self._snapshot_at_ms = 0, self.runtime.clock.monotonic_ms()
 
         def encode_and_write() -> None:
-            log.write_snapshot(*log.encode(image))
+            snapshot_id, data = log.encode(image)
+            log.write_snapshot(snapshot_id, data)
+            self.snapshot_bytes = len(data)
 
         await self.runtime.run_blocking(encode_and_write)
         log.maybe_clean()

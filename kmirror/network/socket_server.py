@@ -36,7 +36,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.kafka_principal import ANONYMOUS
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.connection_quotas import ConnectionQuotas
-from kmirror.network.frames import FrameReader, InvalidReceiveError, new_scratch
+from kmirror.network.frames import SIZE_BYTES, FrameReader, InvalidReceiveError, new_scratch
 from kmirror.network.request_context import CLOSE, Answer, ClientInformation, CloseType, PassOn, RequestContext
 from kmirror.runtime.api import Connection, ConnectionProtocol, ListeningSocket, Runtime, TaskScope, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
@@ -61,6 +61,19 @@ class SocketServerLimits:
     max_connections_per_ip: int = 2_147_483_647
     max_connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
     connections_max_idle_ms: int = 600_000
+
+
+@dataclass(slots=True)
+class SocketServerStats:
+    """What happened on one listener since it began."""
+
+    connections_created: int = 0
+    connections_closed: int = 0
+    expired_connections: int = 0
+    requests: int = 0
+    responses: int = 0
+    incoming_bytes: int = 0
+    outgoing_bytes: int = 0
 
 
 class SocketServer:
@@ -98,6 +111,7 @@ class SocketServer:
         self._delayed: dict[_ServerConnection, None] = {}
         self._served_count = 0
         self._next_index = 0
+        self.stats = SocketServerStats()
 
     @property
     def listener_name(self) -> str:
@@ -115,6 +129,19 @@ class SocketServer:
     @property
     def connection_count(self) -> int:
         return len(self._connections)
+
+    @property
+    def waiting_requests(self) -> int:
+        """Requests that were read and wait for the one before them."""
+        return sum(connection.waiting_requests for connection in self._connections.values())
+
+    def clients(self) -> dict[tuple[str, str], int]:
+        """Connections by what their clients said of themselves: software name and version."""
+        counts: dict[tuple[str, str], int] = {}
+        for connection in self._connections.values():
+            key = (connection.client_information.software_name, connection.client_information.software_version)
+            counts[key] = counts.get(key, 0) + 1
+        return counts
 
     async def start(self) -> None:
         self._listening = await self._runtime.listen(self._host, self._port, self._make_protocol)
@@ -156,6 +183,7 @@ class SocketServer:
             connection.abort()
             return
         self._connections[connection.connection_id] = connection
+        self.stats.connections_created += 1
         if self._connection_quotas is None:
             self._serve_in_turn(connection)
             return
@@ -193,6 +221,7 @@ class SocketServer:
         """A connection is lost."""
         if self._connections.pop(connection.connection_id, None) is None:
             return
+        self.stats.connections_closed += 1
         if self._on_disconnect is not None:
             self._on_disconnect(connection.connection_id)
         if connection in self._delayed:
@@ -267,6 +296,7 @@ class SocketServer:
         for connection in list(self._connections.values()):
             if not connection.is_busy and connection.last_active_ms <= oldest_ms:
                 _log.debug("About to close the idle connection %s", connection.connection_id)
+                self.stats.expired_connections += 1
                 connection.abort()
         self._schedule_idle_check()
 
@@ -294,6 +324,10 @@ class _ServerConnection:
         self.principal = ANONYMOUS
         self.authenticator: SaslServerAuthenticator | None = None
         self.last_active_ms = server.now_ms()
+
+    @property
+    def waiting_requests(self) -> int:
+        return len(self._frames)
 
     @property
     def is_busy(self) -> bool:
@@ -376,6 +410,9 @@ class _ServerConnection:
         started_ns = self._server.now_ns()
         if answer.parts is not None:
             self._connection.write(answer.parts)
+            stats = self._server.stats
+            stats.responses += 1
+            stats.outgoing_bytes += sum([len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size for part in answer.parts])
         if answer.throttle_time_ms > 0 and not self._lost:
             self._pause_reading()
             self._mute = self._server.call_later_ms(answer.throttle_time_ms, self._unmute)
@@ -403,6 +440,9 @@ class _ServerConnection:
     def _on_frame(self, frame: memoryview) -> None:
         self.last_active_ms = self._server.now_ms()
         self._frames.append((frame, self._server.now_ns()))
+        stats = self._server.stats
+        stats.requests += 1
+        stats.incoming_bytes += SIZE_BYTES + len(frame)
         self._wake_up()
 
     def _wake_up(self) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages.alter_partition import (
@@ -46,6 +47,7 @@ class AlterPartitionItem:
     partition_epoch: int
     isr: tuple[tuple[int, int], ...]
     on_answer: Callable[[AlterPartitionItem, Errors, AlterPartitionResponsePartitionData | None], None]
+    is_expansion: bool = False
 
     @property
     def key(self) -> tuple[Uuid, int]:
@@ -54,6 +56,21 @@ class AlterPartitionItem:
     @property
     def members(self) -> tuple[int, ...]:
         return tuple(broker_id for broker_id, _ in self.isr)
+
+
+class IsrMeters:
+    """MBeans of `kafka.server:type=ReplicaManager` about changes of ISRs."""
+
+    def __init__(self, registry: MetricsRegistry) -> None:
+        def meter(name: str) -> Meter:
+            return registry.meter(MetricName("kafka.server", "ReplicaManager", name))
+
+        self.expands = meter("IsrExpandsPerSec")
+        self.shrinks = meter("IsrShrinksPerSec")
+        self.failed_updates = meter("FailedIsrUpdatesPerSec")
+
+    def answered(self, item: AlterPartitionItem, *, is_applied: bool) -> None:
+        (self.failed_updates if not is_applied else self.expands if item.is_expansion else self.shrinks).mark()
 
 
 class AlterPartitionManager:
@@ -70,6 +87,7 @@ class AlterPartitionManager:
         self._broker_id = broker_id
         self._send = send
         self._broker_epoch_of = broker_epoch_of
+        self.meters: IsrMeters | None = None
         self._unanswered: dict[tuple[Uuid, int], AlterPartitionItem] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -111,6 +129,8 @@ class AlterPartitionManager:
                 if self._unanswered.get(item.key) is item:
                     del self._unanswered[item.key]
                 answer = row if row.error_code == Errors.NONE else None
+                if self.meters is not None:
+                    self.meters.answered(item, is_applied=answer is not None)
                 item.on_answer(item, Errors.for_code(row.error_code), answer)
         return all(item.key in rows for item in batch)
 

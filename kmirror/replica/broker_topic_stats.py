@@ -40,6 +40,8 @@ class BrokerTopicStats:
         self.all_topics = TopicMeters(registry, None)
         self.replication_bytes_in = registry.meter(MetricName(_GROUP, _TYPE, "ReplicationBytesInPerSec"))
         self.replication_bytes_out = registry.meter(MetricName(_GROUP, _TYPE, "ReplicationBytesOutPerSec"))
+        self.reassignment_bytes_in = registry.meter(MetricName(_GROUP, _TYPE, "ReassignmentBytesInPerSec"))
+        self.reassignment_bytes_out = registry.meter(MetricName(_GROUP, _TYPE, "ReassignmentBytesOutPerSec"))
         self._topics: dict[str, TopicMeters] = {}
 
     def topic(self, topic: str) -> TopicMeters:

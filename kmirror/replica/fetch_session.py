@@ -20,7 +20,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from kmirror.common.errors import Errors
-from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
 from kmirror.common.ports import Clock, Random
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
@@ -214,7 +214,7 @@ class FetchSessionCache:
 
     def __init__(self, max_entries: int, clock: Clock, random: Random, *, eviction_ms: int = MIN_EVICTION_MS) -> None:
         self.max_entries = max_entries
-        self.evictions = 0
+        self.eviction_meter: Meter | None = None
         self._clock = clock
         self._random = random
         self._eviction_ms = eviction_ms
@@ -271,7 +271,8 @@ class FetchSessionCache:
         return False
 
     def _evict(self, session: FetchSession) -> bool:
-        self.evictions += 1
+        if self.eviction_meter is not None:
+            self.eviction_meter.mark()
         self.remove(session.id)
         return True
 
@@ -285,7 +286,7 @@ class FetchManager:
         metrics.gauge(
             MetricName("kafka.server", "FetchSessionCache", "NumIncrementalFetchPartitionsCached"), lambda: cache.total_partitions
         )
-        metrics.gauge(MetricName("kafka.server", "FetchSessionCache", "IncrementalFetchSessionEvictionsPerSec"), lambda: cache.evictions)
+        cache.eviction_meter = metrics.meter(MetricName("kafka.server", "FetchSessionCache", "IncrementalFetchSessionEvictionsPerSec"))
 
     def new_context(
         self,

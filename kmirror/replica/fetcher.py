@@ -144,6 +144,9 @@ class AbstractFetcher:
     def partition_count(self) -> int:
         return len(self._states)
 
+    def states(self) -> list[tuple[TopicPartition, PartitionFetchState]]:
+        return list(self._states.items())
+
     def state(self, topic_partition: TopicPartition) -> PartitionFetchState | None:
         return self._states.get(topic_partition)
 

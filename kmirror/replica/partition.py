@@ -320,6 +320,20 @@ class Partition:
         return self.is_leader and len(self.in_sync_replicas) < self.effective_min_isr
 
     @property
+    def is_at_min_isr(self) -> bool:
+        return self.is_leader and len(self.in_sync_replicas) == self.effective_min_isr
+
+    def is_adding_replica(self, broker_id: int) -> bool:
+        """Whether a reassignment brings the partition to this broker."""
+        return self._registration is not None and broker_id in self._registration.adding_replicas
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether this leader's replicas are being moved."""
+        registration = self._registration
+        return self.is_leader and registration is not None and bool(registration.adding_replicas or registration.removing_replicas)
+
+    @property
     def is_under_replicated(self) -> bool:
         return self.is_leader and len(self.in_sync_replicas) < len(self.assigned_replicas)
 
@@ -446,6 +460,7 @@ class Partition:
             self.partition_epoch,
             tuple((member, epochs.get(member, -1)) for member in isr),
             self._on_alter_partition_answer,
+            is_expansion=len(isr) > len(self.in_sync_replicas),
         )
         manager.submit(self._pending_isr)
 

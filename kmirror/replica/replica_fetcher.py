@@ -54,6 +54,8 @@ class ReplicaFetcher:
             bound = data.mirror_leader_epoch if data.mirror_leader_epoch >= 0 else state.current_leader_epoch
             partition.append_records_to_follower(data.records, leader_epoch=bound)
             self._replica_manager.stats.replication_bytes_in.mark(len(data.records))
+            if partition.is_adding_replica(self._replica_manager.config.broker_id):
+                self._replica_manager.stats.reassignment_bytes_in.mark(len(data.records))
             if self._quota.is_throttled(topic_partition):
                 self._quota.record(len(data.records))
         moved = log.maybe_update_high_watermark(data.high_watermark)
@@ -117,6 +119,19 @@ class ReplicaFetcherManager:
         self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
         self._addresses: dict[tuple[int, int], tuple[str, int] | None] = {}
         self._endings = TaskScope(runtime, "fetchers")
+
+    def lags(self) -> list[tuple[str, TopicPartition, int]]:
+        """Of every partition that is fetched: its fetcher's name, and how many records it is behind the leader's high watermark."""
+        return [
+            (fetcher.name, topic_partition, max(0, state.lag or 0))
+            for fetcher in self._fetchers.values()
+            for topic_partition, state in fetcher.states()
+        ]
+
+    @property
+    def failed_partition_count(self) -> int:
+        """Partitions that left their fetcher because of an error that does not pass."""
+        return len(self._hooks.failed)
 
     def fetcher_id(self, topic_partition: TopicPartition) -> int:
         value = 31 * java_string_hash(topic_partition.topic) + topic_partition.partition

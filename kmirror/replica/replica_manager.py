@@ -31,7 +31,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
 from kmirror.record.validation import RecordValidationException
-from kmirror.replica.alter_partition import AlterPartitionManager
+from kmirror.replica.alter_partition import AlterPartitionManager, IsrMeters
 from kmirror.replica.broker_topic_stats import BrokerTopicStats
 from kmirror.replica.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsPartitionStatus
 from kmirror.replica.delayed_fetch import DelayedFetch, FetchPartitionStatus
@@ -113,6 +113,8 @@ class ReplicaManager:
         )
         self._replica_selector = create_replica_selector(config.replica_selector_class)
         self._alter_partition_manager = alter_partition_manager
+        if alter_partition_manager is not None:
+            alter_partition_manager.meters = IsrMeters(metrics)
         self._metadata_applier = MetadataApplier(self)
         self._checkpoint_task: asyncio.Task[None] | None = None
         self._isr_task: asyncio.Task[None] | None = None
@@ -377,7 +379,7 @@ class ReplicaManager:
             statuses,
             self.partitions.get,
             read_again,
-            self._fetch_expirations,
+            self._fetch_expirations["follower" if params.replica_id >= 0 else "consumer"],
             must_wait=lambda partition: self._must_wait(params, partition),
         )
         self.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
@@ -458,6 +460,9 @@ class ReplicaManager:
         for (topic, _), read in zip(fetch_infos, reads, strict=True):
             if is_from_follower:
                 self.stats.replication_bytes_out.mark(read.size_in_bytes)
+                partition = self.partitions.get(topic.topic_partition)
+                if partition is not None and partition.is_adding_replica(params.replica_id):
+                    self.stats.reassignment_bytes_out.mark(read.size_in_bytes)
             elif read.size_in_bytes:
                 self.stats.fetched(topic.topic, size_in_bytes=read.size_in_bytes)
             results.append((topic, read.to_partition_data()))
@@ -533,12 +538,20 @@ class ReplicaManager:
         gauge("OfflineReplicaCount", lambda: len(self.offline_partitions))
         gauge("UnderReplicatedPartitions", lambda: sum(partition.is_under_replicated for partition in self.partitions.values()))
         gauge("UnderMinIsrPartitionCount", lambda: sum(partition.is_under_min_isr for partition in self.partitions.values()))
+        gauge("AtMinIsrPartitionCount", lambda: sum(partition.is_at_min_isr for partition in self.partitions.values()))
+        gauge("ReassigningPartitions", lambda: sum(partition.is_reassigning for partition in self.partitions.values()))
+        for purgatory in (self.delayed_produces, self.delayed_fetches, self.delayed_delete_records):
+            tags = (("delayedOperation", purgatory.name),)
+            for name, count in (("PurgatorySize", purgatory.watched), ("NumDelayedOperations", purgatory.num_delayed)):
+                self.metrics.gauge(MetricName("kafka.server", "DelayedOperationPurgatory", name, tags), count)
 
-        def expirations(kind: str, name: str = "ExpiresPerSec") -> MetricName:
-            return MetricName("kafka.server", kind, name)
+        def expirations(kind: str, *tags: tuple[str, str]) -> MetricName:
+            return MetricName("kafka.server", kind, "ExpiresPerSec", tags)
 
         self._produce_expirations = self.metrics.meter(expirations("DelayedProduceMetrics"))
-        self._fetch_expirations = self.metrics.meter(expirations("DelayedFetchMetrics"))
+        self._fetch_expirations = {
+            fetcher: self.metrics.meter(expirations("DelayedFetchMetrics", ("fetcherType", fetcher))) for fetcher in ("consumer", "follower")
+        }
         self._delete_records_expirations = self.metrics.meter(expirations("DelayedDeleteRecordsMetrics"))
 
 

@@ -28,6 +28,9 @@ FIRST_HEARTBEAT_RETRY_MS = 10
 _log = logging.getLogger(__name__)
 
 
+_STATE_CODES = {"NOT_RUNNING": 0, "STARTING": 1, "RECOVERY": 2, "RUNNING": 3, "PENDING_CONTROLLED_SHUTDOWN": 6, "SHUTTING_DOWN": 7}
+
+
 class BrokerState(Enum):
     """The broker's own view; Kafka's names."""
 
@@ -37,6 +40,11 @@ class BrokerState(Enum):
     RUNNING = "RUNNING"
     PENDING_CONTROLLED_SHUTDOWN = "PENDING_CONTROLLED_SHUTDOWN"
     SHUTTING_DOWN = "SHUTTING_DOWN"
+
+    @property
+    def code(self) -> int:
+        """The number of the metric `BrokerState`."""
+        return _STATE_CODES[self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +174,8 @@ class BrokerLifecycleManager:
     def _take(self, response: BrokerHeartbeatResponse, *, wants_shut_down: bool) -> int:
         if wants_shut_down and response.should_shut_down:
             self.state = BrokerState.SHUTTING_DOWN
-            self.may_shut_down.set_result(None)
+            if not self.may_shut_down.done():
+                self.may_shut_down.set_result(None)
             return 0
         if self.state is BrokerState.RECOVERY and not self._wants_fence:
             if not response.is_fenced:

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.metrics import MetricsRegistry
+from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
@@ -48,6 +48,14 @@ from kmirror.server.apis import groups, mirror, telemetry
 from kmirror.server.assignments_manager import AssignmentsManager
 from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager, BrokerState
+from kmirror.server.broker_metrics import (
+    cleaner_readings,
+    fetcher_readings,
+    log_readings,
+    metadata_readings,
+    partition_readings,
+    register_network,
+)
 from kmirror.server.client_metrics_manager import RECEIVER_CONFIG, ClientMetricsManager, ClientTelemetryReceiver
 from kmirror.server.dynamic_broker_config import DynamicBrokerConfig
 from kmirror.server.kafka_apis import KafkaApis
@@ -274,6 +282,21 @@ class BrokerServer:
         ]
         self._lifecycle: BrokerLifecycleManager | None = None
         self._metadata_high_watermark = 0
+        self._register_metrics(metrics)
+
+    def _register_metrics(self, metrics: MetricsRegistry) -> None:
+        register_network(metrics, self._sockets)
+        metrics.add_collector(lambda: partition_readings(self.replica_manager))
+        metrics.add_collector(lambda: log_readings(self.log_manager))
+        metrics.add_collector(lambda: fetcher_readings(self._replica_fetchers))
+        metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock))
+        cleaner = self.log_manager.cleaner
+        if cleaner is not None:
+            metrics.add_collector(lambda: cleaner_readings(cleaner))
+        lifecycle_state = MetricName("kafka.server", "KafkaServer", "BrokerState")
+        metrics.gauge(lifecycle_state, lambda: 0 if self._lifecycle is None else self._lifecycle.state.code)
+        queue_size = MetricName("kafka.network", "RequestChannel", "RequestQueueSize")
+        metrics.gauge(queue_size, lambda: sum(socket.waiting_requests for socket in self._sockets))
 
     def _topic_config(self, topic: str) -> Mapping[str, str]:
         return self._loader.image.configs.topic(topic)

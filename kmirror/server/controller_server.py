@@ -21,6 +21,8 @@ from kmirror.network.request_context import CLOSE, CloseType, RequestContext
 from kmirror.network.socket_server import Parts, SocketServer
 from kmirror.runtime.api import Runtime
 from kmirror.server.authorizer import create_authorizer
+from kmirror.server.broker_metrics import register_network
+from kmirror.server.controller_metrics import ControllerMetrics
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
@@ -46,6 +48,7 @@ class ControllerServer:
         self._config = config
         self._properties = properties
         self._quotas = quotas
+        self._metrics = metrics
         self._listener = config.controller_listeners[0]
         self._ready: asyncio.Future[ControllerApis] = runtime.create_future()
         self._socket_server = SocketServer(
@@ -60,6 +63,7 @@ class ControllerServer:
                 config, self._listener, runtime=runtime, metrics=metrics, images=self._image, ready=self._ready
             ),
         )
+        register_network(metrics, [self._socket_server])
         self._authorizer = create_authorizer(config)
         self.controller: QuorumController | None = None
 
@@ -89,6 +93,7 @@ class ControllerServer:
         if self._authorizer is not None:
             self._authorizer.complete_initial_load()
         self.controller.loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))
+        self.controller.loader.install_publisher(ControllerMetrics(self.controller, self._metrics, self._runtime.clock))
         self._ready.set_result(ControllerApis(self.controller, self._authorizer, self._quotas.controller_mutation))
 
     async def stop(self) -> None:

@@ -13,6 +13,7 @@ from kmirror.common.errors import ConfigError, KmirrorError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.runtime.api import Runtime
+from kmirror.server.broker_metrics import register_node
 from kmirror.server.broker_server import BrokerServer
 from kmirror.server.controller_server import ControllerServer
 from kmirror.server.kafka_config import KafkaConfig
@@ -52,6 +53,7 @@ class KafkaServer:
         properties = self._read_meta_properties()
         cluster_id = properties.cluster_id or ""
         try:
+            register_node(self.metrics, self._config.node_id, cluster_id, self._config.process_roles)
             if self.http is not None:
                 await self.http.start()
             if self._config.is_controller:

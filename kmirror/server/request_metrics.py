@@ -18,7 +18,7 @@ import msgspec
 
 from kmirror.common.errors import Errors
 from kmirror.common.histogram import Histogram
-from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
+from kmirror.common.metrics import Meter, MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
 from kmirror.server.request_context import NoMessage, Request
 from kmirror.server.request_timing import RequestTiming
@@ -26,6 +26,7 @@ from kmirror.wire.api_keys import API_TABLE, ApiKeys
 
 _GROUP, _TYPE = "kafka.network", "RequestMetrics"
 _NS = 1_000_000.0
+_NS_IN_SECOND = 1e9
 FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
 ErrorCounter = Callable[[Any, "Counter[int]"], None]
 
@@ -76,6 +77,21 @@ class RequestMetrics:
         self.request_bytes.update(size_in_bytes)
 
 
+class IdleMeter:
+    """The part of the time in which the loop did not work on requests, as a meter's attributes (1.0 is all of it)."""
+
+    def __init__(self, busy: Meter) -> None:
+        self._busy = busy
+
+    def value(self) -> float:
+        return max(0.0, 1.0 - self._busy.one_minute_rate() / _NS_IN_SECOND)
+
+    def attributes(self) -> dict[str, Value]:
+        busy = self._busy.attributes()
+        idle: dict[str, Value] = {name: max(0.0, 1.0 - float(rate) / _NS_IN_SECOND) for name, rate in busy.items() if name.endswith("Rate")}
+        return {"Count": self._busy.count, **idle}
+
+
 class RequestChannelMetrics:
     """The metrics of all APIs of a node, and how busy its loop is with them."""
 
@@ -85,12 +101,13 @@ class RequestChannelMetrics:
 
         self._busy = Meter(clock)
         for name in ("RequestHandlerAvgIdlePercent", "BrokerRequestHandlerAvgIdlePercent"):
-            registry.gauge(MetricName("kafka.server", "KafkaRequestHandlerPool", name), self._idle_share)
+            registry.register(MetricName("kafka.server", "KafkaRequestHandlerPool", name), IdleMeter(self._busy))
+        registry.gauge(MetricName(_GROUP, "Processor", "IdlePercent", (("networkProcessor", "0"),)), self._idle_share)
         registry.gauge(MetricName(_GROUP, "SocketServer", "NetworkProcessorAvgIdlePercent"), self._idle_share)
 
     def _idle_share(self) -> float:
         """The part of the last minute in which the loop did not work on a request."""
-        return max(0.0, 1.0 - self._busy.one_minute_rate() / 1e9)
+        return max(0.0, 1.0 - self._busy.one_minute_rate() / _NS_IN_SECOND)
 
     def completed(self, request: Request, response: Any, *, throttle_time_ms: int, send_ns: int) -> None:
         """One request is done; `response` is its message, or why there is none."""

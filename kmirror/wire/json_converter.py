@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from kmirror.common.ports import FileSlice
 from kmirror.wire.json_schemas import RECORDS
 
 _CONTROL_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
@@ -43,7 +42,7 @@ def _struct(message: Any, fields: tuple[Any, ...], version: int) -> dict[str, An
         if value is None:
             result[name] = None
         elif kind == "r":
-            result[f"{name}SizeInBytes"] = value.size if isinstance(value, FileSlice) else len(value)
+            result[f"{name}SizeInBytes"] = len(value) if isinstance(value, (bytes, bytearray, memoryview)) else value.size
         elif is_array:
             result[name] = [_value(element, kind, version) for element in value]
         else:

@@ -1,7 +1,7 @@
 """Metrics of groups under Kafka's names (Kafka's `GroupCoordinatorMetrics`): counts of events, and gauges over the shards.
 
-kafka.server:type=group-coordinator-metrics,name=...     group-count{protocol}, consumer-group-count{state}, and counters of
-    committed, expired and deleted offsets and of rebalances, each with a rate over the last windows
+kafka.server:type=group-coordinator-metrics     group-count{protocol}, consumer-group-count{state}, and count and rate of
+    committed, expired and deleted offsets and of rebalances
 kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets, NumGroups, NumGroups<State>      (classic groups)
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.metrics import MetricName, MetricsRegistry, sensor_metric
+from kmirror.common.sensors import Sensor, meter_sensor
 from kmirror.coordinator.group.classic_group import ClassicGroupState
 from kmirror.coordinator.group.consumer_group import ConsumerGroupState
 
-GROUP = "kafka.server"
 TYPE = "group-coordinator-metrics"
 LEGACY_GROUP = "kafka.coordinator.group"
 LEGACY_TYPE = "GroupMetadataManager"
@@ -33,12 +33,11 @@ class GroupMetrics:
     """Where managers say what happened. `counts` is asked when somebody looks at a gauge."""
 
     def __init__(self, registry: MetricsRegistry | None = None, counts: Callable[[], GroupCounts] = GroupCounts) -> None:
-        self._registry = registry
+        self._events: dict[str, Sensor] = {}
         self._counts = counts
         if registry is not None:
             self._register_gauges(registry)
-            for event in EVENTS:
-                registry.meter(MetricName(GROUP, TYPE, f"{event}-count"))
+            self._events = {event: meter_sensor(registry, TYPE, event) for event in EVENTS}
 
     def offset_commits(self, count: int) -> None:
         self._mark("offset-commit", count)
@@ -56,17 +55,17 @@ class GroupMetrics:
         self._mark("consumer-group-rebalance", 1)
 
     def _mark(self, event: str, count: int) -> None:
-        if self._registry is not None and count:
-            self._registry.meter(MetricName(GROUP, TYPE, f"{event}-count")).mark(count)
+        if count and event in self._events:
+            self._events[event].record(count)
 
     def _register_gauges(self, registry: MetricsRegistry) -> None:
         def gauge(name: MetricName, read: Callable[[GroupCounts], int]) -> None:
             registry.gauge(name, lambda: float(read(self._counts())))
 
-        gauge(MetricName(GROUP, TYPE, "group-count", (("protocol", "classic"),)), lambda counts: sum(counts.classic.values()))
-        gauge(MetricName(GROUP, TYPE, "group-count", (("protocol", "consumer"),)), lambda counts: sum(counts.consumer.values()))
+        gauge(sensor_metric(TYPE, "group-count", (("protocol", "classic"),)), lambda counts: sum(counts.classic.values()))
+        gauge(sensor_metric(TYPE, "group-count", (("protocol", "consumer"),)), lambda counts: sum(counts.consumer.values()))
         for state in ConsumerGroupState:
-            name = MetricName(GROUP, TYPE, "consumer-group-count", (("state", state.value),))
+            name = sensor_metric(TYPE, "consumer-group-count", (("state", state.value),))
             gauge(name, _reader_of_consumer(state.value))
         gauge(MetricName(LEGACY_GROUP, LEGACY_TYPE, "NumOffsets"), lambda counts: counts.offsets)
         gauge(MetricName(LEGACY_GROUP, LEGACY_TYPE, "NumGroups"), lambda counts: sum(counts.classic.values()))

@@ -1,0 +1,188 @@
+"""What a broker tells of its state, read when somebody looks: partitions, logs, listeners, fetchers, metadata, coordinators.
+
+Everything here is a collector: nothing is registered for a partition or a log, and nothing is counted while the broker works. Names
+and meanings are Kafka's; a partition that this broker does not lead has 0 where Kafka has 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
+from kmirror.common.ports import Clock
+from kmirror.common.sensors import CumulativeSum, MetricConfig, Rate
+from kmirror.metadata.features import supported_features
+from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage
+from kmirror.network.socket_server import SocketServer
+from kmirror.replica.replica_fetcher import ReplicaFetcherManager
+from kmirror.replica.replica_manager import ReplicaManager
+from kmirror.storage.log_cleaner import LogCleaner
+from kmirror.storage.log_manager import LogManager
+
+Reading = tuple[MetricName, Value]
+KAFKA_VERSION = "4.3.0"
+_RAW_SOCKET_COUNTERS = {
+    "connection-creation": "connections_created",
+    "connection-close": "connections_closed",
+    "request": "requests",
+    "response": "responses",
+    "incoming-byte": "incoming_bytes",
+    "outgoing-byte": "outgoing_bytes",
+}
+
+
+def partition_readings(replica_manager: ReplicaManager) -> Iterator[Reading]:
+    """`kafka.cluster:type=Partition`, of every partition of this broker."""
+    for topic_partition, partition in list(replica_manager.partitions.items()):
+        tags = (("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
+        leads = partition.is_leader
+        log = partition.log
+        values: dict[str, int] = {
+            "UnderReplicated": partition.is_under_replicated,
+            "UnderMinIsr": partition.is_under_min_isr,
+            "AtMinIsr": partition.is_at_min_isr,
+            "InSyncReplicasCount": len(partition.in_sync_replicas) if leads else 0,
+            "ReplicasCount": len(partition.assigned_replicas) if leads else 0,
+            "LastStableOffsetLag": 0 if log is None else log.high_watermark - log.last_stable_offset,
+        }
+        for name, value in values.items():
+            yield MetricName("kafka.cluster", "Partition", name, tags), int(value)
+
+
+def log_readings(log_manager: LogManager) -> Iterator[Reading]:
+    """`kafka.log:type=Log` of every log, and the state of the log directories."""
+    for log in log_manager.current_logs():
+        topic_partition = log.topic_partition
+        tags = (("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
+        retention = log.config.retention_size
+        values = {
+            "LogEndOffset": log.log_end_offset,
+            "LogStartOffset": log.log_start_offset,
+            "NumLogSegments": log.number_of_segments,
+            "Size": log.size,
+            "RetentionSizeInPercent": log.size * 100 // retention if retention > 0 else 0,
+        }
+        for name, value in values.items():
+            yield MetricName("kafka.log", "Log", name, tags), value
+    for log_dir in (*log_manager.live_log_dirs, *log_manager.offline_log_dirs):
+        dir_tags = (("logDirectory", f'"{log_dir}"'),)
+        yield MetricName("kafka.log", "LogManager", "LogDirectoryOffline", dir_tags), int(not log_manager.is_log_dir_online(log_dir))
+    yield MetricName("kafka.log", "LogManager", "OfflineLogDirectoryCount"), len(log_manager.offline_log_dirs)
+
+
+def cleaner_readings(cleaner: LogCleaner) -> Iterator[Reading]:
+    """`kafka.log:type=LogCleaner` and `LogCleanerManager`, of the last pass."""
+    stats = cleaner.last_stats
+    recopied = 100 * stats.bytes_written // stats.bytes_read if stats.bytes_read else 0
+    yield MetricName("kafka.log", "LogCleaner", "cleaner-recopy-percent"), recopied
+    yield MetricName("kafka.log", "LogCleanerManager", "max-dirty-percent"), int(100 * cleaner.manager.dirtiest_log_cleanable_ratio)
+
+
+def fetcher_readings(fetchers: ReplicaFetcherManager) -> Iterator[Reading]:
+    """`kafka.server:type=ReplicaFetcherManager`, and the lag of every partition that is fetched (`FetcherLagMetrics`)."""
+    lags = fetchers.lags()
+    tags = (("clientId", "Replica"),)
+    yield MetricName("kafka.server", "ReplicaFetcherManager", "MaxLag", tags), max((lag for _, _, lag in lags), default=0)
+    yield MetricName("kafka.server", "ReplicaFetcherManager", "FailedPartitionsCount", tags), fetchers.failed_partition_count
+    yield MetricName("kafka.server", "ReplicaFetcherManager", "DeadThreadCount", tags), 0
+    for fetcher, topic_partition, lag in lags:
+        lag_tags = (("clientId", fetcher), ("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
+        yield MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLag", lag_tags), lag
+
+
+class MetadataState(Protocol):
+    """What `broker-metadata-metrics` are about."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+def metadata_readings(loader: MetadataState, clock: Clock) -> Iterator[Reading]:
+    """The newest metadata of this node, the features in force, and those that it knows."""
+    image = loader.image
+    provenance = image.provenance
+    lag_ms = max(0, clock.time_ms() - provenance.last_contained_log_time_ms) if provenance.last_contained_log_time_ms >= 0 else 0
+    for name, value in (
+        ("last-applied-record-offset", provenance.last_contained_offset),
+        ("last-applied-record-timestamp", provenance.last_contained_log_time_ms),
+        ("last-applied-record-lag-ms", lag_ms),
+        ("metadata-load-error-count", 0),
+        ("metadata-apply-error-count", 0),
+    ):
+        yield sensor_metric("broker-metadata-metrics", name), value
+    yield MetricName("kafka.server", "MetadataLoader", "CurrentMetadataVersion"), image.features.metadata_version
+    levels = {METADATA_VERSION_FEATURE: image.features.metadata_version, **image.features.finalized_levels}
+    for feature, level in levels.items():
+        yield MetricName("kafka.server", "MetadataLoader", "FinalizedLevel", (("featureName", _camel(feature)),)), level
+    for feature, supported in supported_features(unstable=False).items():
+        feature_tags = (("feature-name", feature.replace(".", "-")),)
+        yield sensor_metric("node-metrics", "minimum-supported-level", feature_tags), supported.min
+        yield sensor_metric("node-metrics", "maximum-supported-level", feature_tags), supported.max
+
+
+def _camel(feature: str) -> str:
+    first, *rest = feature.split(".")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+class ListenerReadings:
+    """`kafka.server:type=socket-server-metrics` of one listener. Rates are over the last windows before somebody looked."""
+
+    def __init__(self, socket: SocketServer, clock: Clock) -> None:
+        self._socket = socket
+        self._clock = clock
+        self._config = MetricConfig()
+        self._rates = {name: Rate() for name in _RAW_SOCKET_COUNTERS}
+        self._seen = {name: CumulativeSum() for name in _RAW_SOCKET_COUNTERS}
+
+    def __call__(self) -> Iterator[Reading]:
+        socket, stats = self._socket, self._socket.stats
+        tags = (("listener", socket.listener_name), ("networkProcessor", "0"))
+
+        def named(attribute: str) -> MetricName:
+            return sensor_metric("socket-server-metrics", attribute, tags)
+
+        yield named("connection-count"), socket.connection_count
+        yield named("expired-connections-killed-count"), stats.expired_connections
+        for name, field in _RAW_SOCKET_COUNTERS.items():
+            total: int = getattr(stats, field)
+            yield named(f"{name}-total"), total
+            yield named(f"{name}-rate"), self._rate(name, total)
+        for (software, version), count in socket.clients().items():
+            client_tags = (("clientSoftwareName", software), ("clientSoftwareVersion", version), *tags)
+            yield sensor_metric("socket-server-metrics", "connections", client_tags), count
+
+    def _rate(self, name: str, total: int) -> float:
+        now_ms = self._clock.monotonic_ms()
+        seen, rate = self._seen[name], self._rates[name]
+        new = total - seen.measure(self._config, now_ms)
+        seen.record(self._config, new, now_ms)
+        rate.record(self._config, new, now_ms)
+        return rate.measure(self._config, now_ms)
+
+
+def register_network(registry: MetricsRegistry, sockets: list[SocketServer]) -> None:
+    """All listeners of one role."""
+    for socket in sockets:
+        registry.add_collector(ListenerReadings(socket, registry.clock))
+
+
+def register_node(registry: MetricsRegistry, node_id: int, cluster_id: str, roles: list[str]) -> None:
+    """What does not change while the node runs (`app-info`, cluster ids)."""
+    started_ms = registry.clock.time_ms()
+    facts: dict[str, Value] = {"version": KAFKA_VERSION, "commit-id": "kmirror", "start-time-ms": started_ms}
+    for attribute, value in facts.items():
+        registry.gauge(sensor_metric("app-info", attribute), _constant(value))
+        registry.gauge(sensor_metric("app-info", attribute, (("client-id", str(node_id)),)), _constant(value))
+    by_id: dict[str, Value] = {"Version": KAFKA_VERSION, "CommitId": "kmirror", "StartTimeMs": started_ms}
+    for attribute, value in by_id.items():
+        registry.gauge(sensor_metric("app-info", attribute, (("id", str(node_id)),)), _constant(value))
+    for role in roles:
+        kind = "KafkaServer" if role == "broker" else "ControllerServer"
+        registry.gauge(MetricName("kafka.server", kind, "ClusterId"), _constant(cluster_id))
+    registry.gauge(sensor_metric("kafka-metrics-count", "count"), lambda: len(registry))
+
+
+def _constant(value: Value) -> Callable[[], Value]:
+    return lambda: value
