@@ -6,7 +6,7 @@
     matching       two replicas that have the same epoch at the same offset have the same batch there        (Raft's log matching)
     reads          what a reader saw below the high watermark, or as committed, is what the log says in the end: reads are repeatable
     transactions   all of a transaction or nothing is committed; committed if it was told so, not if it was told aborted
-    zombies        no transaction is committed that its producer asked to commit after its successor had begun
+    zombies        no transaction is committed that its producer asked to commit after another had begun
     ownership      no partition is owned by two members of a group at a moment
     offsets        no committed offset goes back, and what was committed is what is fetched afterwards
 
@@ -192,16 +192,17 @@ def check_transactions(history: History, truth: _Truth) -> list[Violation]:
 
 
 def check_zombies(history: History, truth: _Truth) -> list[Violation]:
+    """Whoever was initialised last is the producer; instances may begin again, so their numbers say nothing."""
     found = []
-    began: dict[str, dict[int, int]] = {}
+    began: dict[str, list[InstanceBegan]] = {}
     committed = {value for partition in truth.logs for value in truth.committed(partition).values()}
     for event in history.events:
         if isinstance(event, InstanceBegan):
-            began.setdefault(event.transactional_id, {}).setdefault(event.instance, event.now_us)
+            began.setdefault(event.transactional_id, []).append(event)
         elif isinstance(event, TransactionEnded):
-            successors = [at for instance, at in began.get(event.transactional_id, {}).items() if instance > event.instance]
-            if successors and min(successors) < event.asked_us and any(value in committed for _, value in event.values):
-                text = f"{event.label} is committed, asked for at {event.asked_us / 1e6:.3f} s; its successor began at {min(successors) / 1e6:.3f} s"
+            last = [other for other in began.get(event.transactional_id, ()) if other.now_us < event.asked_us][-1]
+            if last.instance != event.instance and any(value in committed for _, value in event.values):
+                text = f"{event.label} is committed, asked for at {event.asked_us / 1e6:.3f} s; instance {last.instance} began at {last.now_us / 1e6:.3f} s"
                 found.append(Violation("zombies", event.now_us, text))
     return found
 

@@ -25,6 +25,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorShard, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.record.builder import build_batch
@@ -40,6 +41,14 @@ R = TypeVar("R")
 LOAD_BUFFER_SIZE_BYTES = 5 * 1024 * 1024
 DEFAULT_WRITE_TIMEOUT_MS = 5_000
 RECORD_OVERHEAD_BYTES = 30
+RETRY_BACKOFF_MS = 500
+_NO_FAILURE = (
+    Errors.NOT_COORDINATOR,
+    Errors.NOT_LEADER_OR_FOLLOWER,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.REQUEST_TIMED_OUT,
+)
 
 
 class CoordinatorState(Enum):
@@ -127,6 +136,7 @@ class CoordinatorRuntime(Generic[S]):
         write_timeout_ms: int = DEFAULT_WRITE_TIMEOUT_MS,
         flush_single_replica: bool = False,
         on_state_change: Callable[[TopicPartition, CoordinatorState], None] | None = None,
+        metrics: CoordinatorRuntimeMetrics | None = None,
     ) -> None:
         self._runtime = runtime
         self._name = name
@@ -136,6 +146,9 @@ class CoordinatorRuntime(Generic[S]):
         self._flush_single_replica = flush_single_replica
         self._on_state_change = on_state_change
         self._contexts: dict[TopicPartition, _Context[S]] = {}
+        self._metrics = metrics
+        if metrics is not None:
+            metrics.show_states(lambda: [context.state.name.lower() for context in self._contexts.values()])
         self._scope = TaskScope(runtime, name)
 
     def schedule_load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
@@ -176,13 +189,26 @@ class CoordinatorRuntime(Generic[S]):
         return [self._contexts[topic_partition].shard for topic_partition in self.active_partitions()]
 
     def run(self, topic_partition: TopicPartition, name: str, operation: Callable[[S], CoordinatorResult[None]]) -> None:
-        """Write without anybody waiting for it; what goes wrong is reported."""
+        """Write without anybody waiting for it; while the ISR is too small it is tried again."""
+
+        def again() -> None:
+            self._runtime.call_later_ms(RETRY_BACKOFF_MS, lambda: self.run(topic_partition, name, operation))
+
+        self._run(topic_partition, name, operation, again)
+
+    def _run(
+        self, topic_partition: TopicPartition, name: str, operation: Callable[[S], CoordinatorResult[None]], again: Callable[[], None]
+    ) -> None:
+        """What another leader will do, or what is in the log already and waits for its commit, is no failure; while the ISR is too small
+        nothing is written, and `again` is called. Other failures are reported."""
 
         async def write() -> None:
             try:
                 await self.write(topic_partition, lambda shard, now_ms: operation(shard))
             except ApiException as error:
-                if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS):
+                if error.error is Errors.NOT_ENOUGH_REPLICAS:
+                    again()
+                elif error.error not in _NO_FAILURE:
                     self._runtime.report_failure(f"{self._name}: {name} of {topic_partition} failed", error)
 
         if not self._scope.closed:
@@ -335,6 +361,7 @@ class CoordinatorRuntime(Generic[S]):
                 parked.future.set_result(None)
 
     async def _load(self, context: _Context[S]) -> None:
+        started_ms = self._runtime.clock.monotonic_ms()
         try:
             await self._replay_log(context)
         except (ApiException, KmirrorError, OSError) as error:
@@ -347,6 +374,8 @@ class CoordinatorRuntime(Generic[S]):
         if context.state is not CoordinatorState.LOADING:
             return
         context.state = CoordinatorState.ACTIVE
+        if self._metrics is not None:
+            self._metrics.loaded(self._runtime.clock.monotonic_ms() - started_ms)
         context.stop_listening = self._log.add_listener(
             context.topic_partition, lambda high_watermark: self._on_high_watermark(context, high_watermark)
         )
@@ -369,7 +398,13 @@ class CoordinatorRuntime(Generic[S]):
             await self._runtime.sleep_ms(0)
 
     def _run_timer(self, topic_partition: TopicPartition, key: str, operation: Callable[[], CoordinatorResult[None]]) -> None:
-        self.run(topic_partition, f"timer-{key}", lambda shard: operation())
+        fired = self._contexts.get(topic_partition)
+
+        def again() -> None:
+            if fired is not None and fired.state is CoordinatorState.ACTIVE and not fired.timers.is_scheduled(key):
+                fired.timers.schedule(key, RETRY_BACKOFF_MS, operation)
+
+        self._run(topic_partition, f"timer-{key}", lambda shard: operation(), again)
 
     def _close(self, context: _Context[S]) -> None:
         was_loaded = context.state is CoordinatorState.ACTIVE

@@ -10,6 +10,7 @@ from coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common import coordinator_runtime
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState, split_records
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
 from kmirror.record.record_batch import iter_batches
@@ -192,5 +193,33 @@ def test_timers_run_as_writes_and_end_with_the_shard() -> None:
         shards.schedule_unload(TP)
         assert not shard.timer.is_scheduled("late")
         assert shard.unloaded
+
+    scenario(body)
+
+
+def test_a_timer_that_the_isr_is_too_small_for_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_runtime, "RETRY_BACKOFF_MS", 1)
+
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        append, refusals = log.append, 2
+
+        def refuse(*arguments: object, **named: object) -> int:
+            nonlocal refusals
+            if refusals:
+                refusals -= 1
+                raise ApiException(Errors.NOT_ENOUGH_REPLICAS)
+            return append(*arguments, **named)
+
+        monkeypatch.setattr(log, "append", refuse)
+
+        def start(shard: SetShard, now: int) -> CoordinatorResult[SetShard]:
+            shard.timer.schedule("expire", 0, lambda: CoordinatorResult([CoordinatorRecord(b"expired", b"v")], None))
+            return CoordinatorResult([], shard)
+
+        shard = await shards.write(TP, start)
+        while b"expired" not in shard.keys:
+            await asyncio.sleep(0)
+        assert refusals == 0
 
     scenario(body)
