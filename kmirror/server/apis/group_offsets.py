@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
@@ -91,8 +91,20 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
             answered.name = ""
         else:
             answered.topic_id = Uuid.ZERO
-    response.topics += refused
+    _add_refused(response.topics, refused)
     return response
+
+
+def _add_refused(answered: list[Any], refused: list[Any]) -> None:
+    """One entry a topic, whether all of its partitions are of one kind or not."""
+    by_topic = {(topic.name, getattr(topic, "topic_id", None)): topic for topic in answered}
+    for topic in refused:
+        key = (topic.name, getattr(topic, "topic_id", None))
+        if key in by_topic:
+            by_topic[key].partitions += topic.partitions
+        else:
+            by_topic[key] = topic
+            answered.append(topic)
 
 
 def _commit_error(topics: list[OffsetCommitRequestTopic], error: Errors) -> OffsetCommitResponse:
@@ -259,7 +271,7 @@ async def handle_offset_delete(apis: KafkaApis, request: Request) -> OffsetDelet
         response = await coordinator_of(apis).delete_offsets(message)
     except ApiException as failure:
         return OffsetDeleteResponse(error_code=failure.error)
-    response.topics += refused
+    _add_refused(response.topics, refused)
     return response
 
 

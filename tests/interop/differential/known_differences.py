@@ -16,17 +16,12 @@ KNOWN = [
     (r"FindCoordinatorRequest \([12],", "no transaction and share coordinators: INVALID_REQUEST, so that clients stop asking"),
     (r"only Kafka has .*'__transaction_state'", "the same"),
     (r"ProduceRequest transactional.*error_code", "no transactions: INVALID_TXN_STATE"),
-    (r"UpdateFeaturesRequest .*(kraft.version|metadata.version|group.version)", "kraft.version and downgrades are refused; texts differ"),
     # open: ours to fix
     (r"ProduceRequest .*error_message: Kafka '(Record size|Invalid magic)", "open: the text of a corrupt batch is not sent"),
-    (r"ElectLeadersRequest type 7", "open: an unknown election type has no entries"),
     (r"DescribeConfigsRequest (16|32)", "open: synonyms of share group settings, defaults of client metrics"),
     (r"IncrementalAlterConfigsRequest \(32, 'g'", "open: the broker's bounds of group settings are not checked"),
     (r"DescribeConfigsRequest \(2, 'wa'\)", "open: a broker's own dynamic settings show in topics at once, in Kafka they do not"),
-    (r"OffsetCommitRequest.*topics: only", "open: a topic's good and bad partitions come as two entries"),
-    (r"OffsetDeleteRequest od-g", "open: partitions that do not exist are not refused"),
     (r"DeleteGroupsRequest.*(results|error_code)", "open: the empty group id is refused, in Kafka it is a name"),
-    (r"DescribeGroupsRequest operations|DescribeTopicPartitionsRequest 5", "open: authorized operations are not filled in"),
 ]
 
 
