@@ -10,7 +10,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -95,6 +95,33 @@ def apache_kafka(folder: pathlib.Path, *, cluster_id: str = "lBq12jYZRp-9wF3M9MP
     peers.BROKER_JVM = BROKER_JVM
     with peers.apache_kafka(folder, cluster_id=cluster_id) as peer:
         yield ForeignBroker(peer)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def apache_kafka_cluster(folder: pathlib.Path, brokers: int, properties: Mapping[str, str]) -> Iterator[list[peers.KafkaPeer]]:
+    """Apache brokers on one controller, which the first of them is, too."""
+    peers.BROKER_JVM = BROKER_JVM
+    nodes: list[peers.KafkaPeer] = []
+    try:
+        for node_id in range(1, brokers + 1):
+            node = peers.KafkaPeer(folder / f"node-{node_id}", peers.kafka_classpath(), node_id=node_id)
+            node.properties = dict(properties)
+            if nodes:
+                voter = f"1@127.0.0.1:{nodes[0].controller_port}"
+                listeners = {
+                    "listeners": f"PLAINTEXT://127.0.0.1:{node.port}",
+                    "process.roles": "broker",
+                    "controller.quorum.voters": voter,
+                }
+                node.properties = {**properties, **listeners}
+            nodes.append(node)
+            node.format()
+            node.start()
+        yield nodes
+    finally:
+        for node in nodes:
+            node.kill()
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -6,7 +6,7 @@ requests carry only partitions whose state changed and those that are gone. Any 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
@@ -25,26 +25,50 @@ _FAILURES = (DisconnectError, RequestTimeoutError, UnsupportedVersionError, Prot
 
 
 class _Session:
-    """What the leader knows of us: its session's id, the epoch of the next request, what was sent last."""
+    """What the leader knows of us: its session's id, the epoch of the next request, what was sent last (`names` by topic id)."""
 
     def __init__(self) -> None:
         self.id = INVALID_SESSION_ID
         self.epoch = INITIAL_EPOCH
         self.sent: dict[TopicPartition, PartitionFetchState] = {}
+        self.names: dict[Uuid, str] = {}
 
     def reset(self) -> None:
         """Begin a new session with the next request, closing the old one."""
         self.epoch = INITIAL_EPOCH
-        self.sent = {}
 
-    def answered(self, session_id: int, partitions: dict[TopicPartition, PartitionFetchState]) -> None:
+    def difference(
+        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
+    ) -> tuple[dict[TopicPartition, PartitionFetchState], dict[TopicPartition, PartitionFetchState]]:
+        """What is asked differently than before, and what is asked no more."""
+        candidates = list({**self.sent, **partitions}) if touched is None else touched
+        changed: dict[TopicPartition, PartitionFetchState] = {}
+        forgotten: dict[TopicPartition, PartitionFetchState] = {}
+        for topic_partition in candidates:
+            sent, state = self.sent.get(topic_partition), partitions.get(topic_partition)
+            if state is None:
+                if sent is not None:
+                    forgotten[topic_partition] = sent
+            elif not _asks_alike(sent, state):
+                changed[topic_partition] = state
+        return changed, forgotten
+
+    def note_sent(
+        self, changed: Mapping[TopicPartition, PartitionFetchState], forgotten: Mapping[TopicPartition, PartitionFetchState]
+    ) -> None:
+        for topic_partition in forgotten:
+            del self.sent[topic_partition]
+        for topic_partition, state in changed.items():
+            self.sent[topic_partition] = state
+            self.names[state.topic_id] = topic_partition.topic
+
+    def answered(self, session_id: int) -> None:
         if session_id == INVALID_SESSION_ID:
             self.id = INVALID_SESSION_ID
             self.reset()
             return
         self.id = session_id
         self.epoch = next_epoch(self.epoch)
-        self.sent = partitions
 
 
 class BrokerLeaderEndPoint:
@@ -61,12 +85,15 @@ class BrokerLeaderEndPoint:
         self._request_timeout_ms = request_timeout_ms
         self._session = _Session()
 
-    async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> dict[TopicPartition, FetchedPartition]:
-        wanted = dict(partitions)
+    async def fetch(
+        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, FetchedPartition]:
         session = self._session
-        is_full = session.epoch == INITIAL_EPOCH
-        changed = {tp: state for tp, state in wanted.items() if is_full or not _asks_alike(session.sent.get(tp), state)}
-        forgotten = {tp: state for tp, state in session.sent.items() if tp not in wanted}
+        if session.epoch == INITIAL_EPOCH:
+            session.sent, session.names = {}, {}
+            touched = None
+        changed, forgotten = session.difference(partitions, touched)
+        session.note_sent(changed, forgotten)
         try:
             response: messages.FetchResponse = await self._send(self._request(changed, forgotten))
         except LeaderUnavailableError:
@@ -77,8 +104,8 @@ class BrokerLeaderEndPoint:
             if response.error_code == Errors.FETCH_SESSION_ID_NOT_FOUND:
                 session.id = INVALID_SESSION_ID
             raise LeaderUnavailableError(f"the leader refused the fetch: {Errors.for_code(response.error_code).name}")
-        session.answered(response.session_id, wanted)
-        names = {state.topic_id: topic_partition.topic for topic_partition, state in wanted.items()}
+        names = session.names
+        session.answered(response.session_id)
         return {
             TopicPartition(names[topic.topic_id], data.partition_index): _fetched(data)
             for topic in response.responses

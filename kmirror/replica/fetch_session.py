@@ -8,6 +8,8 @@ with records goes to the end of the session's order, so that those behind it get
 Errors of the session, as Kafka's: an unknown id FETCH_SESSION_ID_NOT_FOUND, an epoch out of step
 INVALID_FETCH_SESSION_EPOCH, a session opened with topic names used with ids (or the reverse) FETCH_SESSION_TOPIC_ID_ERROR.
 
+Of a follower's session only the partitions that `follower_session` names are read and answered; of any other's, all of them.
+
 The cache has `max.incremental.fetch.session.cache.slots` slots. A new session takes a free one, or that of the session
 idle for longer than two minutes, or that of a smaller (or unprivileged) one older than that; followers are privileged.
 """
@@ -24,6 +26,8 @@ from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
 from kmirror.common.ports import Clock, Random
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
+from kmirror.replica.follower_fetches import FollowedPartitions
+from kmirror.replica.follower_session import FollowerSession, PartitionChanges, PartitionKey
 from kmirror.replica.replica_types import FetchInfos, FetchPartition, FetchPartitionData, FetchResults
 
 INVALID_SESSION_ID = 0
@@ -31,8 +35,6 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MIN_EVICTION_MS = 120_000
 _MAX_EPOCH = 2**31 - 1
-
-PartitionKey = tuple[Uuid | str, int]
 
 
 def next_epoch(epoch: int) -> int:
@@ -84,16 +86,37 @@ class FetchSession(Struct):
     partitions: dict[PartitionKey, CachedPartition] = field(default_factory=dict)
     epoch: int = 1
     cached_size: int = 0
+    follower: FollowerSession | None = None
+    nameless: dict[PartitionKey, None] = field(default_factory=dict)
 
     def update(self, changed: FetchInfos, forgotten: Iterable[TopicIdPartition]) -> None:
         for topic, fetch in changed:
-            cached = self.partitions.get(_key(topic))
+            key = _key(topic)
+            cached = self.partitions.get(key)
             if cached is None:
-                self.partitions[_key(topic)] = CachedPartition(topic, fetch)
+                self.partitions[key] = CachedPartition(topic, fetch)
+                if not topic.topic:
+                    self.nameless[key] = None
             else:
                 cached.fetch = fetch
+            if self.follower is not None:
+                self.follower.unsettle(key)
         for topic in forgotten:
-            self.partitions.pop(_key(topic), None)
+            key = _key(topic)
+            self.partitions.pop(key, None)
+            self.nameless.pop(key, None)
+            if self.follower is not None:
+                self.follower.settle(key)
+
+    def name_topics(self, names: Mapping[Uuid, str]) -> None:
+        """Topic ids that were not known when the partitions came, and are now."""
+        for key in list(self.nameless):
+            cached = self.partitions[key]
+            if cached.topic.topic_id in names:
+                cached.topic = cached.topic._replace(topic=names[cached.topic.topic_id])
+                del self.nameless[key]
+                if self.follower is not None:
+                    self.follower.unsettle(key)
 
 
 class FetchSelection(Struct):
@@ -105,7 +128,9 @@ class FetchSelection(Struct):
 
 
 class FetchContext(Protocol):
-    """One request's view of its session."""
+    """One request's view of its session. `followed` is set for a follower's."""
+
+    followed: FollowedPartitions | None
 
     def fetch_infos(self, topic_names: Mapping[Uuid, str]) -> FetchInfos:
         """What to read, in order. A topic id that is not known has the name ""."""
@@ -123,6 +148,8 @@ class FetchContext(Protocol):
 class SessionErrorContext:
     """The session is not usable: nothing is read, the error is all there is."""
 
+    followed: FollowedPartitions | None = None
+
     def __init__(self, error: Errors) -> None:
         self.error = error
 
@@ -138,6 +165,8 @@ class SessionErrorContext:
 
 class SessionlessFetchContext:
     """A fetch without a session (it closes one, or asks for nothing)."""
+
+    followed: FollowedPartitions | None = None
 
     def __init__(self, fetch_infos: FetchInfos) -> None:
         self._fetch_infos = fetch_infos
@@ -176,18 +205,20 @@ class FullFetchContext(SessionlessFetchContext):
 class IncrementalFetchContext:
     """The next fetch of a session."""
 
-    def __init__(self, session: FetchSession) -> None:
+    def __init__(self, session: FetchSession, now_ms: int) -> None:
         self._session = session
         self._epoch = session.epoch
+        self._now_ms = now_ms
+        self.followed: FollowedPartitions | None = None if session.follower is None else FollowedSession(session, session.follower)
 
     def fetch_infos(self, topic_names: Mapping[Uuid, str]) -> FetchInfos:
-        infos: FetchInfos = []
-        for cached in self._session.partitions.values():
-            topic = cached.topic
-            if not topic.topic and topic.topic_id in topic_names:
-                cached.topic = topic = topic._replace(topic=topic_names[topic.topic_id])
-            infos.append((topic, cached.fetch))
-        return infos
+        session = self._session
+        session.name_topics(topic_names)
+        partitions = session.partitions
+        if session.follower is None:
+            return [(cached.topic, cached.fetch) for cached in partitions.values()]
+        wanted = [partitions[key] for key in session.follower.collect(partitions, partitions, self._now_ms) if key in partitions]
+        return [(cached.topic, cached.fetch) for cached in wanted]
 
     def select(self, results: FetchResults) -> FetchSelection:
         session = self._session
@@ -201,7 +232,9 @@ class IncrementalFetchContext:
                 continue
             if cached.note_answer(data):
                 selected.append((topic, data))
-            if data.size_in_bytes > 0:
+            if session.follower is not None:
+                _place(session.follower, key, data)
+            elif data.size_in_bytes > 0:
                 session.partitions[key] = session.partitions.pop(key)
         return FetchSelection(Errors.NONE, session.id, selected)
 
@@ -209,15 +242,38 @@ class IncrementalFetchContext:
         return self.select([])
 
 
-class FetchSessionCache:
-    """Sessions by id, least recently used first."""
+def _place(follower: FollowerSession, key: PartitionKey, data: FetchPartitionData) -> None:
+    """Whether and when to look again after an answer."""
+    if data.is_settled:
+        follower.settle(key)
+    elif data.size_in_bytes > 0 or key not in follower.to_look:
+        follower.unsettle(key)
 
-    def __init__(self, max_entries: int, clock: Clock, random: Random, *, eviction_ms: int = MIN_EVICTION_MS) -> None:
+
+class FollowedSession:
+    """`FollowedPartitions` of a session."""
+
+    def __init__(self, session: FetchSession, follower: FollowerSession) -> None:
+        self._session = session
+        self.follower = follower
+
+    def info(self, key: PartitionKey) -> tuple[TopicIdPartition, FetchPartition] | None:
+        cached = self._session.partitions.get(key)
+        return None if cached is None or not cached.topic.topic else (cached.topic, cached.fetch)
+
+
+class FetchSessionCache:
+    """Sessions by id, least recently used first. `changes`: with it, followers' sessions read only what changed."""
+
+    def __init__(
+        self, max_entries: int, clock: Clock, random: Random, *, eviction_ms: int = MIN_EVICTION_MS, changes: PartitionChanges | None = None
+    ) -> None:
         self.max_entries = max_entries
         self.eviction_meter: Meter | None = None
         self._clock = clock
         self._random = random
         self._eviction_ms = eviction_ms
+        self._changes = changes
         self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
@@ -246,6 +302,9 @@ class FetchSessionCache:
         session_id = self._new_id()
         now_ms = self._clock.monotonic_ms()
         session = FetchSession(session_id, privileged, uses_topic_ids, now_ms, now_ms, partitions, cached_size=len(partitions))
+        session.nameless = {key: None for key, cached in partitions.items() if not cached.topic.topic}
+        if privileged and uses_topic_ids and self._changes is not None:
+            session.follower = FollowerSession(self._changes, partitions)
         self._sessions[session_id] = session
         return session_id
 
@@ -317,4 +376,4 @@ class FetchManager:
             return SessionlessFetchContext(fetch_infos)
         self.cache.touch(session)
         session.epoch = next_epoch(session.epoch)
-        return IncrementalFetchContext(session)
+        return IncrementalFetchContext(session, session.last_used_ms)

@@ -6,9 +6,12 @@ cluster, or anything else that answers alike. The loop:
     fetch everything that is not delayed -> per partition: append, or truncate where it diverges, or move into range, or
     back off -> again
 
-Adding and removing partitions works at any time and at once. An answer is used only for a partition whose state is still
-the one it was asked with; so data that was in flight when a partition was removed, or added anew in another epoch, is
-dropped. Delayed partitions are left out until their time has come; with nothing to fetch the task sleeps.
+Adding and removing partitions works at any time and at once. An answer is used only for a partition that was not touched
+since it was asked for; so data that was in flight when a partition was removed, or added anew in another epoch, is dropped.
+Delayed partitions are left out until their time has come; with nothing to fetch the task sleeps.
+
+Thousands of partitions may be followed of which few move. So what is due is kept (`_due`) and not computed, and the leader's end
+point is told which partitions were touched since the last request: the cost of a round is that of what changed.
 
 Failures. No answer at all (`LeaderUnavailableError`): every partition asked backs off. An error of one partition: it backs
 off alone, or leaves the fetcher when retrying cannot help (`on_partition_failed`); the others go on.
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -82,8 +85,14 @@ class FetchedPartition:
 class LeaderEndPoint(Protocol):
     """The leader's side of a fetcher. All methods raise LeaderUnavailableError; offsets come with an error code (ApiException)."""
 
-    async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> Mapping[TopicPartition, FetchedPartition]:
-        """A partition without news may be missing from the answer."""
+    async def fetch(
+        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
+    ) -> Mapping[TopicPartition, FetchedPartition]:
+        """A partition without news may be missing from the answer.
+
+        `touched`: what came, went or changed since the last call (None: everything may have). `partitions` may change while
+        this waits.
+        """
         ...
 
     async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int: ...
@@ -116,6 +125,11 @@ class FetcherHooks(Protocol):
         """Ours; goes to the leader with the next fetch, so that it knows what DeleteRecords has reached."""
         ...
 
+    @property
+    def is_throttled(self) -> bool:
+        """Whether `must_wait` may say so of any partition."""
+        ...
+
     def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
         """Whether a throttle keeps the partition out of the next request."""
         ...
@@ -135,6 +149,10 @@ class AbstractFetcher:
         self._hooks = hooks
         self._backoff_ms = backoff_ms
         self._states: dict[TopicPartition, PartitionFetchState] = {}
+        self._due: dict[TopicPartition, PartitionFetchState] = {}
+        self._delayed: dict[TopicPartition, None] = {}
+        self._touched: dict[TopicPartition, None] = {}
+        self._was_throttled = False
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -155,13 +173,29 @@ class AbstractFetcher:
         for topic_partition, state in partitions.items():
             known = self._states.get(topic_partition)
             if known is None or known.current_leader_epoch != state.current_leader_epoch or known.topic_id != state.topic_id:
-                self._states[topic_partition] = state
+                self._set(topic_partition, state)
         self._wake.set()
 
     def remove_partitions(self, partitions: list[TopicPartition]) -> dict[TopicPartition, PartitionFetchState]:
         """Fetch these no more, from this moment; the states of those that were fetched."""
-        removed = {topic_partition: self._states.pop(topic_partition, None) for topic_partition in partitions}
+        removed = {topic_partition: self._remove(topic_partition) for topic_partition in partitions}
         return {topic_partition: state for topic_partition, state in removed.items() if state is not None}
+
+    def _set(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
+        self._states[topic_partition] = state
+        self._touched[topic_partition] = None
+        if state.delayed_until_ms > self._runtime.clock.monotonic_ms():
+            self._delayed[topic_partition] = None
+            self._due.pop(topic_partition, None)
+        else:
+            self._delayed.pop(topic_partition, None)
+            self._due[topic_partition] = state
+
+    def _remove(self, topic_partition: TopicPartition) -> PartitionFetchState | None:
+        self._due.pop(topic_partition, None)
+        self._delayed.pop(topic_partition, None)
+        self._touched[topic_partition] = None
+        return self._states.pop(topic_partition, None)
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -176,7 +210,8 @@ class AbstractFetcher:
 
     async def shutdown(self) -> None:
         """Stop the task and close the connection to the leader."""
-        self._states.clear()
+        for states in (self._states, self._due, self._delayed):
+            states.clear()
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -189,25 +224,42 @@ class AbstractFetcher:
     async def do_work(self) -> None:
         """One round: fetch what is due and deal with the answers, or wait until something is due."""
         now_ms = self._runtime.clock.monotonic_ms()
-        ready = {topic_partition: state for topic_partition, state in self._states.items() if state.delayed_until_ms <= now_ms}
-        if not ready:
+        self._end_delays(now_ms)
+        if not self._due:
             await self._wait_until_due(now_ms)
             return
-        due = {topic_partition: state for topic_partition, state in ready.items() if not self._hooks.must_wait(topic_partition, state)}
-        if not due:
+        asked, touched = self._what_to_ask()
+        if not asked:
             await self._runtime.sleep_ms(self._backoff_ms)
             return
         try:
-            answers = await self._leader.fetch(due)
+            answers = await self._leader.fetch(asked, touched)
         except LeaderUnavailableError as error:
             _log.info("[%s] Error sending fetch request: %s", self.name, error)
-            for topic_partition, state in due.items():
+            for topic_partition, state in [item for item in asked.items() if item[0] not in self._touched]:
                 self._delay(topic_partition, state)
             return
         for topic_partition, data in answers.items():
-            asked = due.get(topic_partition)
-            if asked is not None and self._states.get(topic_partition) is asked:
-                await self._process(topic_partition, asked, data)
+            state_now = self._due.get(topic_partition)
+            if state_now is not None and topic_partition not in self._touched:
+                await self._process(topic_partition, state_now, data)
+
+    def _end_delays(self, now_ms: int) -> None:
+        for topic_partition in list(self._delayed):
+            state = self._states[topic_partition]
+            if state.delayed_until_ms <= now_ms:
+                self._set(topic_partition, state)
+
+    def _what_to_ask(self) -> tuple[dict[TopicPartition, PartitionFetchState], Collection[TopicPartition] | None]:
+        """What is due and need not wait for a throttle, and what of it was touched; the touches begin anew."""
+        touched: Collection[TopicPartition] | None
+        touched, self._touched = self._touched, {}
+        if not self._hooks.is_throttled:
+            if self._was_throttled:
+                self._was_throttled, touched = False, None
+            return self._due, touched
+        self._was_throttled = True
+        return {tp: state for tp, state in self._due.items() if not self._hooks.must_wait(tp, state)}, None
 
     async def _wait_until_due(self, now_ms: int) -> None:
         self._wake.clear()
@@ -260,7 +312,7 @@ class AbstractFetcher:
         self, topic_partition: TopicPartition, state: PartitionFetchState, next_offset: int, last_epoch: int | None, data: FetchedPartition
     ) -> None:
         if self._states.get(topic_partition) is state:
-            self._states[topic_partition] = replace(
+            advanced = replace(
                 state,
                 fetch_offset=next_offset,
                 last_fetched_epoch=last_epoch,
@@ -268,6 +320,7 @@ class AbstractFetcher:
                 log_start_offset=self._hooks.log_start_offset(topic_partition),
                 lag=max(0, data.high_watermark - next_offset),
             )
+            self._set(topic_partition, advanced)
 
     async def _move_into_range(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
         """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our end: start there anew."""
@@ -284,7 +337,7 @@ class AbstractFetcher:
                 leader_end_offset,
             )
             next_offset, last_epoch = self._hooks.truncate_to(topic_partition, leader_end_offset)
-            self._states[topic_partition] = replace(state, fetch_offset=next_offset, last_fetched_epoch=last_epoch)
+            self._set(topic_partition, replace(state, fetch_offset=next_offset, last_fetched_epoch=last_epoch))
             return
         leader_start_offset = await self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch)
         if self._states.get(topic_partition) is not state:
@@ -294,15 +347,14 @@ class AbstractFetcher:
         if leader_start_offset > log_end_offset:
             self._hooks.truncate_fully_and_start_at(topic_partition, leader_start_offset)
             last_epoch = None
-        self._states[topic_partition] = replace(
-            state, fetch_offset=next_offset, last_fetched_epoch=last_epoch, lag=max(0, leader_end_offset - next_offset)
-        )
+        lag = max(0, leader_end_offset - next_offset)
+        self._set(topic_partition, replace(state, fetch_offset=next_offset, last_fetched_epoch=last_epoch, lag=lag))
 
     def _delay(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
         if self._states.get(topic_partition) is state:
             until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
-            self._states[topic_partition] = replace(state, delayed_until_ms=until_ms)
+            self._set(topic_partition, replace(state, delayed_until_ms=until_ms))
 
     def _fail(self, topic_partition: TopicPartition, error: ApiException) -> None:
-        self._states.pop(topic_partition, None)
+        self._remove(topic_partition)
         self._hooks.on_partition_failed(topic_partition, error)

@@ -124,6 +124,7 @@ class MetadataApplier:
         manager.offline_partitions.pop(topic_partition, None)
         if partition is not None:
             partition.leader_id = None
+            manager.follower_fetches.changes.forget((partition.topic_id, topic_partition.partition))
         manager.complete_delayed(topic_partition)
         for listener in manager.listeners(topic_partition):
             listener.on_deleted(topic_partition)

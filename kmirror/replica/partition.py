@@ -42,6 +42,7 @@ from kmirror.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from kmirror.replica.alter_partition import AlterPartitionManager
+    from kmirror.replica.follower_session import FollowerSession
     from kmirror.wire.messages.alter_partition import AlterPartitionResponsePartitionData
 
 HIGH_WATERMARK_OFFSET = -1
@@ -249,6 +250,7 @@ class Partition:
         offsets that are gone (ListOffsets OFFSET_NOT_AVAILABLE, no ISR expansion)."""
         if self.leader_epoch_start_offset is not None:
             self.leader_epoch_start_offset = min(self.leader_epoch_start_offset, self.leader_log.log_end_offset)
+        self._on_progress(self.topic_partition)
 
     def check_writable(self) -> None:
         """ApiException with the error of the read-only reason, if there is one."""
@@ -355,6 +357,7 @@ class Partition:
         leader_log_end_offset: int,
         broker_epoch: int,
         current_leader_epoch: int | None = None,
+        session: FollowerSession | None = None,
     ) -> None:
         """A follower fetched: what it has is known now, so the ISR may grow and the watermarks move.
 
@@ -382,6 +385,7 @@ class Partition:
             leader_log_end_offset=leader_log_end_offset,
             now_ms=self._clock.monotonic_ms(),
             broker_epoch=broker_epoch,
+            session=session,
         )
         self._maybe_expand_isr(replica)
         moved = previous_log_end_offset != replica.log_end_offset and self._maybe_increment_leader_high_watermark(self.leader_log)
@@ -484,8 +488,20 @@ class Partition:
         self._pending_isr = None
         self.in_sync_replicas = tuple(answer.isr)
         self.partition_epoch = answer.partition_epoch
-        if self.log is not None and self._maybe_increment_leader_high_watermark(self.log):
-            self._on_progress(self.topic_partition)
+        if self.log is not None:
+            self._maybe_increment_leader_high_watermark(self.log)
+        self._on_progress(self.topic_partition)
+
+    def is_settled(self, replica_id: int, fetch_offset: int, session: FollowerSession) -> bool:
+        """Whether a follower has all there is, is in the ISR, and was found so by this session."""
+        replica = self.remote_replicas.get(replica_id)
+        return (
+            replica is not None
+            and replica.session is session
+            and replica_id in self.in_sync_replicas
+            and self.log is not None
+            and fetch_offset == replica.log_end_offset == self.log.log_end_offset
+        )
 
     def low_watermark(self) -> int:
         """The smallest log start offset of all live replicas (what DeleteRecords waits for)."""

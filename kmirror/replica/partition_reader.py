@@ -54,6 +54,7 @@ class LogReadResult(Struct):
     aborted_transactions: list[AbortedTxn] | None = None
     mirror_leader_epoch: int = -1
     preferred_read_replica: int = -1
+    is_settled: bool = False
 
     @property
     def size_in_bytes(self) -> int:
@@ -70,6 +71,7 @@ class LogReadResult(Struct):
             aborted_transactions=self.aborted_transactions,
             mirror_leader_epoch=self.mirror_leader_epoch,
             preferred_read_replica=self.preferred_read_replica,
+            is_settled=self.is_settled,
         )
 
 
@@ -161,10 +163,9 @@ def _end_offset_for_epoch(partition: Partition, log: UnifiedLog, leader_epoch: i
 
 def fetchable_end_offset(log: UnifiedLog, isolation: FetchIsolation) -> LogOffsetMetadata:
     """Up to where a fetch of this isolation may read."""
-    snapshot = log.fetch_offset_snapshot()
     if isolation is FetchIsolation.LOG_END:
-        return snapshot.log_end_offset
-    return snapshot.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else snapshot.last_stable_offset
+        return log.log_end_offset_metadata
+    return log.high_watermark_metadata if isolation is FetchIsolation.HIGH_WATERMARK else log.last_stable_offset_metadata
 
 
 def last_offset_for_leader_epoch(partition: Partition, *, current_leader_epoch: int | None, leader_epoch: int) -> EpochEndOffset:

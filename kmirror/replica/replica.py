@@ -3,11 +3,18 @@
 A follower is *caught up* when its log end offset equals the leader's, or when the last time it was so lies at most
 `replica.lag.time.max.ms` back. The time is set backwards: when a fetch asks for an offset at or beyond the leader's end
 at the time of the *previous* fetch, the follower was caught up at that previous time.
+
+While `session` is set the follower is caught up each time the session fetches, whether or not this partition is looked at
+(`follower_session`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kmirror.replica.follower_session import FollowerSession
 
 UNKNOWN_OFFSET = -1
 
@@ -23,11 +30,28 @@ class Replica:
     last_fetch_time_ms: int = 0
     last_caught_up_time_ms: int = 0
     broker_epoch: int = -1
+    session: FollowerSession | None = None
+
+    @property
+    def caught_up_time_ms(self) -> int:
+        """When it was caught up last."""
+        return self.last_caught_up_time_ms if self.session is None else max(self.last_caught_up_time_ms, self.session.last_fetch_ms)
 
     def update_fetch_state(
-        self, *, fetch_offset: int, follower_log_start_offset: int, leader_log_end_offset: int, now_ms: int, broker_epoch: int
+        self,
+        *,
+        fetch_offset: int,
+        follower_log_start_offset: int,
+        leader_log_end_offset: int,
+        now_ms: int,
+        broker_epoch: int,
+        session: FollowerSession | None = None,
     ) -> None:
         """A follower fetched from `fetch_offset`, so it has everything before it."""
+        if self.session is not None:
+            self.last_caught_up_time_ms = self.caught_up_time_ms
+            self.last_fetch_time_ms = max(self.last_fetch_time_ms, self.session.last_fetch_ms)
+        self.session = session if fetch_offset >= leader_log_end_offset else None
         if fetch_offset >= leader_log_end_offset:
             self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, now_ms)
         elif fetch_offset >= self.last_fetch_leader_log_end_offset:
@@ -40,6 +64,7 @@ class Replica:
 
     def reset(self, *, leader_log_end_offset: int, now_ms: int, is_new_leader: bool, is_follower_in_sync: bool) -> None:
         """A new leader epoch: nothing that was known of the follower's log holds any more."""
+        self.session = None
         if is_new_leader:
             self.log_start_offset = UNKNOWN_OFFSET
             self.log_end_offset = UNKNOWN_OFFSET
@@ -53,4 +78,4 @@ class Replica:
             self.last_caught_up_time_ms = now_ms if is_follower_in_sync else 0
 
     def is_caught_up(self, *, leader_log_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        return leader_log_end_offset == self.log_end_offset or now_ms - self.last_caught_up_time_ms <= max_lag_ms
+        return leader_log_end_offset == self.log_end_offset or now_ms - self.caught_up_time_ms <= max_lag_ms

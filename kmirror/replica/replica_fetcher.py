@@ -90,6 +90,10 @@ class ReplicaFetcher:
     def log_start_offset(self, topic_partition: TopicPartition) -> int:
         return self._partition(topic_partition).local_log.log_start_offset
 
+    @property
+    def is_throttled(self) -> bool:
+        return not self._quota.is_unused
+
     def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
         """The follower's throttle, for a replica that is behind (or does not know yet)."""
         is_in_sync = state.lag is not None and state.lag <= 0

@@ -37,6 +37,8 @@ from kmirror.replica.delayed_delete_records import DelayedDeleteRecords, DeleteR
 from kmirror.replica.delayed_fetch import DelayedFetch, FetchPartitionStatus
 from kmirror.replica.delayed_operation import DelayedOperationPurgatory
 from kmirror.replica.delayed_produce import DelayedProduce, ProducePartitionStatus
+from kmirror.replica.follower_fetches import FollowedPartitions, FollowerFetches
+from kmirror.replica.follower_session import FollowerSession
 from kmirror.replica.metadata_applier import FetcherManager, MetadataApplier
 from kmirror.replica.partition import HIGH_WATERMARK_OFFSET, Partition
 from kmirror.replica.partition_reader import LogReadResult, read_elsewhere, read_partition
@@ -117,8 +119,10 @@ class ReplicaManager:
             alter_partition_manager.meters = IsrMeters(metrics)
         self._metadata_applier = MetadataApplier(self)
         self._checkpoint_task: asyncio.Task[None] | None = None
+        self._checkpoint_write: asyncio.Task[None] | None = None
         self._isr_task: asyncio.Task[None] | None = None
         self._register_metrics()
+        self.follower_fetches = FollowerFetches(self, self._fetch_expirations["follower"])
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -130,6 +134,8 @@ class ReplicaManager:
     async def shutdown(self) -> None:
         """Stop the tasks, answer what waits, checkpoint the high watermarks."""
         self.kill()
+        if self._checkpoint_write is not None:
+            await self._checkpoint_write  # the worker's write of the same files ends first
         self.checkpoint_high_watermarks()
 
     def kill(self) -> None:
@@ -137,6 +143,7 @@ class ReplicaManager:
         for task in (self._checkpoint_task, self._isr_task):
             if task is not None:
                 task.cancel()
+        self.follower_fetches.shutdown()
         self.delayed_fetches.shutdown()
         self.delayed_produces.shutdown()
         self.delayed_delete_records.shutdown()
@@ -145,7 +152,10 @@ class ReplicaManager:
         while True:
             await self.runtime.sleep_ms(self.config.high_watermark_checkpoint_interval_ms)
             for log_dir, high_watermarks in self._high_watermarks_by_dir().items():
-                await self.runtime.run_blocking(functools.partial(self.log_manager.checkpoint_high_watermarks, log_dir, high_watermarks))
+                write = functools.partial(self.log_manager.checkpoint_high_watermarks, log_dir, high_watermarks)
+                self._checkpoint_write = self.runtime.spawn(self.runtime.run_blocking(write), name="highwatermark-checkpoint-write")
+                await asyncio.shield(self._checkpoint_write)
+                self._checkpoint_write = None
 
     async def _shrink_isr_loop(self) -> None:
         while True:
@@ -241,6 +251,9 @@ class ReplicaManager:
 
     def complete_delayed(self, topic_partition: TopicPartition) -> None:
         """A log, a watermark or a role changed: whatever waits for this partition looks again."""
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            self.follower_fetches.note_change(partition)
         self.delayed_fetches.check_and_complete(topic_partition)
         self.delayed_produces.check_and_complete(topic_partition)
         self.delayed_delete_records.check_and_complete(topic_partition)
@@ -357,12 +370,19 @@ class ReplicaManager:
 
     # --- fetch ------------------------------------------------------------------------------------------------------
 
-    def fetch_messages(self, params: FetchParams, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
-        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order of `fetch_infos` is kept."""
+    def fetch_messages(
+        self, params: FetchParams, fetch_infos: FetchInfos, followed: FollowedPartitions | None = None
+    ) -> asyncio.Future[FetchResults]:
+        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order of `fetch_infos` is kept.
+
+        With `followed`, a follower's session, other partitions of it are waited for as well, and may come in the results.
+        """
+        if followed is not None:
+            return self.follower_fetches.fetch(params, followed, fetch_infos)
         future: asyncio.Future[FetchResults] = self.runtime.create_future()
         reads = self.read_from_log(params, fetch_infos)
         if params.max_wait_ms <= 0 or not fetch_infos or _is_answer(reads, params.min_bytes):
-            future.set_result(self._fetch_results(params, fetch_infos, reads))
+            future.set_result(self.fetch_results(params, fetch_infos, reads))
             return future
         statuses = [
             FetchPartitionStatus(topic.topic_partition, read.fetch_offset_metadata, fetch)
@@ -372,7 +392,7 @@ class ReplicaManager:
         def read_again() -> None:
             if not future.done():
                 reads = self.read_from_log(params, fetch_infos, is_first_read=False)
-                future.set_result(self._fetch_results(params, fetch_infos, reads))
+                future.set_result(self.fetch_results(params, fetch_infos, reads))
 
         operation = DelayedFetch(
             params,
@@ -385,7 +405,9 @@ class ReplicaManager:
         self.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
         return future
 
-    def read_from_log(self, params: FetchParams, fetch_infos: FetchInfos, *, is_first_read: bool = True) -> list[LogReadResult]:
+    def read_from_log(
+        self, params: FetchParams, fetch_infos: FetchInfos, *, is_first_read: bool = True, follower: FollowerSession | None = None
+    ) -> list[LogReadResult]:
         """One read per partition, within `params.max_bytes` over all (the first batch may exceed it).
 
         The first read of a fetch moves the follower's state; one after waiting says nothing new about the follower.
@@ -409,12 +431,14 @@ class ReplicaManager:
             max_bytes = min(fetch.max_bytes, remaining_bytes)
             result = read_partition(partition, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
             if is_first_read and params.is_from_follower and result.error is Errors.NONE and result.diverging_epoch is None:
-                self._update_follower(partition, params, fetch, result)
+                self._update_follower(partition, params, fetch, result, follower)
             size = result.size_in_bytes
             if size > 0 and self._must_wait(params, partition):
                 result.records, size = None, 0
             if size > 0:
                 min_one_message = False
+            elif follower is not None and result.error is Errors.NONE and result.diverging_epoch is None:
+                result.is_settled = partition.is_settled(params.replica_id, fetch.fetch_offset, follower)
             remaining_bytes = max(0, remaining_bytes - size)
             results.append(result)
         return results
@@ -439,7 +463,9 @@ class ReplicaManager:
         )
 
     @staticmethod
-    def _update_follower(partition: Partition, params: FetchParams, fetch: FetchPartition, result: LogReadResult) -> None:
+    def _update_follower(
+        partition: Partition, params: FetchParams, fetch: FetchPartition, result: LogReadResult, follower: FollowerSession | None
+    ) -> None:
         try:
             partition.update_follower_fetch_state(
                 replica_id=params.replica_id,
@@ -448,13 +474,15 @@ class ReplicaManager:
                 leader_log_end_offset=result.log_end_offset,
                 broker_epoch=params.replica_epoch,
                 current_leader_epoch=fetch.current_leader_epoch,
+                session=follower,
             )
         except ApiException as error:
             _log.debug("%s", error.message)
             result.error = error.error
             result.records = None
 
-    def _fetch_results(self, params: FetchParams, fetch_infos: FetchInfos, reads: list[LogReadResult]) -> FetchResults:
+    def fetch_results(self, params: FetchParams, fetch_infos: FetchInfos, reads: list[LogReadResult]) -> FetchResults:
+        """What was read, as an answer; it counts as sent."""
         is_from_follower = params.is_from_follower
         results: FetchResults = []
         for (topic, _), read in zip(fetch_infos, reads, strict=True):
@@ -525,6 +553,7 @@ class ReplicaManager:
         if required_offset < 0:
             raise ApiException(Errors.OFFSET_OUT_OF_RANGE, f"The offset {required_offset} for partition {topic_partition} is not valid")
         log.maybe_increment_log_start_offset(required_offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+        self.follower_fetches.note_change(partition)
         return partition, required_offset
 
     # --- metrics ----------------------------------------------------------------------------------------------------
@@ -550,7 +579,8 @@ class ReplicaManager:
 
         self._produce_expirations = self.metrics.meter(expirations("DelayedProduceMetrics"))
         self._fetch_expirations = {
-            fetcher: self.metrics.meter(expirations("DelayedFetchMetrics", ("fetcherType", fetcher))) for fetcher in ("consumer", "follower")
+            fetcher: self.metrics.meter(expirations("DelayedFetchMetrics", ("fetcherType", fetcher)))
+            for fetcher in ("consumer", "follower")
         }
         self._delete_records_expirations = self.metrics.meter(expirations("DelayedDeleteRecordsMetrics"))
 

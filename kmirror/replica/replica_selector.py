@@ -94,7 +94,7 @@ def find_preferred_read_replica(
     replicas = [leader]
     for replica in partition.remote_replicas.values():
         if replica.broker_id in partition.in_sync_replicas and replica.log_start_offset <= fetch_offset <= replica.log_end_offset:
-            found = view(replica.broker_id, replica.log_end_offset, now_ms - replica.last_caught_up_time_ms)
+            found = view(replica.broker_id, replica.log_end_offset, now_ms - replica.caught_up_time_ms)
             if found is not None:
                 replicas.append(found)
     selected = selector.select(partition.topic_partition, client, replicas, leader)

@@ -119,7 +119,10 @@ class DivergingEpoch(Struct, frozen=True):
 
 
 class FetchPartitionData(Struct):
-    """What a fetch answers for one partition. `records` is a slice of a file, never read here."""
+    """What a fetch answers for one partition. `records` is a slice of a file, never read here.
+
+    `is_settled`: a follower with a session needs no further look at the partition until it changes.
+    """
 
     error: Errors
     high_watermark: int = -1
@@ -130,6 +133,7 @@ class FetchPartitionData(Struct):
     aborted_transactions: list[AbortedTxn] | None = None
     preferred_read_replica: int = -1
     mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
+    is_settled: bool = False
 
     @property
     def size_in_bytes(self) -> int:

@@ -84,7 +84,8 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
         else:
             erroneous.append((topic, FetchPartitionData(error, aborted_transactions=[])))
     results: FetchResults = []
-    if interesting:
+    may_follow = replica_id >= 0 and apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    if interesting or (may_follow and context.followed is not None):
         max_bytes = min(message.max_bytes, apis.config.fetch_max_bytes, _quota_limit(apis, request, replica_id))
         params = FetchParams(
             replica_id=replica_id,
@@ -95,7 +96,8 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
             isolation=_isolation(replica_id, message.isolation_level),
             client_metadata=_client_metadata(request, message) if replica_id < 0 else None,
         )
-        results = await apis.replica_manager.fetch_messages(params, interesting)
+        followed = context.followed if may_follow else None
+        results = await apis.replica_manager.fetch_messages(params, interesting, followed)
     results += erroneous
     if replica_id < 0 and apis.quotas.enabled:
         throttle_time_ms = apis.throttler.throttle_fetch(request, _response_size(apis, request, results, is_full=not message.session_epoch))
@@ -148,7 +150,7 @@ def _topic_names(apis: KafkaApis, message: FetchRequest) -> dict[Uuid, str]:
     session = apis.fetch_manager.cache.get(message.session_id) if message.session_id else None
     ids = [topic.topic_id for topic in message.topics] + [topic.topic_id for topic in message.forgotten_topics_data]
     if session is not None:
-        ids += [cached.topic.topic_id for cached in session.partitions.values() if not cached.topic.topic]
+        ids += [session.partitions[key].topic.topic_id for key in session.nameless]
     return {topic_id: by_id[topic_id].name for topic_id in ids if topic_id in by_id}
 
 

@@ -48,7 +48,10 @@ class World:
         self.read = 0
         params = FetchParams(replica_id=2, max_wait_ms=500, min_bytes=min_bytes, max_bytes=1 << 20, isolation=FetchIsolation.LOG_END)
         start = LogOffsetMetadata(0, 0, 0)
-        statuses = [FetchPartitionStatus(key, start, FetchPartition(Uuid.ZERO, fetch_offset=0, log_start_offset=0, max_bytes=1 << 20)) for key in self.partitions]
+        statuses = [
+            FetchPartitionStatus(key, start, FetchPartition(Uuid.ZERO, fetch_offset=0, log_start_offset=0, max_bytes=1 << 20))
+            for key in self.partitions
+        ]
         self.purgatory: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory("Fetch", Timers())
         operation = DelayedFetch(params, statuses, self._partition, self._take, Marks())
         assert not self.purgatory.try_complete_else_watch(operation, list(self.partitions))

@@ -28,7 +28,9 @@ class DirectLeader:
         self.failures = 0
         self.fetches = 0
 
-    async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> dict[TopicPartition, FetchedPartition]:
+    async def fetch(
+        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object
+    ) -> dict[TopicPartition, FetchedPartition]:
         self.fetches += 1
         if self.failures:
             self.failures -= 1
@@ -199,6 +201,8 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
         def log_start_offset(self, topic_partition: TopicPartition) -> int:
             return 0
 
+        is_throttled = False
+
         def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
             return False
 
@@ -209,9 +213,12 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
         def __init__(self) -> None:
             self.during_fetch = lambda: None
 
-        async def fetch(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> dict[TopicPartition, FetchedPartition]:
+        async def fetch(
+            self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object
+        ) -> dict[TopicPartition, FetchedPartition]:
+            asked = list(partitions)
             self.during_fetch()
-            return {topic_partition: FetchedPartition(Errors.NONE, 1, 0, b"data") for topic_partition in partitions}
+            return {topic_partition: FetchedPartition(Errors.NONE, 1, 0, b"data") for topic_partition in asked}
 
         async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
             return 0

@@ -1,0 +1,146 @@
+"""Fetches of followers with a session: the partitions that changed are read, the rest is waited for without being touched.
+
+`DelayedFollowerFetch` waits for any partition of its session. It is told of each change (`on_change`), reads what the changed
+partition would give, and is over when that is enough, an error, or a divergence. So a fetch costs what has changed, however many
+partitions are followed; an idle one costs a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from kmirror.common.errors import Errors
+from kmirror.common.metrics import Meter
+from kmirror.common.topic_partition import TopicIdPartition
+from kmirror.replica.delayed_operation import DelayedOperation
+from kmirror.replica.follower_session import FollowerSession, PartitionChanges, PartitionKey
+from kmirror.replica.partition import Partition
+from kmirror.replica.partition_reader import LogReadResult
+from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchPartition, FetchResults
+
+if TYPE_CHECKING:
+    from kmirror.replica.replica_manager import ReplicaManager
+
+FetchInfo = tuple[TopicIdPartition, FetchPartition]
+
+
+class FollowedPartitions(Protocol):
+    """A fetch's view of its session (`fetch_session.IncrementalFetchContext`)."""
+
+    follower: FollowerSession
+
+    def info(self, key: PartitionKey) -> FetchInfo | None:
+        """What is fetched of a partition; None when the session does not have it."""
+        ...
+
+
+class DelayedFollowerFetch(DelayedOperation):
+    """`look` reads one partition; `answer` gets all that has to be read again at the end."""
+
+    def __init__(
+        self,
+        params: FetchParams,
+        followed: FollowedPartitions,
+        infos: dict[PartitionKey, FetchInfo],
+        sizes: dict[PartitionKey, int],
+        *,
+        look: Callable[[FetchInfo], LogReadResult],
+        answer: Callable[[FetchInfos], None],
+        expirations: Meter,
+    ) -> None:
+        super().__init__(params.max_wait_ms)
+        self._min_bytes = params.min_bytes
+        self._followed = followed
+        self._infos = infos
+        self._sizes = sizes
+        self._look = look
+        self._answer = answer
+        self._expirations = expirations
+
+    def try_complete(self) -> bool:
+        return sum(self._sizes.values()) >= self._min_bytes and self.force_complete()
+
+    def on_change(self, key: PartitionKey, partition: Partition) -> bool:
+        """The partition changed; whether the fetch is over by it."""
+        info = self._followed.info(key)
+        if info is None:
+            return False
+        self._infos[key] = info
+        fetch = info[1]
+        log = partition.log
+        if (
+            log is not None
+            and partition.is_leader
+            and log.log_end_offset == fetch.fetch_offset
+            and fetch.current_leader_epoch == partition.leader_epoch
+            and fetch.last_fetched_epoch == log.latest_epoch
+        ):
+            self._sizes.pop(key, None)
+            return False
+        read = self._look(info)
+        if read.error is not Errors.NONE or read.diverging_epoch is not None:
+            return self.force_complete()
+        self._sizes[key] = read.size_in_bytes
+        return self.try_complete()
+
+    def on_expiration(self) -> None:
+        self._expirations.mark()
+
+    def on_complete(self) -> None:
+        self._answer(list(self._infos.values()))
+
+
+class FollowerFetches:
+    """Of one broker. `note_change` is called for every change of a partition that a follower could have to hear of."""
+
+    def __init__(self, replica_manager: ReplicaManager, expirations: Meter) -> None:
+        self.changes = PartitionChanges()
+        self._replica_manager = replica_manager
+        self._expirations = expirations
+        self._waiting: dict[DelayedFollowerFetch, None] = {}
+
+    @property
+    def num_delayed(self) -> int:
+        return len(self._waiting)
+
+    def note_change(self, partition: Partition) -> None:
+        key = (partition.topic_id, partition.topic_partition.partition)
+        self.changes.note(key)
+        if self._waiting:
+            for operation in list(self._waiting):
+                operation.on_change(key, partition)
+
+    def fetch(self, params: FetchParams, followed: FollowedPartitions, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
+        """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session that have to be looked at."""
+        manager, follower = self._replica_manager, followed.follower
+        future: asyncio.Future[FetchResults] = manager.runtime.create_future()
+        reads = manager.read_from_log(params, fetch_infos, follower=follower)
+        follower.last_fetch_ms = manager.runtime.clock.monotonic_ms()
+        has_news = any(read.error is not Errors.NONE or read.diverging_epoch is not None for read in reads)
+        if params.max_wait_ms <= 0 or has_news or sum(read.size_in_bytes for read in reads) >= params.min_bytes:
+            future.set_result(manager.fetch_results(params, fetch_infos, reads))
+            return future
+
+        def answer(infos: FetchInfos) -> None:
+            self._waiting.pop(operation, None)
+            if not future.done():
+                again = manager.read_from_log(params, infos, is_first_read=False, follower=follower)
+                future.set_result(manager.fetch_results(params, infos, again))
+
+        def look(info: FetchInfo) -> LogReadResult:
+            return manager.read_from_log(params, [info], is_first_read=False)[0]
+
+        keys: list[PartitionKey] = [(topic.topic_id, topic.partition) for topic, _ in fetch_infos]
+        sizes = {key: read.size_in_bytes for key, read in zip(keys, reads, strict=True) if read.size_in_bytes}
+        infos = dict(zip(keys, fetch_infos, strict=True))
+        operation = DelayedFollowerFetch(params, followed, infos, sizes, look=look, answer=answer, expirations=self._expirations)
+        self._waiting[operation] = None
+        operation.start_timer(manager.runtime)
+        return future
+
+    def shutdown(self) -> None:
+        """Answer everything that waits."""
+        for operation in list(self._waiting):
+            operation.force_complete()
