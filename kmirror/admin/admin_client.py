@@ -21,6 +21,7 @@ from kmirror.admin.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COM
 from kmirror.admin.scram import ScramAdmin
 from kmirror.admin.tokens import TokenAdmin
 from kmirror.admin.topics import TopicAdmin
+from kmirror.admin.transactions import TransactionAdmin
 from kmirror.common.errors import KmirrorError
 
 __all__ = [
@@ -59,6 +60,7 @@ class AdminClient(
     FeatureAdmin,
     LogDirAdmin,
     ReassignmentAdmin,
+    TransactionAdmin,
     MirrorAdmin,
 ):
     """Talks to one cluster. `close` when done; also an async context manager."""

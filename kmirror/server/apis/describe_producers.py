@@ -1,7 +1,7 @@
 """DescribeProducers (key 61, KIP-664). Served: v0.
 
-The producers that the leader's log remembers, with their last sequence and open transaction. Not the leader:
-NOT_LEADER_OR_FOLLOWER; no such topic: UNKNOWN_TOPIC_OR_PARTITION.
+The producers that this replica's log remembers, with their last sequence and open transaction; a follower answers, too (the
+tool's --broker-id). No replica here: NOT_LEADER_OR_FOLLOWER; no such topic: UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _failed(number: int, error: Errors, text: str | None) -> PartitionResponse:
 
 def _describe(apis: KafkaApis, topic_partition: TopicPartition) -> PartitionResponse:
     try:
-        log = apis.replica_manager.get_partition_or_exception(topic_partition).leader_log
+        log = apis.replica_manager.get_partition_or_exception(topic_partition).local_log
     except ApiException as error:
         is_unknown = error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
         return _failed(topic_partition.partition, error.error, _unknown_text(apis, topic_partition) if is_unknown else error.message)

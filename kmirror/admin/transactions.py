@@ -1,0 +1,207 @@
+"""AdminClient on transactions (KIP-664): list and describe them, the producers of partitions, fence and abort.
+
+Coordinators are asked about transactional ids, leaders (or one broker, for its replicas) about producers. An abort writes a marker into
+one partition, past the coordinator: for a transaction that the coordinator does not know (any more), which would hang there for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kmirror.admin.admin_requests import TRANSACTION_COORDINATOR, AdminRequests, raise_for
+from kmirror.admin.results import Node
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.wire.messages import describe_producers, describe_transactions, init_producer_id, list_transactions, write_txn_markers
+
+FENCE_TRANSACTION_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """`transaction_start_time_ms` is None where no transaction was begun."""
+
+    coordinator_id: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    transaction_timeout_ms: int
+    transaction_start_time_ms: int | None
+    topic_partitions: list[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """A producer as a partition's log knows it; None where no marker was seen, or no transaction is open."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int | None
+    current_transaction_start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTransactionSpec:
+    """Whose transaction ends in which partition. The coordinator epoch must not be below the last one that the partition saw."""
+
+    topic_partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+    def __str__(self) -> str:
+        return (
+            f"AbortTransactionSpec(topicPartition={self.topic_partition}, producerId={self.producer_id}, "
+            f"producerEpoch={self.producer_epoch}, coordinatorEpoch={self.coordinator_epoch})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsFilter:
+    """Which transactions to list: all, or those of producers, in states, open for longer than a duration, with ids that match a pattern."""
+
+    producer_ids: tuple[int, ...] = ()
+    states: tuple[str, ...] = ()
+    duration_ms: int = -1
+    transactional_id_pattern: str | None = field(default=None)
+
+
+class TransactionAdmin(AdminRequests):
+    """Transactions and their producers."""
+
+    async def list_transactions(self, wanted: TransactionsFilter | None = None) -> dict[int, list[TransactionListing]]:
+        """Every coordinator's transactions, by broker id. UNSUPPORTED_VERSION where a broker does not know a filter."""
+        chosen = wanted or TransactionsFilter()
+        request = list_transactions.ListTransactionsRequest(
+            producer_id_filters=list(chosen.producer_ids),
+            state_filters=list(chosen.states),
+            duration_filter=chosen.duration_ms,
+            transactional_id_pattern=chosen.transactional_id_pattern,
+        )
+
+        async def ask(node_id: int) -> list[TransactionListing]:
+            async def attempt() -> list[TransactionListing]:
+                response = await self._ask_node(node_id, request, self._timeout_ms)
+                raise_for(response.error_code, None)
+                rows = response.transaction_states
+                return [TransactionListing(row.transactional_id, row.producer_id, row.transaction_state) for row in rows]
+
+            return await self._retry(attempt, self._timeout_ms)
+
+        await self._metadata([])
+        return {node_id: await ask(node_id) for node_id in sorted(self._nodes)}
+
+    async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | ApiException]:
+        """The state of each id, or why there is none (TRANSACTIONAL_ID_NOT_FOUND)."""
+
+        async def ask(node: Node, group: list[str]) -> dict[str, TransactionDescription | ApiException]:
+            request = describe_transactions.DescribeTransactionsRequest(transactional_ids=group)
+            response = await self._send(node.host, node.port, request, self._timeout_ms)
+            result: dict[str, TransactionDescription | ApiException] = {}
+            for row in response.transaction_states:
+                error = Errors.for_code(row.error_code)
+                if error.retriable:
+                    raise ApiException(error)
+                result[row.transactional_id] = _description(node.id, row) if error is Errors.NONE else ApiException(error)
+            return result
+
+        return await self._by_coordinator(transactional_ids, TRANSACTION_COORDINATOR, ask)
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        """Active producers of each partition, as its leader knows them, or as broker `broker_id` does."""
+
+        async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
+            topics: dict[str, list[int]] = {}
+            for partition in group:
+                topics.setdefault(partition.topic, []).append(partition.partition)
+            request = describe_producers.DescribeProducersRequest(
+                topics=[describe_producers.TopicRequest(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
+            )
+            response = await self._send(node.host, node.port, request, self._timeout_ms)
+            result: dict[TopicPartition, list[ProducerState]] = {}
+            for topic in response.topics:
+                for row in topic.partitions:
+                    raise_for(row.error_code, row.error_message)
+                    result[TopicPartition(topic.name, row.partition_index)] = [_producer(state) for state in row.active_producers]
+            return result
+
+        wanted = list(partitions)
+        if broker_id is None:
+            return await self._by_leader(wanted, ask)
+        return await ask(await self._node(broker_id), wanted)
+
+    async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
+        """Write the abort marker into the partition. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: newer ones were seen there."""
+        topic = write_txn_markers.WritableTxnMarkerTopic(
+            name=spec.topic_partition.topic, partition_indexes=[spec.topic_partition.partition]
+        )
+        marker = write_txn_markers.WritableTxnMarker(
+            producer_id=spec.producer_id,
+            producer_epoch=spec.producer_epoch,
+            coordinator_epoch=spec.coordinator_epoch,
+            transaction_result=False,
+            topics=[topic],
+        )
+
+        async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, None]:
+            request = write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
+            response = await self._send(node.host, node.port, request, self._timeout_ms)
+            raise_for(response.markers[0].topics[0].partitions[0].error_code, None)
+            return dict.fromkeys(group)
+
+        await self._by_leader([spec.topic_partition], ask)
+
+    async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Shut out the producers of these ids; an open transaction is aborted before. The new id and epoch of each."""
+
+        async def ask(node: Node, group: list[str]) -> dict[str, tuple[int, int]]:
+            result: dict[str, tuple[int, int]] = {}
+            for transactional_id in group:
+                request = init_producer_id.InitProducerIdRequest(
+                    transactional_id=transactional_id, transaction_timeout_ms=FENCE_TRANSACTION_TIMEOUT_MS
+                )
+                response = await self._send(node.host, node.port, request, self._timeout_ms)
+                raise_for(response.error_code, None)
+                result[transactional_id] = (response.producer_id, response.producer_epoch)
+            return result
+
+        return await self._by_coordinator(transactional_ids, TRANSACTION_COORDINATOR, ask)
+
+    async def force_terminate_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id, whatever its producer is doing."""
+        await self.fence_producers([transactional_id])
+
+
+def _description(coordinator_id: int, row: describe_transactions.TransactionState) -> TransactionDescription:
+    return TransactionDescription(
+        coordinator_id,
+        row.transaction_state,
+        row.producer_id,
+        row.producer_epoch,
+        row.transaction_timeout_ms,
+        row.transaction_start_time_ms if row.transaction_start_time_ms >= 0 else None,
+        [TopicPartition(topic.topic, number) for topic in row.topics for number in topic.partitions],
+    )
+
+
+def _producer(row: describe_producers.ProducerState) -> ProducerState:
+    return ProducerState(
+        row.producer_id,
+        row.producer_epoch,
+        row.last_sequence,
+        row.last_timestamp,
+        row.coordinator_epoch if row.coordinator_epoch >= 0 else None,
+        row.current_txn_start_offset if row.current_txn_start_offset >= 0 else None,
+    )
