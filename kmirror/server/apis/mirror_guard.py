@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import Errors
 from kmirror.metadata.mirror_names import association_of
 from kmirror.mirror.mirror_manager import MirrorManager
@@ -29,14 +30,15 @@ async def handle_delete_topics(apis: KafkaApis, request: Request) -> Any:
     refused: list[DeletableTopicResult] = []
     names, topics = [], []
     for name in message.topic_names:
-        error = await _error(manager, name)
+        error = await _error(manager, name) if _may_delete(apis, request, name) else Errors.NONE
         if error is Errors.NONE:
             names.append(name)
         else:
             refused.append(DeletableTopicResult(name=name, error_code=error, error_message=error.message))
     for topic in message.topics:
         image = manager.image().topics.topic(topic.name) if topic.name else manager.image().topics.topic_by_id(topic.topic_id)
-        error = Errors.NONE if image is None else await _error(manager, image.name)
+        is_looked_at = image is not None and _may_delete(apis, request, image.name)
+        error = await _error(manager, image.name) if image is not None and is_looked_at else Errors.NONE
         if image is None or error is Errors.NONE:
             topics.append(topic)
         else:
@@ -54,7 +56,10 @@ async def handle_create_partitions(apis: KafkaApis, request: Request) -> Any:
     manager = _enabled_mirror(apis)
     if manager is None:
         return await apis.controller.forward(request)
-    errors = {topic.name: await _error(manager, topic.name) for topic in message.topics}
+    errors = {
+        topic.name: await _error(manager, topic.name) if _may(apis, request, AclOperation.ALTER, topic.name) else Errors.NONE
+        for topic in message.topics
+    }
     refused = [
         CreatePartitionsTopicResult(name=name, error_code=error, error_message=error.message)
         for name, error in errors.items()
@@ -72,6 +77,16 @@ async def handle_create_partitions(apis: KafkaApis, request: Request) -> Any:
 def _enabled_mirror(apis: KafkaApis) -> MirrorManager | None:
     manager = apis.mirror
     return manager if isinstance(manager, MirrorManager) and manager.is_enabled else None
+
+
+def _may_delete(apis: KafkaApis, request: Request, topic: str) -> bool:
+    on_cluster = apis.auth.may_on_cluster(request, AclOperation.DELETE, log_if_denied=False)
+    return on_cluster or _may(apis, request, AclOperation.DELETE, topic)
+
+
+def _may(apis: KafkaApis, request: Request, operation: AclOperation, topic: str) -> bool:
+    """Who may not is refused by the controller, and told nothing here."""
+    return apis.auth.authorize(request, operation, ResourceType.TOPIC, topic, log_if_denied=False)
 
 
 async def _error(manager: MirrorManager, topic: str) -> Errors:
