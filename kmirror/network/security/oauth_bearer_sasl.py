@@ -17,7 +17,7 @@ from kmirror.network.security.oauth_bearer_token import IllegalTokenError, OAuth
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 _SEPARATOR: Final = "\x01"
-_FIRST = re.compile("n,(?:a=((?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01((?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01")
+_FIRST = re.compile(r"n,(?:a=((?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01((?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01")
 _AUTH = re.compile(r"(\w+) +([-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
 
 
