@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 from storage_doubles import ManualClock, SeededRandom
 
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
 from kmirror.coordinator.group.consumer_group_manager import Requester
+from kmirror.coordinator.group.consumer_protocol import deserialize_assignment, deserialize_subscription, serialize_assignment
 from kmirror.coordinator.group.coordinator_metadata_image import CoordinatorMetadataImage
 from kmirror.coordinator.group.group_coordinator_config import GroupConfigManager, GroupCoordinatorConfig
 from kmirror.coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -20,6 +22,13 @@ from kmirror.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
+from kmirror.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kmirror.wire.messages.consumer_protocol_subscription import TopicPartition as OwnedPartitions
+from kmirror.wire.messages.heartbeat import HeartbeatRequest
+from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kmirror.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kmirror.wire.primitives import Writer
 
 R = TypeVar("R")
 
@@ -56,12 +65,17 @@ class ShardHarness:
     """One shard with its log. `run` is what the runtime's write does, without waiting for anything."""
 
     def __init__(
-        self, config: GroupCoordinatorConfig | None = None, *, log: list[Any] | None = None, clock: ManualClock | None = None
+        self,
+        config: GroupCoordinatorConfig | None = None,
+        *,
+        log: list[Any] | None = None,
+        clock: ManualClock | None = None,
+        random: SeededRandom | None = None,
     ) -> None:
         self.config = config or GroupCoordinatorConfig()
         self.group_properties: dict[str, dict[str, str]] = {}
         self.clock = clock or ManualClock()
-        self.random = SeededRandom(0)
+        self.random = random or SeededRandom(0)
         self.log: list[Any] = []
         self.timers = ManualTimers(self.clock)
         configs = GroupConfigManager(lambda: self.config, lambda group_id: self.group_properties.get(group_id, {}))
@@ -87,7 +101,7 @@ class ShardHarness:
 
     def reloaded(self) -> ShardHarness:
         """Another broker's shard, made from this one's log."""
-        fresh = ShardHarness(self.config, log=self.log, clock=self.clock)
+        fresh = ShardHarness(self.config, log=self.log, clock=self.clock, random=self.random)
         fresh.shard.groups.on_metadata_update(self.shard.groups.groups.image, (), has_new_topics=False)
         fresh.group_properties = self.group_properties
         return fresh
@@ -157,6 +171,8 @@ class ConsumerClient:
         self.member_id: str = options.get("member_id", "")
         self.epoch = 0
         self.owned: dict[Uuid, list[int]] = {}
+        self.says_everything = False
+        """Whether the next heartbeat is a full one, as clients send it after an error."""
 
     def request(self, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(
@@ -180,14 +196,21 @@ class ConsumerClient:
             self.request(
                 0,
                 rebalance_timeout_ms=30_000,
-                subscribed_topic_names=self.topics,
-                subscribed_topic_regex=self.regex,
+                subscribed_topic_names=self.topics or [],
+                subscribed_topic_regex=self.regex or "",
                 server_assignor=self.assignor,
                 topic_partitions=[],
             )
         )
 
     def beat(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        if self.says_everything:
+            fields = {
+                "rebalance_timeout_ms": 30_000,
+                "subscribed_topic_names": self.topics or [],
+                "subscribed_topic_regex": self.regex or "",
+            } | fields
+        self.says_everything = False
         return self.send(self.request(self.epoch, topic_partitions=self._owned(), **fields))
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
@@ -207,3 +230,179 @@ def converge(harness: ShardHarness, *members: ConsumerClient, rounds: int = 12) 
         harness.advance(1_000)
         for member in members:
             member.beat()
+
+
+class ClassicClient:
+    """A member of the classic protocol. Eager: it gives everything up before it joins again. Cooperative: it keeps what it has, says so
+    with its join, and joins once more when it was made to give something up. As the leader it spreads partitions evenly."""
+
+    def __init__(self, harness: ShardHarness, group_id: str = "g", *, topics: list[str], cooperative: bool = False, **options: Any) -> None:
+        self.harness = harness
+        self.group_id = group_id
+        self.topics = topics
+        self.cooperative = cooperative
+        self.instance_id: str | None = options.get("instance_id")
+        self.member_id = ""
+        self.generation = -1
+        self.owned: set[tuple[str, int]] = set()
+        self.joined: JoinGroupResponse | None = None
+        self.synced: SyncGroupResponse | None = None
+        self.state = "idle"
+        self.error = Errors.NONE
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        return sorted(self.owned)
+
+    @property
+    def epoch(self) -> int:
+        return self.generation
+
+    def _metadata(self) -> bytes:
+        owned: dict[str, list[int]] = {}
+        for topic, partition in sorted(self.owned) if self.cooperative else ():
+            owned.setdefault(topic, []).append(partition)
+        subscription = ConsumerProtocolSubscription(
+            topics=self.topics, owned_partitions=[OwnedPartitions(topic=topic, partitions=numbers) for topic, numbers in owned.items()]
+        )
+        out = Writer()
+        subscription.write(out, 1)
+        return b"\x00\x01" + out.to_bytes()
+
+    def _run(self, operation: Callable[[], CoordinatorResult[Any]], fail: Callable[[Errors], None]) -> None:
+        try:
+            result = operation()
+        except ApiException as error:
+            fail(error.error)
+            return
+        on_committed = self.harness.run(result)
+        if on_committed is not None:
+            on_committed(Errors.NONE)
+
+    def join(self) -> None:
+        if not self.cooperative:
+            self.owned = set()
+        self.state, self.joined = "joining", None
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=30_000,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="coop" if self.cooperative else "eager", metadata=self._metadata())],
+        )
+
+        def respond(response: JoinGroupResponse) -> None:
+            self.joined = response
+
+        groups = self.harness.shard.groups
+        self._run(lambda: groups.join(request, 9, REQUESTER, respond), lambda error: respond(JoinGroupResponse(error_code=error)))
+
+    def sync(self) -> None:
+        assert self.joined is not None
+        self.state, self.synced = "syncing", None
+        given = self._assign(self.joined) if self.joined.leader == self.member_id and self.joined.members else {}
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name=self.joined.protocol_name,
+            assignments=[SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in given.items()],
+        )
+
+        def respond(response: SyncGroupResponse) -> None:
+            self.synced = response
+
+        groups = self.harness.shard.groups
+        self._run(lambda: groups.sync(request, respond), lambda error: respond(SyncGroupResponse(error_code=error)))
+
+    def _assign(self, joined: JoinGroupResponse) -> dict[str, bytes]:
+        """What each member gets: as even as it goes, keeping owners; and nothing yet that somebody else still has."""
+        image = self.harness.shard.groups.groups.image
+        subscriptions = {member.member_id: deserialize_subscription(bytes(member.metadata)) for member in joined.members}
+        owner = {
+            (topic.topic, partition): member
+            for member, subscription in subscriptions.items()
+            for topic in subscription.owned_partitions
+            for partition in topic.partitions
+        }
+        loads = dict.fromkeys(sorted(subscriptions), 0)
+        given: dict[str, dict[str, list[int]]] = {member: {} for member in subscriptions}
+        for topic in sorted({topic for subscription in subscriptions.values() for topic in subscription.topics}):
+            topic_uuid = image.topic_id(topic)
+            for partition in range(image.partition_count(topic_uuid) or 0) if topic_uuid is not None else ():
+                wanting = [member for member in loads if topic in subscriptions[member].topics]
+                target = min(wanting, key=lambda member: (loads[member], member))
+                loads[target] += 1
+                if owner.get((topic, partition), target) == target:
+                    given[target].setdefault(topic, []).append(partition)
+        return {member: serialize_assignment(partitions, 1) for member, partitions in given.items()}
+
+    def poll(self) -> None:
+        """Go on from whatever state it is in."""
+        if self.state == "idle":
+            self.join()
+        elif self.state == "joining" and self.joined is not None:
+            self._on_joined(self.joined)
+        elif self.state == "syncing" and self.synced is not None:
+            self._on_synced(self.synced)
+        elif self.state == "stable":
+            self._heartbeat()
+
+    def _on_joined(self, response: JoinGroupResponse) -> None:
+        if response.error_code == Errors.NONE:
+            self.member_id, self.generation = response.member_id, response.generation_id
+            self.sync()
+        elif response.error_code == Errors.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+            self.join()
+        else:
+            self._on_error(Errors.for_code(int(response.error_code)))
+
+    def _on_synced(self, response: SyncGroupResponse) -> None:
+        if response.error_code != Errors.NONE:
+            self._on_error(Errors.for_code(int(response.error_code)))
+            return
+        assignment = deserialize_assignment(bytes(response.assignment)) if response.assignment else None
+        topics = assignment.assigned_partitions if assignment is not None else []
+        given = {(topic.topic, partition) for topic in topics for partition in topic.partitions}
+        has_revoked = bool(self.owned - given)
+        self.owned, self.state = given, "stable"
+        if self.cooperative and has_revoked:
+            self.join()
+
+    def _heartbeat(self) -> None:
+        request = HeartbeatRequest(
+            group_id=self.group_id, generation_id=self.generation, member_id=self.member_id, group_instance_id=self.instance_id
+        )
+        try:
+            error = Errors.for_code(int(self.harness.shard.groups.heartbeat(request).error_code))
+        except ApiException as refused:
+            error = refused.error
+        if error is not Errors.NONE:
+            self._on_error(error)
+
+    def _on_error(self, error: Errors) -> None:
+        self.error = error
+        if error is Errors.REBALANCE_IN_PROGRESS:
+            self.join()
+        elif error is Errors.FENCED_INSTANCE_ID:
+            self.owned, self.state = set(), "fenced"
+        elif error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
+            self.owned = set()
+            self.member_id = "" if error is Errors.UNKNOWN_MEMBER_ID else self.member_id
+            self.join()
+        else:
+            self.owned, self.state = set(), "idle"
+
+    def leave(self) -> None:
+        identity = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
+        request = LeaveGroupRequest(group_id=self.group_id, members=[identity])
+        try:
+            self.harness.run(self.harness.shard.groups.leave(request))
+        except ApiException as refused:
+            self.error = refused.error
+        self.owned, self.state, self.member_id = set(), "left", ""

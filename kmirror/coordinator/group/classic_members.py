@@ -3,7 +3,8 @@
 To such a member the group looks like a classic one whose leader is somebody else: the generation is its member epoch, a join is the heartbeat
 of the other protocol (subscription and owned partitions are in the first protocol's metadata), and a sync fetches what the
 coordinator assigned. It is told to rejoin (REBALANCE_IN_PROGRESS) when there is a newer target for it, when it has to give up
-partitions, and when partitions that it waits for became free.
+partitions, and when partitions that it waits for became free; also when a new target is due, since its join may be all that
+computes one (Kafka 4.3 waits for a heartbeat of the consumer protocol, which never comes where a downgrade is not allowed).
 
 Timers besides the session's: `consumer-group-join-...` from the first REBALANCE_IN_PROGRESS until it joins, `consumer-group-sync-...` from the join
 until it syncs.
@@ -182,6 +183,7 @@ class ClassicMembers:
         self._consumer.schedule_session_timeout(group.group_id, member.member_id, classic.session_timeout_ms)
         has_news = (
             member.member_epoch < group.assignment_epoch
+            or (group.assignment_epoch < group.group_epoch and self._consumer.is_assignment_due(group))
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.is_waiting_on_unreleased_partition(member))
         )

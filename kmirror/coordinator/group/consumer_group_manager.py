@@ -140,7 +140,8 @@ class ConsumerGroupManager:
         """The three steps for a member whose subscription was `member` and is `updated`; the member after them."""
         names_changed = self.update_subscription(group, member, updated, change)
         regex = self.update_regular_expressions(group, member, updated, requester, change)
-        epoch = self.update_group_epoch(group, updated, change, bump=names_changed or regex is RegexUpdate.RESOLVED)
+        bump = names_changed or regex is RegexUpdate.RESOLVED or change.needs_new_epoch
+        epoch = self.update_group_epoch(group, updated, change, bump=bump)
         target_epoch, target = self.update_target_assignment(group, epoch, updated, change)
         has_changed = names_changed or regex is not RegexUpdate.NO_CHANGE
         return self.reconcile(group, updated, target_epoch, target, owned, change, has_subscription_changed=has_changed)
@@ -223,25 +224,32 @@ class ConsumerGroupManager:
         self, group: ConsumerGroup, group_epoch: int, updated: ConsumerGroupMember, change: GroupChange
     ) -> tuple[int, Assignment]:
         """The assignment epoch and the member's target in it, newly computed if it is time for that."""
-        now_ms = self._clock.time_ms()
-        present = (group.assignment_epoch, group.target_assignment(updated.member_id, updated.instance_id))
-        interval_ms = self._groups.configs.consumer_assignment_interval_ms(group.group_id)
-        is_due = group.assignment_timestamp_ms == 0 or now_ms >= group.assignment_timestamp_ms + interval_ms
-        if group.assignment_epoch >= group_epoch or not (is_due or interval_ms == 0):
-            return present
+        if group.assignment_epoch >= group_epoch or not self.is_assignment_due(group):
+            return group.assignment_epoch, group.target_assignment(updated.member_id, updated.instance_id)
         members = group.members_after(updated)
         name = group.preferred_server_assignor(members) or ""
         if name not in ASSIGNORS:  # nobody asked for one, or one that only the broker before this one had
             name = self._groups.config.consumer_assignors[0]
         try:
             result = build_target_assignment(
-                group, members, group_epoch=group_epoch, assignor=ASSIGNORS[name], image=self._groups.image, now_ms=now_ms
+                group,
+                members,
+                group_epoch=group_epoch,
+                assignor=ASSIGNORS[name],
+                image=self._groups.image,
+                now_ms=self._clock.time_ms(),
             )
         except PartitionAssignorException as error:
             message = f"Failed to compute a new target assignment for epoch {group_epoch}: {error}"
             raise ApiException(Errors.UNKNOWN_SERVER_ERROR, message) from error
         change.records += result.records
         return group_epoch, result.assignments.get(updated.member_id, {})
+
+    def is_assignment_due(self, group: ConsumerGroup) -> bool:
+        """Whether the last target assignment is old enough for a new one."""
+        interval_ms = self._groups.configs.consumer_assignment_interval_ms(group.group_id)
+        last_ms = group.assignment_timestamp_ms
+        return last_ms == 0 or interval_ms == 0 or self._clock.time_ms() >= last_ms + interval_ms
 
     # -- step 3: reconciliation ---------------------------------------------------------------------------------------
 

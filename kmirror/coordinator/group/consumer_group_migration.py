@@ -82,6 +82,7 @@ class GroupMigration:
         change.records += [group_metadata_tombstone(group_id), *group_records(group)]
         change.on_appended.append(functools.partial(self._classic.abandon, classic))
         change.session_timeouts_ms = {member_id: member.session_timeout_ms for member_id, member in classic.members.items()}
+        change.needs_new_epoch = not classic.is_in(ClassicGroupState.STABLE)  # a rebalance under way has nobody to finish it
         _log.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
         return group
 

@@ -18,6 +18,8 @@ class GroupChange:
         self.on_appended: list[Callable[[], None]] = []
         self.session_timeouts_ms: dict[str, int] = {}
         """Members that came with an upgrade, and when their sessions end."""
+        self.needs_new_epoch = False
+        """Whether the group epoch must go up even if the member's subscription is what it was: what is assigned now is not complete."""
 
     def result(self, response: R) -> CoordinatorResult[R]:
         """All of it in one batch, so that no crash leaves half of it."""

@@ -14,6 +14,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, ProducerIdAndEpoch
+from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.coordinator.group.classic_group_manager import GroupResult, OnCommitted
@@ -67,7 +68,11 @@ class GroupCoordinator:
         self._image: CoordinatorMetadataImage = EMPTY_IMAGE
         self._metrics = GroupMetrics(metrics, self._count)
         self._shards: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
-            runtime, name="group-coordinator", log=log, shard_factory=self._make_shard
+            runtime,
+            name="group-coordinator",
+            log=log,
+            shard_factory=self._make_shard,
+            metrics=None if metrics is None else CoordinatorRuntimeMetrics(metrics, "group-coordinator-metrics"),
         )
 
     def _make_shard(self, context: ShardContext) -> GroupCoordinatorShard:

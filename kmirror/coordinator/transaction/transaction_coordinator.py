@@ -21,6 +21,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState
+from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.coordinator.transaction.transaction_coordinator_shard import (
@@ -80,7 +81,11 @@ class TransactionCoordinator:
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._append_retries = 0
         self._shards: CoordinatorRuntime[TransactionCoordinatorShard] = CoordinatorRuntime(
-            runtime, name="transaction-coordinator", log=log, shard_factory=self._make_shard
+            runtime,
+            name="transaction-coordinator",
+            log=log,
+            shard_factory=self._make_shard,
+            metrics=CoordinatorRuntimeMetrics(metrics, "transaction-coordinator-metrics"),
         )
         metrics.gauge(
             MetricName("kafka.coordinator.transaction", "TransactionMarkerChannelManager", "LogAppendRetryQueueSize"),
