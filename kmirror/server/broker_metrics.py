@@ -71,12 +71,32 @@ def log_readings(log_manager: LogManager) -> Iterator[Reading]:
     yield MetricName("kafka.log", "LogManager", "OfflineLogDirectoryCount"), len(log_manager.offline_log_dirs)
 
 
-def cleaner_readings(cleaner: LogCleaner) -> Iterator[Reading]:
+def producer_readings(log_manager: LogManager, clock: Clock) -> Iterator[Reading]:
+    """Producers that are remembered, and partitions with a transaction that should have ended."""
+    logs, now_ms = log_manager.current_logs(), clock.time_ms()
+    yield MetricName("kafka.server", "ReplicaManager", "ProducerIdCount"), sum(log.producer_id_count for log in logs)
+    late = sum(log.has_late_transaction(now_ms) for log in logs)
+    yield MetricName("kafka.server", "ReplicaManager", "PartitionsWithLateTransactionsCount"), late
+
+
+def flush_listener(registry: MetricsRegistry) -> Callable[[int], None]:
+    """What logs tell of their flushes (nanoseconds). Workers call it, too; of two that end at once one may be lost."""
+    timer = registry.timer(MetricName("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs"))
+    return lambda duration_ns: timer.update(duration_ns / 1_000_000)
+
+
+def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager) -> Iterator[Reading]:
     """`kafka.log:type=LogCleaner` and `LogCleanerManager`, of the last pass."""
-    stats = cleaner.last_stats
+    stats, uncleanable = cleaner.last_stats, cleaner.manager.uncleanable_partitions()
     recopied = 100 * stats.bytes_written // stats.bytes_read if stats.bytes_read else 0
     yield MetricName("kafka.log", "LogCleaner", "cleaner-recopy-percent"), recopied
+    yield MetricName("kafka.log", "LogCleaner", "DeadThreadCount"), 0
     yield MetricName("kafka.log", "LogCleanerManager", "max-dirty-percent"), int(100 * cleaner.manager.dirtiest_log_cleanable_ratio)
+    for log_dir in log_manager.live_log_dirs:
+        logs = log_manager.logs_in_dir(log_dir)
+        count = sum(topic_partition in uncleanable for topic_partition in logs)
+        tags = (("logDirectory", f'"{log_dir}"'),)
+        yield MetricName("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", tags), count
 
 
 def fetcher_readings(fetchers: ReplicaFetcherManager) -> Iterator[Reading]:
@@ -109,6 +129,7 @@ def metadata_readings(loader: MetadataState, clock: Clock) -> Iterator[Reading]:
         ("last-applied-record-lag-ms", lag_ms),
         ("metadata-load-error-count", 0),
         ("metadata-apply-error-count", 0),
+        ("ignored-static-voters", 0),
     ):
         yield sensor_metric("broker-metadata-metrics", name), value
     yield MetricName("kafka.server", "MetadataLoader", "CurrentMetadataVersion"), image.features.metadata_version
@@ -166,6 +187,11 @@ def register_network(registry: MetricsRegistry, sockets: list[SocketServer]) -> 
     """All listeners of one role."""
     for socket in sockets:
         registry.add_collector(ListenerReadings(socket, registry.clock))
+
+
+def expired_connections(sockets: list[SocketServer]) -> int:
+    """Connections that were closed because they were idle."""
+    return sum(socket.stats.expired_connections for socket in sockets)
 
 
 def register_node(registry: MetricsRegistry, node_id: int, cluster_id: str, roles: list[str]) -> None:

@@ -50,10 +50,13 @@ from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager, BrokerState
 from kmirror.server.broker_metrics import (
     cleaner_readings,
+    expired_connections,
     fetcher_readings,
+    flush_listener,
     log_readings,
     metadata_readings,
     partition_readings,
+    producer_readings,
     register_network,
 )
 from kmirror.server.client_metrics_manager import RECEIVER_CONFIG, ClientMetricsManager, ClientTelemetryReceiver
@@ -196,6 +199,7 @@ class BrokerServer:
             default_log_config=config.default_log_config(),
             topic_config=self._topic_config,
             on_log_dir_failure=self._on_log_dir_failure,
+            on_flush=flush_listener(metrics),
         )
         self._alter_partition_manager = AlterPartitionManager(runtime, config.node_id, self._channel.send, self._broker_epoch_of)
         self.replica_manager = ReplicaManager(
@@ -288,15 +292,18 @@ class BrokerServer:
         register_network(metrics, self._sockets)
         metrics.add_collector(lambda: partition_readings(self.replica_manager))
         metrics.add_collector(lambda: log_readings(self.log_manager))
+        metrics.add_collector(lambda: producer_readings(self.log_manager, self._runtime.clock))
         metrics.add_collector(lambda: fetcher_readings(self._replica_fetchers))
         metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock))
         cleaner = self.log_manager.cleaner
         if cleaner is not None:
-            metrics.add_collector(lambda: cleaner_readings(cleaner))
+            metrics.add_collector(lambda: cleaner_readings(cleaner, self.log_manager))
         lifecycle_state = MetricName("kafka.server", "KafkaServer", "BrokerState")
         metrics.gauge(lifecycle_state, lambda: 0 if self._lifecycle is None else self._lifecycle.state.code)
         queue_size = MetricName("kafka.network", "RequestChannel", "RequestQueueSize")
         metrics.gauge(queue_size, lambda: sum(socket.waiting_requests for socket in self._sockets))
+        expired = MetricName("kafka.network", "SocketServer", "ExpiredConnectionsKilledCount")
+        metrics.gauge(expired, lambda: expired_connections(self._sockets))
 
     def _topic_config(self, topic: str) -> Mapping[str, str]:
         return self._loader.image.configs.topic(topic)

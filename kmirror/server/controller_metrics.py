@@ -123,7 +123,6 @@ class ControllerMetrics:
         )
         for attribute, value in raft:
             yield sensor_metric("raft-metrics", attribute), value
-        if controller.log.snapshots:
-            age_ms = self._clock.monotonic_ms() - controller.snapshot_at_ms
-            yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedAgeMs"), age_ms
-            yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedBytes"), controller.snapshot_bytes
+        age_ms = self._clock.monotonic_ms() - controller.snapshot_at_ms
+        yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedAgeMs"), age_ms
+        yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedBytes"), controller.snapshot_bytes

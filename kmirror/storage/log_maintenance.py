@@ -70,8 +70,15 @@ class LogMaintenance(LogState):
         flush_offset = offset + 1 if including else offset
         with self._io(f"Error while flushing log for {self.topic_partition} with offset {offset}"):
             if flush_offset > self.local_log.recovery_point:
-                self.local_log.flush(flush_offset)
+                self._timed_flush(flush_offset)
                 self.local_log.mark_flushed(min(offset, self.log_end_offset))
+
+    def _timed_flush(self, offset: int) -> None:
+        ports = self.local_log.ports
+        started_ns = ports.clock.monotonic_ns()
+        self.local_log.flush(offset)
+        if ports.on_flush is not None:
+            ports.on_flush(ports.clock.monotonic_ns() - started_ns)
 
     # retention
     def delete_old_segments(self) -> int:

@@ -84,6 +84,7 @@ class LogManager:
         default_log_config: LogConfig,
         topic_config: Callable[[str], Mapping[str, str]],
         on_log_dir_failure: Callable[[str, OSError], None] | None = None,
+        on_flush: Callable[[int], None] | None = None,
     ) -> None:
         """Creates missing log dirs, locks them and reads their directory ids.
 
@@ -95,7 +96,7 @@ class LogManager:
         self._topic_config = topic_config
         self._on_log_dir_failure = on_log_dir_failure
         self._reported_failures: list[tuple[str, OSError]] = []
-        self._ports = LogPorts(files, clock, random, scheduler, LogDirFailures(self._report_log_dir_failure))
+        self._ports = LogPorts(files, clock, random, scheduler, LogDirFailures(self._report_log_dir_failure), on_flush)
         self._dirs = LogDirs(files, config.log_dirs)
         self._current_logs: dict[TopicPartition, UnifiedLog] = {}
         self._future_logs: dict[TopicPartition, UnifiedLog] = {}

@@ -50,10 +50,14 @@ class LogDirFailures:
 
 @dataclass(frozen=True, slots=True)
 class LogPorts:
-    """The outside world of one log: files, time, chance, late work, and the report of a broken disk."""
+    """The outside world of one log: files, time, chance, late work, and the report of a broken disk.
+
+    `on_flush` is told how many nanoseconds a flush took; on the thread that flushed.
+    """
 
     files: FileSystem
     clock: Clock
     random: Random
     scheduler: LogScheduler
     log_dir_failures: LogDirFailureChannel
+    on_flush: Callable[[int], None] | None = None
