@@ -5,11 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kmirror.cli.properties import read_properties
-from kmirror.common.uuid import Uuid
-from kmirror.runtime.os_files import OsFileSystem
-from kmirror.runtime.system_ports import SystemClock, SystemRandom
-
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     if command == "random-uuid":
@@ -37,16 +32,22 @@ class _Ports:
     """What formatting needs of the machine."""
 
     def __init__(self) -> None:
+        from kmirror.runtime.os_files import OsFileSystem
+        from kmirror.runtime.system_ports import SystemClock, SystemRandom
+
         self.clock = SystemClock()
         self.random = SystemRandom()
         self.files = OsFileSystem()
 
 
 def run(command: str, options: argparse.Namespace) -> int:
+    from kmirror.common.uuid import Uuid
+
     ports = _Ports()
     if command == "random-uuid":
         print(Uuid.random(ports.random))
         return 0
+    from kmirror.cli.properties import read_properties
     from kmirror.controller.storage_tool import FormatOptions, format_node, parse_feature_argument
     from kmirror.server.kafka_config import KafkaConfig
 
