@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 _FOLD_AT = 256
 _KEPT = 1_024
@@ -23,7 +24,7 @@ _PERCENTILES = (
 
 
 class Histogram:
-    __slots__ = ("_count", "_last", "_max", "_min", "_pending", "_sum", "_sum_of_squares")
+    __slots__ = ("_count", "_last", "_max", "_min", "_pending", "_sum", "_sum_of_squares", "rows")
 
     def __init__(self) -> None:
         self._pending: list[float] = []
@@ -33,6 +34,7 @@ class Histogram:
         self._sum_of_squares = 0.0
         self._min = math.inf
         self._max = -math.inf
+        self.rows: HistogramRows | None = None
 
     def update(self, value: float) -> None:
         pending = self._pending
@@ -41,7 +43,13 @@ class Histogram:
             self._fold()
 
     def _fold(self) -> None:
+        if self.rows is not None:
+            self.rows.fold()
         pending, self._pending = self._pending, []
+        self.extend(pending)
+
+    def extend(self, pending: Sequence[float]) -> None:
+        """Take many values at once."""
         if pending:
             self._last.extend(pending)
             self._count += len(pending)
@@ -52,7 +60,8 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        return self._count + len(self._pending)
+        self._fold()
+        return self._count
 
     def value(self) -> float:
         """The mean; 0 before the first value."""
@@ -76,6 +85,29 @@ class Histogram:
             "StdDev": math.sqrt(max(variance, 0.0)),
             **{name: _percentile(ordered, share) for name, share in _PERCENTILES},
         }
+
+
+class HistogramRows:
+    """Histograms that get a value each at the same time: one append for all of them."""
+
+    __slots__ = ("_histograms", "_rows")
+
+    def __init__(self, *histograms: Histogram) -> None:
+        self._histograms = histograms
+        self._rows: list[tuple[float, ...]] = []
+        for histogram in histograms:
+            histogram.rows = self
+
+    def add(self, row: tuple[float, ...]) -> None:
+        """A value for each histogram, in their order."""
+        self._rows.append(row)
+        if len(self._rows) >= _FOLD_AT:
+            self.fold()
+
+    def fold(self) -> None:
+        rows, self._rows = self._rows, []
+        for histogram, column in zip(self._histograms, zip(*rows, strict=True), strict=False):
+            histogram.extend(column)
 
 
 def _percentile(ordered: list[float], share: float) -> float:

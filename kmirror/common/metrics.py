@@ -129,6 +129,13 @@ class Meter:
         self.count += amount
         self._uncounted += amount
 
+    def mark_at(self, now_ms: int, amount: int = 1) -> None:
+        """`mark`, when the time (of the same monotonic clock) is known already."""
+        if now_ms - self._last_tick_ms >= _TICK_MS:
+            self._tick()
+        self.count += amount
+        self._uncounted += amount
+
     def value(self) -> float:
         return self.count
 

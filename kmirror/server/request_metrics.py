@@ -10,14 +10,13 @@ counts, NONE too. The response queue does not exist here: its time is always 0.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
 import msgspec
 
 from kmirror.common.errors import Errors
-from kmirror.common.histogram import Histogram
+from kmirror.common.histogram import Histogram, HistogramRows
 from kmirror.common.metrics import Meter, MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
 from kmirror.server.request_context import NoMessage, Request
@@ -28,7 +27,7 @@ _GROUP, _TYPE = "kafka.network", "RequestMetrics"
 _NS = 1_000_000.0
 _NS_IN_SECOND = 1e9
 FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
-ErrorCounter = Callable[[Any, "Counter[int]"], None]
+ErrorCounter = Callable[[Any, dict[int, int]], None]
 
 
 class RequestMetrics:
@@ -47,34 +46,49 @@ class RequestMetrics:
         self.response_queue_time = self._histogram("ResponseQueueTimeMs")
         self.response_send_time = self._histogram("ResponseSendTimeMs")
         self.request_bytes = self._histogram("RequestBytes")
+        self._rows = HistogramRows(
+            self.total_time,
+            self.request_queue_time,
+            self.local_time,
+            self.remote_time,
+            self.throttle_time,
+            self.response_queue_time,
+            self.response_send_time,
+            self.request_bytes,
+        )
 
     def _histogram(self, name: str) -> Histogram:
         return self._registry.histogram(MetricName(_GROUP, _TYPE, name, (("request", self._name),)))
 
-    def request(self, version: int) -> None:
+    def request(self, version: int, now_ms: int) -> None:
         meter = self._versions.get(version)
         if meter is None:
             tags = (("request", self._name), ("version", str(version)))
             meter = self._versions[version] = self._registry.meter(MetricName(_GROUP, _TYPE, "RequestsPerSec", tags))
-        meter.mark()
+        meter.mark_at(now_ms)
 
-    def errors(self, counts: Counter[int]) -> None:
+    def errors(self, counts: dict[int, int], now_ms: int) -> None:
         for code, count in counts.items():
             meter = self._errors.get(code)
             if meter is None:
                 tags = (("request", self._name), ("error", Errors(code).name))
                 meter = self._errors[code] = self._registry.meter(MetricName(_GROUP, _TYPE, "ErrorsPerSec", tags))
-            meter.mark(count)
+            meter.mark_at(now_ms, count)
 
     def completed(self, timing: RequestTiming, *, send_ns: int, throttle_time_ms: int, size_in_bytes: int) -> None:
-        self.total_time.update((timing.finished_ns - timing.arrived_ns + send_ns) / _NS)
-        self.request_queue_time.update(timing.queue_ns / _NS)
-        self.local_time.update(timing.local_ns / _NS)
-        self.remote_time.update(timing.remote_ns / _NS)
-        self.throttle_time.update(throttle_time_ms)
-        self.response_queue_time.update(0)
-        self.response_send_time.update(send_ns / _NS)
-        self.request_bytes.update(size_in_bytes)
+        queue_ns, local_ns, finished_ns = timing.started_ns - timing.arrived_ns, timing.local_ns, timing.finished_ns
+        total_ns = finished_ns - timing.arrived_ns
+        row = (
+            (total_ns + send_ns) / _NS,
+            queue_ns / _NS,
+            local_ns / _NS,
+            (total_ns - queue_ns - local_ns) / _NS,
+            throttle_time_ms,
+            0.0,
+            send_ns / _NS,
+            size_in_bytes,
+        )
+        self._rows.add(row)
 
 
 class IdleMeter:
@@ -114,12 +128,13 @@ class RequestChannelMetrics:
         timing = request.timing
         if timing is None:
             return
-        self._busy.mark(timing.local_ns + send_ns)
+        now_ms = timing.finished_ns // 1_000_000
+        self._busy.mark_at(now_ms, timing.local_ns + send_ns)
+        counts = {} if isinstance(response, NoMessage) else error_counts(response)
         for name in _names(request):
             metrics = self.api(name)
-            metrics.request(request.api_version)
-            if not isinstance(response, NoMessage):
-                metrics.errors(error_counts(response))
+            metrics.request(request.api_version, now_ms)
+            metrics.errors(counts, now_ms)
             metrics.completed(timing, send_ns=send_ns, throttle_time_ms=throttle_time_ms, size_in_bytes=request.size_in_bytes)
 
     def api(self, name: str) -> RequestMetrics:
@@ -138,9 +153,9 @@ def _names(request: Request) -> tuple[str, ...]:
     return (FETCH_FOLLOWER if is_follower else FETCH_CONSUMER), name
 
 
-def error_counts(response: Any) -> Counter[int]:
+def error_counts(response: Any) -> dict[int, int]:
     """How often each error code is in a response, wherever one can be."""
-    counts: Counter[int] = Counter()
+    counts: dict[int, int] = {}
     count = _COUNTERS.get(type(response))
     if count is None:
         count = _COUNTERS[type(response)] = _counter_of(type(response))
@@ -160,9 +175,9 @@ def _counter_of(struct: type) -> ErrorCounter:
     if not has_error and not nested:
         return _count_nothing
 
-    def count_errors(message: Any, counts: Counter[int]) -> None:
+    def count_errors(message: Any, counts: dict[int, int]) -> None:
         if has_error:
-            counts[message.error_code] += 1
+            counts[message.error_code] = counts.get(message.error_code, 0) + 1
         for name, count in nested:
             for item in getattr(message, name) or ():
                 count(item, counts)
@@ -170,7 +185,7 @@ def _counter_of(struct: type) -> ErrorCounter:
     return count_errors
 
 
-def _count_nothing(message: Any, counts: Counter[int]) -> None:
+def _count_nothing(message: Any, counts: dict[int, int]) -> None:
     return
 
 
