@@ -370,7 +370,7 @@ class EmbeddedCluster:
         """The node's settings; its log dirs are formatted when they are new."""
         assert self._cluster_id is not None, "formatted a node before the cluster had an id"
         config = KafkaConfig.from_props(self._properties(node))
-        if not (node.log_dir / "meta.properties").exists():
+        if not all((Path(directory) / "meta.properties").exists() for directory in (config.metadata_log_dir, *config.log_dirs)):
             features = {"mirror.version": 1} if self.mirroring else {}
             options = FormatOptions(cluster_id=self._cluster_id, features=features, add_scram=self._security.scram_arguments())
             format_node(config, options, self._runtime_in_use)

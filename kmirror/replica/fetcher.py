@@ -210,12 +210,16 @@ class AbstractFetcher:
 
     async def shutdown(self) -> None:
         """Stop the task and close the connection to the leader."""
+        self.stop()
+        await self._leader.close()
+
+    def stop(self) -> None:
+        """Stop the task, and nothing else."""
         for states in (self._states, self._due, self._delayed):
             states.clear()
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        await self._leader.close()
 
     async def _run(self) -> None:
         while True:

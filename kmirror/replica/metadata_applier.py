@@ -11,7 +11,6 @@ moment this broker leads it until `mirror` has loaded its state (C38). When the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kmirror.common.errors import ApiException, Errors
@@ -24,6 +23,7 @@ from kmirror.replica.partition import Partition, ReadOnlyReason
 from kmirror.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
+    from kmirror.replica.alter_log_dirs import AssignmentListener
     from kmirror.replica.replica_manager import ReplicaManager
 
 MIRROR_NAME_CONFIG = "mirror.name"
@@ -55,7 +55,7 @@ class FetcherManager(Protocol):
 class MetadataApplier:
     def __init__(self, replica_manager: ReplicaManager) -> None:
         self.fetcher_manager: FetcherManager | None = None
-        self.on_assignment: Callable[[TopicIdPartition, Uuid], None] | None = None
+        self.on_assignment: AssignmentListener | None = None
         self._replica_manager = replica_manager
         self._log_manager = replica_manager.log_manager
         self._image = MetadataImage.EMPTY
@@ -108,6 +108,7 @@ class MetadataApplier:
         if self.fetcher_manager is not None:
             self.fetcher_manager.remove_fetcher_for_partitions(deleted)
         for topic_partition in deleted:
+            self._replica_manager.alter_log_dirs.cancel(topic_partition)
             self._drop(topic_partition)
         self._log_manager.async_delete(
             [topic_partition for topic_partition in deleted if self._log_manager.get_log(topic_partition) is not None],
@@ -168,6 +169,7 @@ class MetadataApplier:
             return
         if partition.make_leader(registration, log) and partition.has_mirror_name:
             partition.set_read_only(ReadOnlyReason.MIRROR_STATE_UNKNOWN)
+        manager.alter_log_dirs.resume(partition)
         manager.complete_delayed(topic_partition)
 
     def _make_follower(
@@ -184,6 +186,7 @@ class MetadataApplier:
         if log is None or partition is None:
             return
         is_new_leader_epoch = partition.make_follower(registration, log)
+        manager.alter_log_dirs.resume(partition)
         partition.set_read_only(None)
         for listener in manager.listeners(topic_partition):
             listener.on_becoming_follower(topic_partition)
@@ -223,6 +226,7 @@ class MetadataApplier:
             return partition.log
         broker_id = self._replica_manager.config.broker_id
         directory = registration.directory(broker_id)
+        self._maybe_take_over_future_log(topic.topic_partition, directory)
         try:
             log = self._log_manager.get_or_create_log(
                 topic.topic_partition,
@@ -238,8 +242,16 @@ class MetadataApplier:
         log.update_high_watermark(self._checkpointed_high_watermark(log, topic.topic_partition))
         actual = self._log_manager.directory_id(log.parent_dir)
         if self.on_assignment is not None and actual is not None and actual != directory:
-            self.on_assignment(topic, actual)
+            self.on_assignment(topic, actual, lambda: None)
         return log
+
+    def _maybe_take_over_future_log(self, topic_partition: TopicPartition, directory: Uuid) -> None:
+        """The old directory was lost after the controller took the new one: what was being moved is what there is."""
+        future = self._log_manager.future_log(topic_partition)
+        if future is None or self._log_manager.get_log(topic_partition) is not None:
+            return
+        if self._log_manager.directory_id(future.parent_dir) == directory:
+            self._log_manager.replace_current_with_future_log(topic_partition)
 
     def _mark_offline(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         manager = self._replica_manager

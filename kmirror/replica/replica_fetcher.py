@@ -161,6 +161,16 @@ class ReplicaFetcherManager:
                 continue
             fetcher.add_partitions(states)
 
+    def spread_anew(self) -> None:
+        """num.replica.fetchers changed: every partition goes to the fetcher that its name hashes to now."""
+        fetched = {
+            topic_partition: InitialFetchState(state.topic_id, leader_id, state.current_leader_epoch, state.fetch_offset)
+            for (_, leader_id), fetcher in self._fetchers.items()
+            for topic_partition, state in fetcher.states()
+        }
+        self.remove_fetcher_for_partitions(list(fetched))
+        self.add_fetcher_for_partitions(fetched)
+
     def _running_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
         """The fetcher of this leader, unless the leader came back at another address: then it is ended."""
         fetcher = self._fetchers.get((fetcher_id, leader_id))

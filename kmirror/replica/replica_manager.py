@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from kmirror.common.errors import ApiException, Errors
@@ -31,6 +31,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
 from kmirror.record.validation import RecordValidationException
+from kmirror.replica.alter_log_dirs import AssignmentListener, ReplicaAlterLogDirs
 from kmirror.replica.alter_partition import AlterPartitionManager, IsrMeters
 from kmirror.replica.broker_topic_stats import BrokerTopicStats
 from kmirror.replica.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsPartitionStatus
@@ -113,6 +114,7 @@ class ReplicaManager:
             alter_log_dirs_window_count=config.alter_log_dirs_replication_quota_window_num,
             alter_log_dirs_window_size_seconds=config.alter_log_dirs_replication_quota_window_size_seconds,
         )
+        self.alter_log_dirs = ReplicaAlterLogDirs(self)
         self._replica_selector = create_replica_selector(config.replica_selector_class)
         self._alter_partition_manager = alter_partition_manager
         if alter_partition_manager is not None:
@@ -143,6 +145,7 @@ class ReplicaManager:
         for task in (self._checkpoint_task, self._isr_task):
             if task is not None:
                 task.cancel()
+        self.alter_log_dirs.kill()
         self.follower_fetches.shutdown()
         self.delayed_fetches.shutdown()
         self.delayed_produces.shutdown()
@@ -184,13 +187,15 @@ class ReplicaManager:
         """Make leaders and followers, create, update and delete logs. `server`'s metadata publisher calls this first."""
         self._metadata_applier.apply(delta, image)
 
-    def set_assignment_listener(self, on_assignment: Callable[[TopicIdPartition, Uuid], None]) -> None:
-        """Told of each log that is in another directory than the metadata says. Call it before the first delta."""
+    def set_assignment_listener(self, on_assignment: AssignmentListener) -> None:
+        """Told of each log that is, or shall be, in another directory than the metadata says. Call it before the first delta."""
         self._metadata_applier.on_assignment = on_assignment
+        self.alter_log_dirs.on_assignment = on_assignment
 
     def handle_log_dir_failure(self, log_dir: str) -> None:
         """The log manager stopped serving `log_dir`: its partitions go offline."""
         self._metadata_applier.handle_log_dir_failure(log_dir)
+        self.alter_log_dirs.handle_log_dir_failure()
 
     # --- partitions -------------------------------------------------------------------------------------------------
 

@@ -42,11 +42,14 @@ class AssignmentsManager:
         self._send = send
         self._broker_epoch = broker_epoch
         self._pending: dict[tuple[Uuid, int], Uuid] = {}
+        self._callbacks: dict[tuple[Uuid, int], Callable[[], None]] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def on_assignment(self, topic_partition: TopicIdPartition, directory_id: Uuid) -> None:
-        """The replica is in this directory now."""
-        self._pending[topic_partition.topic_id, topic_partition.partition] = directory_id
+    def on_assignment(self, topic_partition: TopicIdPartition, directory_id: Uuid, on_accepted: Callable[[], None]) -> None:
+        """The replica is (or is about to be) in this directory; `on_accepted` when the controller knows."""
+        key = (topic_partition.topic_id, topic_partition.partition)
+        self._pending[key] = directory_id
+        self._callbacks[key] = on_accepted
         if self._task is None or self._task.done():
             self._task = self._runtime.spawn(self._send_all(), name="replicas-to-dirs-assignments")
 
@@ -76,12 +79,18 @@ class AssignmentsManager:
                     key, refusal = (topic.topic_id, row.partition_index), Errors.for_code(row.error_code)
                     if refusal is Errors.NONE or refusal in _GONE:
                         if self._pending.get(key) == directory.id:
-                            del self._pending[key]
+                            self._done(key, refusal)
                     else:
                         _log.warning(
                             "Assigning %s-%d to directory %s failed: %s", topic.topic_id, row.partition_index, directory.id, refusal.name
                         )
         return not any(self._pending.get(key) == directory_id for key, directory_id in batch.items())
+
+    def _done(self, key: tuple[Uuid, int], error: Errors) -> None:
+        del self._pending[key]
+        on_accepted = self._callbacks.pop(key)
+        if error is Errors.NONE:
+            on_accepted()
 
     def _request(self, batch: dict[tuple[Uuid, int], Uuid]) -> messages.AssignReplicasToDirsRequest:
         directories: dict[Uuid, messages.AssignReplicasToDirsRequestDirectoryData] = {}

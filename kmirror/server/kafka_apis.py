@@ -84,6 +84,7 @@ HANDLER_MODULES: dict[ApiKeys, str] = {
     ApiKeys.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
     ApiKeys.DESCRIBE_CONFIGS: "describe_configs",
     ApiKeys.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKeys.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
     ApiKeys.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKeys.DESCRIBE_PRODUCERS: "describe_producers",
     ApiKeys.LIST_CONFIG_RESOURCES: "list_config_resources",

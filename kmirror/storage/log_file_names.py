@@ -70,6 +70,11 @@ def log_delete_dir_name(topic_partition: TopicPartition, random: Random) -> str:
     return _suffixed_dir_name(topic_partition, DELETE_DIR_SUFFIX, random, capped=True)
 
 
+def log_future_dir_name(topic_partition: TopicPartition, random: Random) -> str:
+    """May be longer than a file system allows; the caller refuses to move such a log."""
+    return _suffixed_dir_name(topic_partition, FUTURE_DIR_SUFFIX, random, capped=False)
+
+
 def log_stray_dir_name(topic_partition: TopicPartition, random: Random) -> str:
     return _suffixed_dir_name(topic_partition, STRAY_DIR_SUFFIX, random, capped=True)
 

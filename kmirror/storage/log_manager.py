@@ -10,7 +10,7 @@ Everything is synchronous and belongs to one loop, the scheduled tasks too. What
 A partition that may not be loaded is never set aside silently. A folder with data but without `partition.metadata` is
 *refused*: it stays as it is, an error is logged, and `get_or_create_log` answers KAFKA_STORAGE_ERROR with the reason. (Kafka
 renames it to `-stray` and begins an empty log; `stray_on_missing_partition_metadata` does the same.)
-Folders named `-stray` are left alone, unopened; `-future` ones are loaded and kept, but nothing serves them.
+Folders named `-stray` are left alone, unopened; `-future` ones are loaded and kept for `replica.alter_log_dirs` to follow on.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from kmirror.storage.log_file_names import (
     FUTURE_DIR_SUFFIX,
     log_delete_dir_name,
     log_dir_name,
+    log_future_dir_name,
     log_stray_dir_name,
 )
 from kmirror.storage.log_manager_steps import LogClosing, LogOpening, folders_to_load, missing_metadata_reason, read_or_empty
@@ -100,6 +101,7 @@ class LogManager:
         self._dirs = LogDirs(files, config.log_dirs)
         self._current_logs: dict[TopicPartition, UnifiedLog] = {}
         self._future_logs: dict[TopicPartition, UnifiedLog] = {}
+        self._preferred_log_dirs: dict[TopicPartition, str] = {}
         self.cleaner: LogCleaner | None = None
         if config.cleaner.enable:
             self.cleaner = LogCleaner(config.cleaner, self._ports, log_dirs=list(self._dirs.live), logs=self._current_logs)
@@ -306,6 +308,10 @@ class LogManager:
     def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
         return self._current_logs.get(topic_partition)
 
+    def future_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        """The log that is to take the place of the current one, while it is moved to another directory."""
+        return self._future_logs.get(topic_partition)
+
     def all_logs(self) -> list[UnifiedLog]:
         return [*self._current_logs.values(), *self._future_logs.values()]
 
@@ -357,7 +363,9 @@ class LogManager:
                 Errors.KAFKA_STORAGE_ERROR, f"Can not create log for {topic_partition} because log directories {offline} are offline"
             )
         config = self.log_config(topic_partition.topic)
-        for path in self._candidate_dirs(target_directory_id):
+        preferred = self._preferred_log_dirs.pop(topic_partition, None)
+        preferred_dirs = [preferred] if preferred in self._dirs.live else []
+        for path in [*preferred_dirs, *self._candidate_dirs(target_directory_id)]:
             try:
                 log = self.open_log(f"{path}/{log_dir_name(topic_partition)}", config, topic_id=topic_id)
             except OSError as error:
@@ -381,6 +389,53 @@ class LogManager:
             if path is not None:
                 return [path]
         return sorted(self._dirs.live, key=lambda path: len(self._logs_of(path))) if len(self._dirs.live) > 1 else list(self._dirs.live)
+
+    # moving between directories
+
+    def prefer_log_dir(self, topic_partition: TopicPartition, log_dir: str) -> None:
+        """The directory for a log that there is not yet."""
+        self._preferred_log_dirs[topic_partition] = log_dir
+
+    def create_future_log(self, topic_partition: TopicPartition, log_dir: str, *, topic_id: Uuid | None) -> UnifiedLog:
+        """An empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any directory is offline."""
+        if self.has_offline_log_dirs():
+            offline = ",".join(self.offline_log_dirs)
+            raise ApiException(
+                Errors.KAFKA_STORAGE_ERROR, f"Can not create log for {topic_partition} because log directories {offline} are offline"
+            )
+        directory = f"{log_dir}/{log_future_dir_name(topic_partition, self._ports.random)}"
+        log = self._future_logs[topic_partition] = self.open_log(directory, self.log_config(topic_partition.topic), topic_id=topic_id)
+        _LOGGER.info("created future log for partition %s in %s", topic_partition, log.directory)
+        return log
+
+    def replace_current_with_future_log(self, topic_partition: TopicPartition) -> None:
+        """The future log becomes the current one; the old one is deleted later. KAFKA_STORAGE_ERROR where one of them is offline.
+
+        The new log gets its name first: whatever happens in between, the data is there under its name once or twice, never not.
+        """
+        source, future = self._current_logs.get(topic_partition), self._future_logs.get(topic_partition)
+        if future is None:
+            raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"The future replica for {topic_partition} is offline")
+        future.rename_dir(log_dir_name(topic_partition))
+        if source is not None:
+            future.maybe_update_high_watermark(source.high_watermark)
+        del self._future_logs[topic_partition]
+        self._current_logs[topic_partition] = future
+        if source is not None:
+            self._set_aside(source, is_stray=False)
+        for path in dict.fromkeys([future.parent_dir, *([] if source is None else [source.parent_dir])]):
+            if self.cleaner is not None:
+                self.cleaner.manager.remove_from_checkpoints(path)
+            self.tasks.checkpoint_recovery_offsets_in(path)
+            self.tasks.checkpoint_log_start_offsets_in(path)
+        _LOGGER.info("the current replica of %s is replaced with the future replica in %s", topic_partition, future.directory)
+
+    def delete_future_log(self, topic_partition: TopicPartition) -> None:
+        """Give a move up."""
+        log = self._future_logs.pop(topic_partition)
+        self._set_aside(log, is_stray=False)
+        self.tasks.checkpoint_recovery_offsets_in(log.parent_dir)
+        self.tasks.checkpoint_log_start_offsets_in(log.parent_dir)
 
     # truncation
 
@@ -473,6 +528,15 @@ class LogManager:
         config = LogConfig.from_props(overrides, defaults=self.default_log_config)
         for log in self.logs_by_topic(topic):
             self._update_config(log, config)
+
+    def reconfigure(self, config: LogManagerConfig) -> None:
+        """Settings that may change while logs are open: the cleaner's, and how producers are remembered and verified."""
+        self.config = config
+        if self.cleaner is not None:
+            self.cleaner.config = config.cleaner
+        producers = ProducerStateManagerConfig(config.producer_id_expiration_ms, config.transaction_verification_enabled)
+        for log in self.all_logs():
+            log.producer_state_manager.config = producers
 
     def reconfigure_default_log_config(self, default_log_config: LogConfig) -> None:
         """The broker's defaults changed: every log gets its topic's configs over the new ones."""

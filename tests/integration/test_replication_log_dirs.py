@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from confluent_kafka.admin import AdminClient, NewTopic
-from mirror_harness import produce_numbered, quiet, wait_for
+import pathlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
 
 from kmirror import EmbeddedCluster
+from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.network.client import NetworkClient
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run
+from kmirror.wire.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
+from kmirror.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 FAST = {"broker.heartbeat.interval.ms": "5000", "auto.create.topics.enable": "false"}
 PARTITIONS = 4
@@ -65,3 +75,108 @@ def test_a_broker_without_a_log_directory_ends(tmp_path) -> None:
         assert reason == f"Shutdown broker because all log dirs in {data} have failed"
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
         wait_for("broker 2 to be gone", lambda: sorted(admin.list_topics(timeout=10).brokers) == [1])
+
+
+def two_dirs(tmp_path) -> dict[int, dict[str, str]]:  # type: ignore[no-untyped-def]
+    return {index: {"log.dirs": f"{tmp_path}/{index}/a,{tmp_path}/{index}/b"} for index in range(2)}
+
+
+def log_dirs_of(cluster: EmbeddedCluster, topic: str, node: int = 0) -> dict[str, list[tuple[int, bool, int]]]:
+    """DescribeLogDirs: directory to (partition, is future, lag)."""
+
+    async def ask(client: NetworkClient) -> Any:
+        host, _, port = cluster.bootstrap_servers.split(",")[node].rpartition(":")
+        return await client.send(host, int(port), DescribeLogDirsRequest(topics=None), timeout_ms=10_000)
+
+    response = with_client(ask)
+    return {
+        result.log_dir: [(p.partition_index, p.is_future_key, p.offset_lag) for t in result.topics if t.name == topic for p in t.partitions]
+        for result in response.results
+    }
+
+
+def move(cluster: EmbeddedCluster, topic: str, partition: int, log_dir: str, node: int = 0) -> int:
+    """AlterReplicaLogDirs for one partition; the error code."""
+    topics = [AlterReplicaLogDirTopic(name=topic, partitions=[partition])]
+
+    async def ask(client: NetworkClient) -> Any:
+        host, _, port = cluster.bootstrap_servers.split(",")[node].rpartition(":")
+        return await client.send(
+            host, int(port), AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=log_dir, topics=topics)]), timeout_ms=10_000
+        )
+
+    return int(with_client(ask).results[0].partitions[0].error_code)
+
+
+def with_client(ask: Callable[[NetworkClient], Awaitable[Any]]) -> Any:
+    async def main(runtime: Runtime) -> Any:
+        client = NetworkClient(runtime, "test")
+        try:
+            return await ask(client)
+        finally:
+            client.close()
+
+    return run(main)
+
+
+def directory_of(cluster: EmbeddedCluster, topic: str, partition: int = 0, node: int = 0) -> tuple[str, bool]:
+    """Where the partition's log is, and whether the metadata says so."""
+
+    def look(server) -> tuple[str, bool]:  # type: ignore[no-untyped-def]
+        log = server.broker.log_manager.get_log(TopicPartition(topic, partition))
+        registration = server.broker.metadata_cache.image.topics.partition(topic, partition)
+        return log.parent_dir, registration.directory(node + 1) == server.broker.log_manager.directory_id(log.parent_dir)
+
+    return cluster.call(look, node)
+
+
+def test_a_replica_moves_between_log_directories_under_load_and_loses_nothing(tmp_path) -> None:
+    with EmbeddedCluster(brokers=2, node_config=two_dirs(tmp_path)) as cluster:
+        admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
+        admin.create_topics([NewTopic("d", 1, 2, config={"segment.bytes": "1048576"})])["d"].result(20)
+        produce_numbered(cluster.bootstrap_servers, "d", 0, 2000, acks="all")
+        for node in range(2):
+            before, _ = directory_of(cluster, "d", node=node)
+            after = f"{tmp_path}/{node}/{'b' if before.endswith('a') else 'a'}"
+            content = log_bytes(pathlib.Path(before), "d-0")
+            assert move(cluster, "d", 0, after, node) == Errors.NONE
+            produce_numbered(cluster.bootstrap_servers, "d", 2000 + 100 * node, 100, acks="all")
+            wait_for("the move", lambda node=node, after=after: directory_of(cluster, "d", node=node) == (after, True))
+            assert log_bytes(pathlib.Path(after), "d-0").startswith(content) and not (pathlib.Path(before) / "d-0").exists()
+            described = log_dirs_of(cluster, "d", node)
+            assert described == {before: [], after: [(0, False, 0)]}
+        logs = [log_bytes(pathlib.Path(directory_of(cluster, "d", node=node)[0]), "d-0") for node in range(2)]
+        assert logs[0] == logs[1]
+        produce_numbered(cluster.bootstrap_servers, "d", 2200, 50, acks="all")
+
+
+def test_a_throttled_move_goes_on_after_a_restart_and_can_be_turned_back(tmp_path) -> None:
+    with EmbeddedCluster(node_config=two_dirs(tmp_path), config={"replica.fetch.max.bytes": "4096"}, folder=tmp_path / "c") as cluster:
+        admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
+        admin.create_topics([NewTopic("m", 1, 1)])["m"].result(20)
+        produce_numbered(cluster.bootstrap_servers, "m", 0, 1000, acks="all")
+        throttle(admin, "2000")
+        before, _ = directory_of(cluster, "m")
+        after = f"{tmp_path}/0/{'b' if before.endswith('a') else 'a'}"
+        assert move(cluster, "m", 0, after) == Errors.NONE
+        wait_for("the throttle", lambda: cluster.call(lambda server: server.broker.replica_manager.quotas.alter_log_dirs.is_quota_exceeded))
+        ((partition, is_future, lag),) = log_dirs_of(cluster, "m")[after]
+        assert (partition, is_future) == (0, True) and 0 < lag < 1000
+        assert move(cluster, "m", 0, before) == Errors.NONE
+        wait_for("the move to be given up", lambda: log_dirs_of(cluster, "m") == {before: [(0, False, 0)], after: []})
+        assert move(cluster, "m", 0, f"{tmp_path}/elsewhere") == Errors.LOG_DIR_NOT_FOUND
+        assert move(cluster, "m", 7, after) == Errors.UNKNOWN_TOPIC_OR_PARTITION
+        assert move(cluster, "m", 0, after) == Errors.NONE
+        content = log_bytes(pathlib.Path(before), "m-0")
+        cluster.stop_node()
+        cluster.start_node()
+        assert log_dirs_of(cluster, "m")[after][0][:2] == (0, True), "what was copied is there"
+        throttle(admin, "9223372036854775807")
+        wait_for("the move", lambda: directory_of(cluster, "m") == (after, True))
+        assert log_bytes(pathlib.Path(after), "m-0") == content
+
+
+def throttle(admin: AdminClient, rate: str) -> None:
+    entry = ConfigEntry("replica.alter.log.dirs.io.max.bytes.per.second", rate, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(20)

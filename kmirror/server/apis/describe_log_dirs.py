@@ -1,7 +1,8 @@
 """DescribeLogDirs (key 35). Served: v1-v5 (v3 top-level error, v4 sizes of the volume, v5 cordoned).
 
 One result a log directory, offline ones with KAFKA_STORAGE_ERROR; sizes are bytes of the segments. `topics` null is all
-partitions. The offset lag is how far the high watermark lies ahead of the log's end. No directory is ever cordoned.
+partitions. The offset lag is how far the high watermark lies ahead of the log's end; of a log that is being
+moved here (`isFuture`) what it still has to copy. No directory is ever cordoned.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import Errors
 from kmirror.server.request_context import Request
+from kmirror.storage.unified_log import UnifiedLog
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -46,12 +48,20 @@ def _describe(apis: KafkaApis, log_dir: str, wanted: dict[str, set[int]] | None)
             DescribeLogDirsPartition(
                 partition_index=number,
                 partition_size=log.size,
-                offset_lag=max(0, log.high_watermark - log.log_end_offset),
+                offset_lag=_offset_lag(apis, log),
                 is_future_key=log.is_future,
             )
         )
     total_bytes, usable_bytes = apis.runtime.files.free_bytes(log_dir)
     return DescribeLogDirsResult(log_dir=log_dir, topics=list(topics.values()), total_bytes=total_bytes, usable_bytes=usable_bytes)
+
+
+def _offset_lag(apis: KafkaApis, log: UnifiedLog) -> int:
+    """Of a future log: what it has still to copy; of a current one: what is committed and not here."""
+    current = apis.replica_manager.log_manager.get_log(log.topic_partition)
+    if log.is_future:
+        return -1 if current is None else current.log_end_offset - log.log_end_offset
+    return max(0, log.high_watermark - log.log_end_offset)
 
 
 HANDLERS = {ApiKeys.DESCRIBE_LOG_DIRS: handle_describe_log_dirs}

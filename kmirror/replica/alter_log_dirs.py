@@ -1,0 +1,278 @@
+"""Moves replicas between the log directories of one broker (Kafka's `ReplicaAlterLogDirsManager`; KIP-113, KIP-858).
+
+A *future* log, in a folder named `-future` in the target directory, follows the current one: the fetcher framework with this
+broker's own log as the leader, whether the broker leads the partition or follows it. When it has caught up
+
+    COPYING ── caught up ──> ASSIGNING ── the controller took the new directory ──> ACCEPTED ── caught up again ──> the future log
+                                                                                                       takes the place of the current
+
+The controller comes first, or a failure of the old directory right after the change would make it elect others for nothing. A move
+that is given up after the controller was asked tells it the old directory again. Appends go on all the time; the change itself is
+one step of the loop. A future log that is found at start is followed on. The copying is throttled by
+`replica.alter.log.dirs.io.max.bytes.per.second`; the cleaner keeps away from what is being moved.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState
+from kmirror.replica.partition import Partition
+from kmirror.replica.partition_reader import diverging_epoch
+from kmirror.replica.replica_types import DivergingEpoch
+from kmirror.storage.fetch_data_info import FetchIsolation
+from kmirror.storage.log_file_names import MAX_DIR_NAME_LENGTH, log_future_dir_name
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from kmirror.replica.replica_manager import ReplicaManager
+
+IDLE_MS = 50
+"""How long the mover rests when nothing is to be copied: it waits for the controller, or for the next append."""
+
+AssignmentListener = Callable[[TopicIdPartition, Uuid, Callable[[], None]], None]
+"""(replica, directory, what to call when the controller has taken it)."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Stage(enum.Enum):
+    COPYING = 0
+    ASSIGNING = 1
+    ACCEPTED = 2
+
+
+@dataclass(slots=True)
+class _Move:
+    """One partition on its way."""
+
+    topic: TopicIdPartition
+    original_directory: Uuid | None
+    stage: _Stage = _Stage.COPYING
+
+
+class LocalLeader:
+    """This broker's current logs as the leader of the future ones."""
+
+    def __init__(self, replica_manager: ReplicaManager) -> None:
+        self._replica_manager = replica_manager
+        self.has_copied = False
+
+    async def fetch(
+        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, FetchedPartition]:
+        await self._replica_manager.runtime.sleep_ms(0 if self.has_copied else IDLE_MS)
+        answers: dict[TopicPartition, FetchedPartition] = {}
+        for topic_partition, state in list(partitions.items()):
+            try:
+                answers[topic_partition] = self._read(topic_partition, state)
+            except ApiException as error:
+                answers[topic_partition] = FetchedPartition(error.error)
+        self.has_copied = any(answer.records for answer in answers.values())
+        return answers
+
+    def _read(self, topic_partition: TopicPartition, state: PartitionFetchState) -> FetchedPartition:
+        partition = self._replica_manager.get_partition_or_exception(topic_partition)
+        log, epoch = partition.local_log, state.last_fetched_epoch
+        diverging = None if epoch is None else diverging_epoch(partition, log, state.fetch_offset, epoch)
+        records = b""
+        if diverging is None:
+            max_bytes = self._replica_manager.config.replica_fetch_max_bytes
+            read = log.read(state.fetch_offset, max_bytes, FetchIsolation.LOG_END, min_one_message=True)
+            records = read.records.to_bytes()
+        return FetchedPartition(
+            Errors.NONE,
+            high_watermark=log.high_watermark,
+            log_start_offset=log.log_start_offset,
+            records=records,
+            diverging_epoch=diverging,
+        )
+
+    async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
+        return self._replica_manager.get_partition_or_exception(topic_partition).local_log.log_start_offset
+
+    async def fetch_latest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
+        return self._replica_manager.get_partition_or_exception(topic_partition).local_log.log_end_offset
+
+    async def close(self) -> None:
+        self.has_copied = False
+
+
+class ReplicaAlterLogDirs:
+    """The moves of one broker, and the hooks of their fetcher. `on_assignment` is set by `server`; without it nobody is asked."""
+
+    def __init__(self, replica_manager: ReplicaManager) -> None:
+        self.on_assignment: AssignmentListener | None = None
+        self._replica_manager = replica_manager
+        self._log_manager = replica_manager.log_manager
+        self._moves: dict[TopicPartition, _Move] = {}
+        self._fetcher: AbstractFetcher | None = None
+        self._quota = replica_manager.quotas.alter_log_dirs
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    def alter_replica_log_dir(self, topic_partition: TopicPartition, destination: str) -> Errors:
+        """AlterReplicaLogDirs for one partition."""
+        try:
+            self._alter(topic_partition, destination)
+        except ApiException as error:
+            _log.warning("Unable to alter log dirs for %s: %s", topic_partition, error.message)
+            return Errors.REPLICA_NOT_AVAILABLE if error.error is Errors.NOT_LEADER_OR_FOLLOWER else error.error
+        return Errors.NONE
+
+    def _alter(self, topic_partition: TopicPartition, destination: str) -> None:
+        manager = self._replica_manager
+        if len(log_future_dir_name(topic_partition, manager.runtime.random)) > MAX_DIR_NAME_LENGTH:
+            raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        if not self._log_manager.is_log_dir_online(destination):
+            raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"Log directory {destination} is offline")
+        future = self._log_manager.future_log(topic_partition)
+        if future is not None and future.parent_dir != destination:
+            self.cancel(topic_partition)
+        if manager.get_partition(topic_partition) is None:
+            self._log_manager.prefer_log_dir(topic_partition, destination)
+        partition = manager.get_partition_or_exception(topic_partition)
+        if partition.local_log.parent_dir == destination:
+            return
+        if self._log_manager.future_log(topic_partition) is None:
+            self._log_manager.create_future_log(topic_partition, destination, topic_id=partition.topic_id)
+        self.resume(partition)
+
+    def resume(self, partition: Partition) -> None:
+        """Follow the partition's future log if it has one (also in a new leader epoch)."""
+        topic_partition = partition.topic_partition
+        future = self._log_manager.future_log(topic_partition)
+        log = partition.log
+        if future is None or log is None:
+            return
+        if topic_partition not in self._moves:
+            self._log_manager.abort_and_pause_cleaning(topic_partition)
+            topic = TopicIdPartition(partition.topic_id, topic_partition.topic, topic_partition.partition)
+            self._moves[topic_partition] = _Move(topic, self._log_manager.directory_id(log.parent_dir))
+        state = PartitionFetchState(
+            partition.topic_id,
+            future.log_end_offset,
+            partition.leader_epoch,
+            future.latest_epoch,
+            log_start_offset=future.log_start_offset,
+        )
+        self._running_fetcher().add_partitions({topic_partition: state})
+
+    def cancel(self, topic_partition: TopicPartition) -> None:
+        """Give the move up and drop the future log, if there is one."""
+        move = self._moves.get(topic_partition)
+        self._forget(topic_partition)
+        if self._log_manager.future_log(topic_partition) is not None:
+            self._log_manager.delete_future_log(topic_partition)
+        if move is not None and move.stage is not _Stage.COPYING and move.original_directory is not None and self.on_assignment is not None:
+            self.on_assignment(move.topic, move.original_directory, lambda: None)
+
+    def handle_log_dir_failure(self) -> None:
+        """A directory went offline: moves from or to it are over."""
+        for topic_partition in list(self._moves):
+            if self._log_manager.future_log(topic_partition) is None or self._replica_manager.get_partition(topic_partition) is None:
+                self._forget(topic_partition)
+
+    def _forget(self, topic_partition: TopicPartition) -> None:
+        if self._fetcher is not None:
+            self._fetcher.remove_partitions([topic_partition])
+        if self._moves.pop(topic_partition, None) is not None:
+            self._log_manager.resume_cleaning(topic_partition)
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def _running_fetcher(self) -> AbstractFetcher:
+        if self._fetcher is None:
+            manager = self._replica_manager
+            backoff_ms = manager.config.replica_fetch_backoff_ms
+            self._fetcher = AbstractFetcher(
+                manager.runtime, "ReplicaAlterLogDirsThread-0", LocalLeader(manager), self, backoff_ms=backoff_ms
+            )
+            self._fetcher.start()
+        return self._fetcher
+
+    def kill(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.stop()
+
+    # --- hooks of the fetcher ---------------------------------------------------------------------------------------
+
+    def _future(self, topic_partition: TopicPartition) -> UnifiedLog:
+        log = self._log_manager.future_log(topic_partition)
+        if log is None:
+            raise ApiException(Errors.REPLICA_NOT_AVAILABLE, f"Future log for partition {topic_partition} is not available")
+        return log
+
+    def process_partition_data(
+        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+    ) -> tuple[int, int | None]:
+        partition = self._replica_manager.get_partition_or_exception(topic_partition)
+        future = self._future(topic_partition)
+        if data.records:
+            future.append_as_follower(data.records, leader_epoch=partition.leader_epoch)
+            self._quota.record(len(data.records))
+        future.maybe_update_high_watermark(min(data.high_watermark, future.log_end_offset))
+        future.maybe_increment_log_start_offset(data.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
+        result = future.log_end_offset, future.latest_epoch
+        if future.log_end_offset == partition.local_log.log_end_offset:
+            self._on_caught_up(topic_partition, partition, future)
+        return result
+
+    def _on_caught_up(self, topic_partition: TopicPartition, partition: Partition, future: UnifiedLog) -> None:
+        move = self._moves.get(topic_partition)
+        target = self._log_manager.directory_id(future.parent_dir)
+        if move is None:
+            return
+        if move.stage is _Stage.COPYING:
+            move.stage = _Stage.ASSIGNING
+
+            def accepted() -> None:
+                move.stage = _Stage.ACCEPTED
+
+            if self.on_assignment is None or target is None:
+                accepted()
+            else:
+                self.on_assignment(move.topic, target, accepted)
+        elif move.stage is _Stage.ACCEPTED:
+            self._log_manager.replace_current_with_future_log(topic_partition)
+            partition.log = future
+            self._forget(topic_partition)
+            self._replica_manager.complete_delayed(topic_partition)
+
+    def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
+        ours = self._future(topic_partition).end_offset_for_epoch(diverging.epoch)
+        target = diverging.end_offset if ours is None else min(diverging.end_offset, ours.offset)
+        return self.truncate_to(topic_partition, target)
+
+    def truncate_to(self, topic_partition: TopicPartition, offset: int) -> tuple[int, int | None]:
+        future = self._future(topic_partition)
+        future.truncate_to(offset, at_batch_boundary=True)
+        return future.log_end_offset, future.latest_epoch
+
+    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: int) -> None:
+        self._future(topic_partition).truncate_fully_and_start_at(offset)
+
+    def log_end_offset(self, topic_partition: TopicPartition) -> int:
+        return self._future(topic_partition).log_end_offset
+
+    def log_start_offset(self, topic_partition: TopicPartition) -> int:
+        future = self._log_manager.future_log(topic_partition)
+        return -1 if future is None else future.log_start_offset
+
+    @property
+    def is_throttled(self) -> bool:
+        return self._quota.is_quota_exceeded
+
+    def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
+        return self._quota.is_quota_exceeded
+
+    def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
+        _log.error("Moving %s to another log directory failed: %s: %s", topic_partition, error.error.name, error.message)
