@@ -232,8 +232,9 @@ class ControllerApis:
     ) -> DescribeClusterResponse:
         controller = self.controller
         if request.endpoint_type != ENDPOINT_TYPE_CONTROLLERS:
-            wanted = {ENDPOINT_TYPE_BROKERS: "BROKER"}.get(request.endpoint_type, "UNKNOWN")
-            text = f"The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type {wanted}"
+            if request.endpoint_type != ENDPOINT_TYPE_BROKERS:
+                raise ApiException(Errors.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
+            text = "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
             raise ApiException(Errors.MISMATCHED_ENDPOINT_TYPE, text)
         endpoint = next((e for e in controller.config.listeners if e.name == context.listener_name), None)
         nodes = (

@@ -73,7 +73,10 @@ class FeatureControlManager:
                 records += self._records(update.feature, update.max_version_level)
         response = UpdateFeaturesResponse(error_message=None)
         if version <= 1:
-            response.results = [UpdatableFeatureResult(feature=feature, error_message=None) for feature in updates]
+            response.results = [
+                UpdatableFeatureResult(feature=feature, error_message=Errors.NONE.name)
+                for feature in (update.feature for update in request.feature_updates)
+            ]
         return ControllerResult([], response) if request.validate_only else ControllerResult(records, response, kraft_version)
 
     def _check(self, feature: str, level: int, kind: int, levels: dict[str, int]) -> None:

@@ -70,6 +70,8 @@ class PartitionReassignments:
         self, request: alter.AlterPartitionReassignmentsRequest
     ) -> ControllerResult[alter.AlterPartitionReassignmentsResponse]:
         """One result a partition; the records of those that may move."""
+        if not request.topics:
+            return ControllerResult([], alter.AlterPartitionReassignmentsResponse())
         records: list[ApiMessageAndVersion] = []
         response = alter.AlterPartitionReassignmentsResponse(
             error_message=None, allow_replication_factor_change=request.allow_replication_factor_change

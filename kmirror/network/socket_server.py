@@ -143,6 +143,10 @@ class SocketServer:
             counts[key] = counts.get(key, 0) + 1
         return counts
 
+    def update_limits(self, limits: SocketServerLimits) -> None:
+        """From now on; connections that are there already stay."""
+        self._limits = limits
+
     async def start(self) -> None:
         self._listening = await self._runtime.listen(self._host, self._port, self._make_protocol)
         self._schedule_idle_check()

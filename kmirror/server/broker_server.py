@@ -60,7 +60,7 @@ from kmirror.server.broker_metrics import (
     register_network,
 )
 from kmirror.server.client_metrics_manager import RECEIVER_CONFIG, ClientMetricsManager, ClientTelemetryReceiver
-from kmirror.server.dynamic_broker_config import DynamicBrokerConfig
+from kmirror.server.dynamic_broker_config import DynamicBrokerConfig, reconfigure_fetchers, reconfigure_logs, reconfigure_sockets
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder, controller_security, inter_broker_security
@@ -366,7 +366,13 @@ class BrokerServer:
         self.replica_manager.start()
         if self._authorizer is not None:
             self._loader.install_publisher(AclPublisher(self._authorizer))
-        self._loader.install_publisher(DynamicBrokerConfig(self._config, self.log_manager))
+        self.dynamic_config = DynamicBrokerConfig(
+            self._config,
+            reconfigure_logs(self.log_manager),
+            reconfigure_sockets(self._sockets),
+            reconfigure_fetchers(self.replica_manager, self._replica_fetchers),
+        )
+        self._loader.install_publisher(self.dynamic_config)
         self._loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))
         if self.apis.client_metrics is not None:
             self._loader.install_publisher(self.apis.client_metrics)

@@ -4,8 +4,6 @@ Topic and broker resources are looked at here, because only a broker knows its o
 or the cluster default, the settings must be ones that can change at runtime on that level, and their values must parse. A bad
 value that the controller stored would spoil the topic defaults of the whole cluster. What is refused never reaches the
 controller; the rest is forwarded, and both kinds of answers are put together.
-
-Not checked: how far a thread count may move at once.
 """
 
 from __future__ import annotations
@@ -13,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kmirror.common.config import ConfigKey, ConfigType, UpdateMode
-from kmirror.common.errors import ApiException, ConfigError, Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.configs import RESOURCE_TYPE_NAMES
 from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigurationsImage
 from kmirror.metadata.mirror_names import topic_name_problem
-from kmirror.server.broker_configs import broker_configs, dynamic_only_configs
+from kmirror.server.dynamic_config_validation import validate_broker_settings
+from kmirror.server.kafka_config import KafkaConfig
 
 SET, DELETE = 0, 1
-LISTENER_PREFIX = "listener.name."
 
 
-def check_resource(resource: Any, *, resources: Iterable[Any], node_id: int, configs: ConfigurationsImage) -> None:
+def check_resource(resource: Any, *, resources: Iterable[Any], config: KafkaConfig, configs: ConfigurationsImage) -> None:
     """ApiException unless this resource of an AlterConfigs or IncrementalAlterConfigs request may go to the controller."""
     same = [other for other in resources if (other.resource_type, other.resource_name) == (resource.resource_type, resource.resource_name)]
     if len(same) > 1:
@@ -40,9 +37,9 @@ def check_resource(resource: Any, *, resources: Iterable[Any], node_id: int, con
     if resource.resource_type == RESOURCE_TOPIC:
         _check_topic_name(resource.resource_name)
     elif resource.resource_type == RESOURCE_BROKER:
-        _check_broker_id(resource.resource_name, node_id)
-        present = configs.broker(node_id) if resource.resource_name else configs.cluster_default()
-        _check_broker_configs(_set_values(resource), present, is_default=not resource.resource_name)
+        _check_broker_id(resource.resource_name, config.node_id)
+        present = configs.broker(config.node_id) if resource.resource_name else configs.cluster_default()
+        validate_broker_settings(config, configs, _proposed(resource, present), is_default=not resource.resource_name)
 
 
 def _check_topic_name(name: str) -> None:
@@ -62,29 +59,14 @@ def _check_broker_id(name: str, node_id: int) -> None:
         raise ApiException(Errors.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
-def _set_values(resource: Any) -> dict[str, str]:
-    """What the change sets outright. What it appends or subtracts is checked by the controller, which knows the list."""
-    return {config.name: config.value for config in resource.configs if getattr(config, "config_operation", SET) == SET}
-
-
-def _key(name: str) -> ConfigKey | None:
-    return next((configs[name] for configs in (broker_configs(), dynamic_only_configs()) if name in configs), None)
-
-
-def _check_broker_configs(values: Mapping[str, str], present: Mapping[str, str], *, is_default: bool) -> None:
-    keys = {name: key for name in values if (key := _key(name)) is not None and not name.startswith(LISTENER_PREFIX)}
-    fixed = [name for name, key in keys.items() if key.update_mode is UpdateMode.READ_ONLY]
-    if fixed:
-        raise ApiException(Errors.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    own = [name for name, key in keys.items() if key.update_mode is UpdateMode.PER_BROKER]
-    if is_default and own:
-        text = f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(own)}]"
-        raise ApiException(Errors.INVALID_REQUEST, text)
-    for name, key in keys.items():
-        if key.type is ConfigType.PASSWORD or present.get(name) == values[name]:
-            continue
-        try:
-            key_configs = broker_configs() if name in broker_configs() else dynamic_only_configs()
-            key_configs.validate_value(name, values[name])
-        except ConfigError as error:
-            raise ApiException(Errors.INVALID_REQUEST, str(error)) from error
+def _proposed(resource: Any, present: Mapping[str, str]) -> dict[str, str]:
+    """What the change leaves behind. What it appends or subtracts is checked by the controller, which knows the list."""
+    if not resource.configs or not hasattr(resource.configs[0], "config_operation"):
+        return {config.name: config.value for config in resource.configs}
+    proposed = dict(present)
+    for config in resource.configs:
+        if config.config_operation == SET:
+            proposed[config.name] = config.value
+        elif config.config_operation == DELETE:
+            proposed.pop(config.name, None)
+    return proposed

@@ -1,49 +1,121 @@
-"""Broker settings that are changed while the broker runs (Kafka's `DynamicBrokerConfig`), as far as they change behaviour here.
+"""Broker settings that are changed while the broker runs (Kafka's `DynamicBrokerConfig`), and who acts on them.
 
 What a dynamic setting overrides: this broker's own (resource "<id>") before the cluster-wide one (resource "") before the
-properties file. The ones that give topics their defaults (`log.retention.ms`, `min.insync.replicas`, `message.max.bytes` …)
-go to the log manager, which gives every log its config anew; the rest is kept by the controller and shown by
-DescribeConfigs. Invalid values are refused by the controller; one that slips through leaves the old defaults in place.
+properties file. A change makes a new `KafkaConfig`; each part of the broker that can be reconfigured is told the old one and the
+new one and takes what it wants:
+
+    topics' defaults (log.*, min.insync.replicas, message.max.bytes ...)      LogManager: every log gets its config anew
+    log.cleaner.*, producer.id.expiration.ms, transaction.partition...enable  LogManager
+    max.connections, .per.ip, .per.ip.overrides, listener.name.*.max...       the socket servers
+    num.replica.fetchers                                                      ReplicaFetcherManager
+
+Replication throttles, connection rates and cordoned directories have publishers of their own. What has no part here that it could
+change (threads of pools that we do not have) is kept and shown. Invalid values are refused before they are stored
+(`dynamic_config_validation`); what the controller's own listener let through is left out, with an error in the log.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from kmirror.common.errors import KmirrorError
+from msgspec.structs import replace as replace_struct
+
+from kmirror.common.config import UpdateMode
+from kmirror.common.errors import ConfigError
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_BROKER, ConfigResource, MetadataImage
 from kmirror.metadata.loader import LoaderManifest
-from kmirror.metadata.topic_configs import inherited_topic_configs
+from kmirror.metadata.resource_configs import broker_update_mode
+from kmirror.network.socket_server import SocketServer
+from kmirror.replica.replica_fetcher import ReplicaFetcherManager
+from kmirror.replica.replica_manager import ReplicaManager
+from kmirror.server.dynamic_config_validation import effective_config
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_manager import LogManager
+
+Reconfigurable = Callable[[KafkaConfig, KafkaConfig], None]
+"""Called with the config before and after a change."""
 
 _log = logging.getLogger(__name__)
 
 
 class DynamicBrokerConfig:
-    """A `MetadataPublisher`; install it before those that make logs."""
+    """A `MetadataPublisher`; install it before those that make logs. `current` is what holds now."""
 
     name = "DynamicBrokerConfig"
 
-    def __init__(self, config: KafkaConfig, log_manager: LogManager) -> None:
-        self._config = config
-        self._log_manager = log_manager
-        self._current = config.default_log_config()
+    def __init__(self, config: KafkaConfig, *reconfigurables: Reconfigurable) -> None:
+        self.current = config
+        self._static = config
+        self._reconfigurables = reconfigurables
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
-        resources = (ConfigResource(RESOURCE_BROKER, ""), ConfigResource(RESOURCE_BROKER, str(self._config.node_id)))
+        resources = (ConfigResource(RESOURCE_BROKER, ""), ConfigResource(RESOURCE_BROKER, str(self._static.node_id)))
         if any(resource in delta.configs.changed for resource in resources):
-            self._apply(image)
+            default = {
+                name: value
+                for name, value in image.configs.cluster_default().items()
+                if broker_update_mode(name) is not UpdateMode.PER_BROKER
+            }
+            self._apply(default, image.configs.broker(self._static.node_id))
 
-    def _apply(self, image: MetadataImage) -> None:
-        props = {**self._config.props, **image.configs.cluster_default(), **image.configs.broker(self._config.node_id)}
+    def _apply(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
+        before = self.current
         try:
-            log_config = LogConfig.from_props(inherited_topic_configs(props))
-        except (KmirrorError, ValueError) as error:
-            _log.error("Dynamic broker configs are not applied: %s", error)
-            return
-        if log_config != self._current:
-            self._current = log_config
-            self._log_manager.reconfigure_default_log_config(log_config)
+            self.current = effective_config(self._static, default, own)
+        except ConfigError:
+            self.current = effective_config(self._static, self._valid(default), self._valid(own))
+        for reconfigure in self._reconfigurables:
+            reconfigure(before, self.current)
+
+    def _valid(self, props: Mapping[str, str]) -> dict[str, str]:
+        """Those of `props` that hold together, each added to those before it."""
+        valid: dict[str, str] = {}
+        for name, value in props.items():
+            try:
+                effective_config(self._static, {}, {**valid, name: value})
+            except ConfigError as error:
+                _log.error("The dynamic config %s is not applied: %s", name, error)
+                continue
+            valid[name] = value
+        return valid
+
+
+def reconfigure_logs(log_manager: LogManager) -> Reconfigurable:
+    """Topics' defaults, and what the log manager and the cleaner are set to."""
+
+    def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
+        if after.default_log_config() != before.default_log_config():
+            log_manager.reconfigure_default_log_config(after.default_log_config())
+        if after.log_manager_config() != before.log_manager_config():
+            log_manager.reconfigure(after.log_manager_config())
+
+    return reconfigure
+
+
+def reconfigure_sockets(sockets: Sequence[SocketServer]) -> Reconfigurable:
+    """Limits of connections; a listener's own `max.connections` within the broker's."""
+
+    def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
+        for socket in sockets:
+            limits = after.socket_server_limits()
+            own = after.props.get(f"listener.name.{socket.listener_name.lower()}.max.connections")
+            if own is not None:
+                limits = replace(limits, max_connections=min(limits.max_connections, int(own)))
+            socket.update_limits(limits)
+
+    return reconfigure
+
+
+def reconfigure_fetchers(replica_manager: ReplicaManager, fetchers: ReplicaFetcherManager) -> Reconfigurable:
+    """num.replica.fetchers: the partitions are spread anew."""
+
+    def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
+        count = after.get_int("num.replica.fetchers")
+        if count != replica_manager.config.num_replica_fetchers:
+            replica_manager.config = replace_struct(replica_manager.config, num_replica_fetchers=count)
+            fetchers.spread_anew()
+
+    return reconfigure

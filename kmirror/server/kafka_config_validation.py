@@ -56,6 +56,7 @@ def _validate_log_settings(config: KafkaConfig) -> None:
     )
     per_thread = config.get_int("log.cleaner.dedupe.buffer.size") // max(1, config.get_int("log.cleaner.threads"))
     _require(per_thread > 1024 * 1024, "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+    _validate_connection_limits(config)
     wait_ms = config.get_int("replica.fetch.wait.max.ms")
     _require(
         wait_ms <= config.get_int("replica.socket.timeout.ms"),
@@ -70,6 +71,18 @@ def _validate_log_settings(config: KafkaConfig) -> None:
         queued <= 0 or queued >= config.get_int("socket.request.max.bytes"),
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
     )
+
+
+def _validate_connection_limits(config: KafkaConfig) -> None:
+    overrides = config.get_string("max.connections.per.ip.overrides") or ""
+    _require(
+        config.get_int("max.connections.per.ip") > 0 or overrides,
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+    )
+    for entry in filter(None, (entry.strip() for entry in overrides.split(","))):
+        count = entry.rpartition(":")[2]
+        if not count.lstrip("-").isdecimal():
+            raise ConfigError(f'For input string: "{count}"')
 
 
 def _validate_quorum(config: KafkaConfig) -> None:

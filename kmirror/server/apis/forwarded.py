@@ -58,7 +58,7 @@ async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
     for resource in resources:
         try:
             _check_logger(apis, request, resource)
-            check_resource(resource, resources=resources, node_id=apis.config.node_id, configs=apis.metadata_cache.image.configs)
+            check_resource(resource, resources=resources, config=apis.config, configs=apis.metadata_cache.image.configs)
             if resource.resource_type == RESOURCE_BROKER_LOGGER:
                 _change_loggers(apis, request, resource)
                 answered[id(resource)] = ApiException(Errors.NONE, "")

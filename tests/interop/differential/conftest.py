@@ -36,18 +36,27 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("differential")
     with apache_kafka(folder / "apache", properties=COMMON) as kafka, EmbeddedCluster(config=COMMON) as cluster:
         node = cluster.nodes[0]
-        pair = Pair(
-            Side("apache", kafka.port, verbatim=True),
-            Side("kmirror", node.port),
-            {
+        names = {
                 "apache": [(str(kafka.data), "<dir>"), (kafka.cluster_id, "<cluster>"), (str(kafka.controller_port), "<controller port>"),
                            (str(kafka.port), "<port>")],
                 "kmirror": [(str(node.log_dir), "<dir>"), (cluster.cluster_id, "<cluster>"), (str(node.controller_port), "<controller port>"),
                             (str(node.port), "<port>")],
-            },
-        )  # fmt: skip
+        }  # fmt: skip
+        pair = Pair(Side("apache", kafka.port, verbatim=True), Side("kmirror", node.port), names)
+        pair.controllers = Pair(Side("apache", kafka.controller_port, verbatim=True), Side("kmirror", node.controller_port), names)
         yield pair
         pair.close()
+
+
+@pytest.fixture
+def controllers(brokers: Pair) -> Iterator[Pair]:
+    """The controller listeners of both."""
+    found = brokers.controllers
+    assert found is not None
+    yield found
+    found.close()
+    lines = [line for line in found.report() if not is_known(line)]
+    assert not lines, f"{len(lines)} differences:\n" + "\n".join(lines)
 
 
 @pytest.fixture

@@ -212,6 +212,7 @@ class Pair:
         self.apache, self.kmirror = apache, kmirror
         self._replacements = replacements
         self.found: dict[str, list[str]] = {}
+        self.controllers: Pair | None = None
 
     @property
     def sides(self) -> tuple[Side, Side]:

@@ -13,9 +13,7 @@ KNOWN = [
     ),
     (r"ProduceRequest (says|GZIP|ZSTD).*log_start_offset", "comes with the error code above"),
     # not built
-    (r"FindCoordinatorRequest \([12],", "no transaction and share coordinators: INVALID_REQUEST, so that clients stop asking"),
-    (r"only Kafka has .*'__transaction_state'", "the same"),
-    (r"ProduceRequest transactional.*error_code", "no transactions: INVALID_TXN_STATE"),
+    (r"FindCoordinatorRequest \(2,", "no share coordinators: INVALID_REQUEST, so that clients stop asking"),
     # open: ours to fix
     (r"ProduceRequest .*error_message: Kafka '(Record size|Invalid magic)", "open: the text of a corrupt batch is not sent"),
     (r"DescribeConfigsRequest (16|32)", "open: synonyms of share group settings, defaults of client metrics"),

@@ -10,7 +10,7 @@ from broker_doubles import BrokerWorld, run
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataProvenance
 from kmirror.metadata.loader import LoaderManifest, LoaderManifestType
-from kmirror.server.dynamic_broker_config import DynamicBrokerConfig
+from kmirror.server.dynamic_broker_config import DynamicBrokerConfig, reconfigure_logs
 from kmirror.wire.messages.config_record import ConfigRecord
 
 
@@ -19,7 +19,7 @@ def test_the_nearest_scope_wins_and_removal_falls_back(tmp_path: Path) -> None:
         world = BrokerWorld(str(tmp_path), props={"log.retention.ms": "1000"})
         world.create_topic("t")
         world.create_topic("own", configs={"retention.ms": "7"})
-        publisher = DynamicBrokerConfig(world.config, world.log_manager)
+        publisher = DynamicBrokerConfig(world.config, reconfigure_logs(world.log_manager))
 
         def set_config(broker: str, value: str | None, name: str = "log.retention.ms") -> tuple[int, int]:
             delta = MetadataDelta(world.cache.image)
@@ -34,7 +34,7 @@ def test_the_nearest_scope_wins_and_removal_falls_back(tmp_path: Path) -> None:
         assert set_config("1", "3000") == (3000, 7)
         assert set_config("2", "4000") == (3000, 7), "another broker's"
         assert set_config("1", None) == (2000, 7)
-        assert set_config("", "x") == (2000, 7), "what does not parse changes nothing"
+        assert set_config("", "x") == (1000, 7), "what does not parse counts as not set"
         assert set_config("", None) == (1000, 7)
 
     run(scenario)
