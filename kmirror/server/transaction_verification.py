@@ -60,7 +60,9 @@ async def verify_batches(
 ) -> Verified:
     """INVALID_PRODUCER_ID_MAPPING when the request mixes producers."""
     headers = {partition: unpack_header(records, 0, 0) for partition, records in entries.items()}
-    sequences = {partition: header.base_sequence for partition, header in headers.items() if header.is_transactional}
+    sequences = {
+        partition: header.base_sequence for partition, header in headers.items() if header.is_transactional and header.has_producer_id
+    }
     producers = {(headers[partition].producer_id, headers[partition].producer_epoch) for partition in sequences}
     if len(producers) > 1:
         raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID")

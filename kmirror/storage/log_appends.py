@@ -203,7 +203,7 @@ class LogAppends(LogMaintenance):
                 duplicate = entry and entry.find_duplicate_batch(header.producer_epoch, header.base_sequence, header.last_sequence)
                 if duplicate:
                     return duplicate
-            if header.is_transactional:
+            if header.is_transactional and header.has_producer_id:  # without a producer it is data like any other, as in Kafka
                 if origin in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):
                     self._check_transaction_verified(header, verification_guard)
                 position = segment_size + header.position

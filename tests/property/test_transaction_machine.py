@@ -404,7 +404,7 @@ class TransactionMachineV1(TransactionMachine):
     version = 0
 
 
-EXAMPLES = int(os.environ.get("KMIRROR_TRANSACTION_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("KMIRROR_TRANSACTION_EXAMPLES", "25"))
 
 
 @pytest.mark.parametrize("machine", [TransactionMachine, TransactionMachineV1])
