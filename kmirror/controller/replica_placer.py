@@ -1,33 +1,130 @@
-"""Where the replicas of new partitions go: striped over racks and brokers from a random start (Kafka's `StripedReplicaPlacer`).
+"""Where the replicas of new partitions go: in stripes over racks and brokers (Kafka's `StripedReplicaPlacer`).
 
-Leaders go round all unfenced brokers; the replicas of one partition take brokers of different racks in turn. A fenced
-broker gets replicas only when the unfenced ones do not suffice, and never the first replica.
+Racks are taken in turn, each partition beginning one rack further, so that replicas of a partition lie on as many racks as there
+are; that comes before an even load of brokers. Inside a rack its brokers are taken in turn, the unfenced ones first. A fenced
+broker never leads. When every unfenced broker could have led once, racks and brokers are shuffled, so that the same sets of
+brokers do not come again and again. Brokers whose directories are all cordoned get nothing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Random
 from kmirror.metadata.registrations import BrokerRegistration
 
+T = TypeVar("T")
+
 
 def place_replicas(brokers: list[BrokerRegistration], random: Random, *, partitions: int, replication_factor: int) -> list[list[int]]:
     """Replica lists of `partitions` new partitions; INVALID_REPLICATION_FACTOR with Kafka's text when it cannot be done."""
-    _check(brokers, replication_factor)
-    order = _stripe(brokers, random)
-    fenced = [broker.id for broker in order if broker.fenced]
-    unfenced = [broker.id for broker in order if not broker.fenced]
-    start = random.randrange(len(unfenced))
-    shift = random.randrange(max(1, len(unfenced) - 1))
-    assignments = []
-    for partition in range(partitions):
-        turn, first = divmod(start + partition, len(unfenced))
-        ring = unfenced[first + 1 :] + unfenced[:first]
-        rotation = (shift + turn) % len(ring) if ring else 0
-        followers = (ring[rotation:] + ring[:rotation])[: replication_factor - 1]
-        missing = replication_factor - 1 - len(followers)
-        assignments.append([unfenced[first], *followers, *fenced[:missing]])
-    return assignments
+    usable = [broker for broker in brokers if not _is_cordoned(broker)]
+    _check(usable, replication_factor)
+    racks = _Racks(usable, random)
+    return [racks.place(replication_factor) for _ in range(partitions)]
+
+
+def _is_cordoned(broker: BrokerRegistration) -> bool:
+    cordoned = broker.cordoned_directories or ()
+    return bool(broker.directories) and all(directory in cordoned for directory in broker.directories)
+
+
+class _Turns:
+    """Brokers of one kind in one rack. In each turn every broker comes once at most, the first one shifted by the turn."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._brokers: list[int] = []
+        self._start = 0
+        self._turn = -1
+        self._taken = 0
+
+    def fill(self, brokers: list[int]) -> None:
+        self._brokers = sorted(brokers)
+        self._start = self._random.randrange(len(brokers)) if brokers else 0
+
+    def next(self, turn: int) -> int | None:
+        if turn != self._turn:
+            self._turn, self._taken = turn, 0
+        if self._taken == len(self._brokers):
+            return None
+        self._taken += 1
+        return self._brokers[(self._start + turn + self._taken - 1) % len(self._brokers)]
+
+    def shuffle(self) -> None:
+        _shuffle(self._brokers, self._random)
+        self._turn = -1
+
+
+class _Rack:
+    def __init__(self, random: Random) -> None:
+        self.unfenced = _Turns(random)
+        self.fenced = _Turns(random)
+
+    def next(self, turn: int) -> int | None:
+        broker = self.unfenced.next(turn)
+        return self.fenced.next(turn) if broker is None else broker
+
+
+class _Racks:
+    """All racks, and how far the stripe has come."""
+
+    def __init__(self, brokers: list[BrokerRegistration], random: Random) -> None:
+        self._random = random
+        names = sorted({broker.rack or "" for broker in brokers})
+        self._racks = []
+        for name in names:
+            rack = _Rack(random)
+            rack.unfenced.fill([broker.id for broker in brokers if (broker.rack or "") == name and not broker.fenced])
+            rack.fenced.fill([broker.id for broker in brokers if (broker.rack or "") == name and broker.fenced])
+            self._racks.append(rack)
+        self._unfenced_count = sum(not broker.fenced for broker in brokers)
+        self._first = random.randrange(len(names))
+        self._turn = 0
+
+    def place(self, replication_factor: int) -> list[int]:
+        if self._turn == self._unfenced_count > 1:
+            self._shuffle()
+        count = len(self._racks)
+        leader_rack, leader = self._take(self._first, lambda rack: rack.unfenced.next(self._turn))
+        replicas = [leader]
+        at = self._first
+        skipped = leader_rack
+        while len(replicas) < replication_factor:
+            if at == skipped:
+                skipped = -1  # the leader's rack has had its replica of this round
+            else:
+                broker = self._racks[at].next(self._turn)
+                if broker is not None:
+                    replicas.append(broker)
+            at = (at + 1) % count
+        self._turn += 1
+        self._first = (self._first + 1) % count
+        return replicas
+
+    def _take(self, first: int, pick: Callable[[_Rack], int | None]) -> tuple[int, int]:
+        """(rack, broker) of the first rack from `first` on that has one."""
+        for step in range(len(self._racks)):
+            at = (first + step) % len(self._racks)
+            broker = pick(self._racks[at])
+            if broker is not None:
+                return at, broker
+        raise AssertionError("a placement without an unfenced broker was not refused before")
+
+    def _shuffle(self) -> None:
+        _shuffle(self._racks, self._random)
+        for rack in self._racks:
+            rack.unfenced.shuffle()
+            rack.fenced.shuffle()
+        self._turn = 0
+
+
+def _shuffle(items: list[T], random: Random) -> None:
+    for last in range(len(items) - 1, 0, -1):
+        other = random.randrange(last + 1)
+        items[last], items[other] = items[other], items[last]
 
 
 def _check(brokers: list[BrokerRegistration], replication_factor: int) -> None:
@@ -45,17 +142,3 @@ def _check(brokers: list[BrokerRegistration], replication_factor: int) -> None:
 
 def _error(text: str, replication_factor: int) -> ApiException:
     return ApiException(Errors.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {replication_factor} time(s): {text}")
-
-
-def _stripe(brokers: list[BrokerRegistration], random: Random) -> list[BrokerRegistration]:
-    """Brokers in an order that takes one of each rack in turn; racks and the brokers within them from random starts."""
-    racks: dict[str, list[BrokerRegistration]] = {}
-    for broker in sorted(brokers, key=lambda broker: broker.id):
-        racks.setdefault(broker.rack or "", []).append(broker)
-    names = sorted(racks)
-    first = random.randrange(len(names))
-    queues = [racks[name] for name in names[first:] + names[:first]]
-    order: list[BrokerRegistration] = []
-    for turn in range(max(len(queue) for queue in queues)):
-        order += [queue[turn] for queue in queues if turn < len(queue)]
-    return order

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from metadata_doubles import ControllerDouble, directory_of
 from storage_doubles import SeededRandom
@@ -347,7 +349,32 @@ def test_replicas_spread_over_racks_and_leaders_over_brokers() -> None:
     assert sorted(leaders) == sorted([0, 1, 2, 3, 4, 5] * 2)
     for replicas in assignments:
         assert len(set(replicas)) == 3
-        assert {"a": 0, "b": 0, "c": 0}.keys() >= {"aabbcc"[replica] for replica in replicas}
+        assert {"aabbcc"[replica] for replica in replicas} == {"a", "b", "c"}, "each replica on another rack"
+    assert len({tuple(sorted(replicas)) for replicas in assignments}) > 2, "not always the same brokers together"
+
+
+def test_a_small_rack_gets_a_replica_of_each_partition() -> None:
+    """Racks come before an even load, as in Kafka."""
+    brokers = [broker(number, "big") for number in range(5)] + [broker(9, "small")]
+    assignments = place_replicas(brokers, SeededRandom(3), partitions=20, replication_factor=2)
+    assert all(9 in replicas for replicas in assignments)
+
+
+def test_more_replicas_than_racks_go_round_again() -> None:
+    brokers = [broker(0, "a"), broker(1, "a"), broker(2, "b"), broker(3, "b")]
+    for replicas in place_replicas(brokers, SeededRandom(5), partitions=8, replication_factor=4):
+        assert sorted(replicas) == [0, 1, 2, 3]
+    for replicas in place_replicas(brokers, SeededRandom(5), partitions=8, replication_factor=3):
+        assert {"aabb"[replica] for replica in replicas[:2]} == {"a", "b"}
+
+
+def test_brokers_with_cordoned_directories_get_nothing() -> None:
+    cordoned = replace(broker(2), directories=(TOPIC_ID,), cordoned_directories=(TOPIC_ID,))
+    assignments = place_replicas([broker(0), broker(1), cordoned], SeededRandom(1), partitions=6, replication_factor=2)
+    assert all(2 not in replicas for replicas in assignments)
+    with pytest.raises(ApiException) as error:
+        place_replicas([broker(0), broker(1), cordoned], SeededRandom(1), partitions=1, replication_factor=3)
+    assert "some brokers have all their log directories cordoned" in error.value.message
 
 
 def test_fenced_brokers_come_last() -> None:
