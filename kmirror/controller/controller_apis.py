@@ -64,6 +64,7 @@ class ControllerApis:
         self.auth = AuthHelper(authorizer)
         self.metadata_log = MetadataLogApis(controller)
         self._handlers = self._make_handlers()
+        self._versions = self._served_versions()
 
     def _make_handlers(self) -> dict[ApiKeys, Handler]:
         c, log, voters = self.controller, self.metadata_log, RaftVoters(self.controller)
@@ -191,6 +192,9 @@ class ControllerApis:
 
     def versions(self) -> dict[ApiKeys, tuple[int, int]]:
         """API -> lowest and highest version that the controller listener serves and advertises."""
+        return self._versions
+
+    def _served_versions(self) -> dict[ApiKeys, tuple[int, int]]:
         unstable = self.controller.config.unstable_api_versions_enable
         served: dict[ApiKeys, tuple[int, int]] = {}
         for key in sorted(self._handlers):
