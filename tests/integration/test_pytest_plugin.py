@@ -6,8 +6,27 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kmirror.embedded import EmbeddedCluster
+from kmirror.embedded_security import Security
+from kmirror.pytest_plugin import Admin, _clean
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> None:
+    """Everything is imported once: pytester forgets what an inner run imports, and importing a broker again is slow."""
+    with EmbeddedCluster(security=Security.sasl_plaintext({"alice": "alice-secret"})) as cluster:
+        properties = cluster.client_properties("alice")
+        producer = Producer(properties)
+        producer.produce("warm", b"x")
+        assert producer.flush(10) == 0
+        consumer = Consumer(properties | {"group.id": "g"})
+        consumer.commit(offsets=[TopicPartition("warm", 0, 1)], asynchronous=False)
+        consumer.close()
+        Admin(cluster, "alice").run(_clean)
 
 
 def run(pytester: pytest.Pytester, source: str, *, passed: int, ini: str = "") -> pytest.RunResult:
@@ -221,7 +240,7 @@ def test_fixtures_are_documented(pytester: pytest.Pytester) -> None:
 def test_every_pytest_run_pays_next_to_nothing_for_the_plugin() -> None:
     """The entry point is imported by every run on the machine: it may load nothing that pytest has not loaded."""
     code = (
-        "import sys, pytest; before = set(sys.modules); import kmirror.pytest_plugin;"
+        "import sys, pytest; before = set(sys.modules); import kmirror_pytest;"
         "print(sorted(name for name in set(sys.modules) - before if not name.startswith('kmirror')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
