@@ -358,6 +358,7 @@ class _ClientConnection:
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, SslHandshakeError):
+            _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self._node.port, error)
             self.lose(AuthenticationError(f"{self._node.host}:{self._node.port}: {error}"))
             return
         detail = f": {error}" if error is not None else ""
@@ -489,6 +490,7 @@ class _ClientConnection:
 
     def _refused(self, text: str) -> AuthenticationError:
         error = AuthenticationError(f"{self.host}:{self._node.port} refused the login: {text}")
+        _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self._node.port, text)
         self.lose(error)
         return error
 

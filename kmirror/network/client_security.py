@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kmirror.network.security.sasl_client import SaslClient, SaslClientFactory
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _DEFAULT_MECHANISM: Final = "GSSAPI"
 _NO_JAAS: Final = (
     "Could not find a 'KafkaClient' entry in the JAAS configuration. System property 'java.security.auth.login.config' is not set"
@@ -128,6 +128,10 @@ class ClientChannelBuilder:
             return lambda host: PlainSaslClient(security.option("username"), security.option("password"))
         if self.mechanism == "OAUTHBEARER":
             return self._oauth_bearer_factory()
+        if self.mechanism == "GSSAPI":
+            from kmirror.network.security.gssapi_sasl import client_factory
+
+            return client_factory(security.jaas, security.props.get("sasl.kerberos.service.name"))
         from kmirror.network.security.scram_mechanism import ScramMechanism
         from kmirror.network.security.scram_sasl_client import ScramSaslClient
 

@@ -157,9 +157,12 @@ def _sasl_settings(settings: ListenerSettings, runtime: Runtime, images: Images)
     if not mechanisms:
         raise ConfigError("No SASL mechanisms are enabled")
     servers: dict[str, SaslServerFactory] = {}
+    short_name = None
     max_reauth_ms = {}
     for mechanism in mechanisms:
         jaas = JaasConfig.parse(settings.jaas_text(mechanism))
+        if mechanism == "GSSAPI":
+            short_name = _short_namer(settings, jaas)
         servers[mechanism] = _server_factory(mechanism, jaas, settings, runtime, images)
         limit = settings.of_mechanism(mechanism, "connections.max.reauth.ms") or settings.get("connections.max.reauth.ms") or "0"
         max_reauth_ms[mechanism] = int(limit)
@@ -168,7 +171,16 @@ def _sasl_settings(settings: ListenerSettings, runtime: Runtime, images: Images)
         servers=servers,
         connections_max_reauth_ms=max_reauth_ms,
         max_receive_size=int(settings.get("sasl.server.max.receive.size") or 524_288),
+        short_name=short_name,
     )
+
+
+def _short_namer(settings: ListenerSettings, jaas: JaasConfig) -> Callable[[str], str]:
+    from kmirror.network.security.gssapi_sasl import realm_of
+    from kmirror.network.security.kerberos_short_namer import KerberosShortNamer
+
+    rules = settings.get_list("sasl.kerberos.principal.to.local.rules") or ["DEFAULT"]
+    return KerberosShortNamer(realm_of(jaas), rules).short_name
 
 
 def _server_factory(mechanism: str, jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, images: Images) -> SaslServerFactory:
@@ -182,6 +194,10 @@ def _server_factory(mechanism: str, jaas: JaasConfig, settings: ListenerSettings
 
         users = users_of(jaas.options)
         return lambda: PlainSaslServer(users)
+    if mechanism == "GSSAPI":
+        from kmirror.network.security.gssapi_sasl import server_factory
+
+        return server_factory(jaas)
     if mechanism == "OAUTHBEARER":
         return _oauth_bearer_factory(jaas, settings, runtime, secured=handler in SECURED_JWT_HANDLERS)
     from kmirror.network.security.scram_mechanism import ScramMechanism

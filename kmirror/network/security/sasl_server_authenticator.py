@@ -149,7 +149,11 @@ class SaslServerAuthenticator:
         assert self._server is not None, "the principal was asked for before the mechanism was chosen"
         name = self._server.authorization_id
         if self._server.mechanism == GSSAPI and self._settings.short_name is not None:
-            name = self._settings.short_name(name)
+            try:
+                name = self._settings.short_name(name)
+            except KmirrorError as error:
+                text = f"Failed to set name for '{name}' based on Kerberos authentication rules."
+                raise AuthenticationProtocolError(f"{text} {error}") from error
         return KafkaPrincipal(USER_TYPE, name, token_authenticated=self._server.token_authenticated)
 
     # Sessions

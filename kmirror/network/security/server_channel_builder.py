@@ -94,10 +94,6 @@ class ServerChannelBuilder:
         self._metrics = AuthenticationMetrics(metrics, listener_name)
         self._scratch = memoryview(b"")
 
-    def reconfigure(self, context: ssl.SSLContext) -> None:
-        """TLS settings for the connections made from now on."""
-        self._context = context
-
     # TLS
 
     def secure(self, connection: SecuredConnection) -> ConnectionProtocol:
