@@ -23,6 +23,7 @@ from kmirror.wire.messages.clear_elr_record import ClearElrRecord
 from kmirror.wire.messages.config_record import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+MAX_VALUE_BYTES = 32767
 _LIST_BROKER_DEFAULTS = {
     "config.providers": "",
     "cordoned.log.dirs": "",
@@ -97,7 +98,11 @@ class ConfigurationControlManager:
                 items.append(item)
             elif operation == "SUBTRACT" and item in items:
                 items.remove(item)
-        return ",".join(items)
+        combined = ",".join(items)
+        if len(combined.encode()) > MAX_VALUE_BYTES:
+            text = f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_VALUE_BYTES} bytes."
+            raise ApiException(Errors.INVALID_CONFIG, text)
+        return combined
 
     def _is_list(self, resource: ConfigResource, name: str) -> bool:
         definition = DEFINITIONS.get(resource.type)
@@ -159,7 +164,7 @@ class ConfigurationControlManager:
                 self._check_min_isr_removal()
             elif resource.type == RESOURCE_BROKER and resource.name and "min.insync.replicas" in values:
                 self._check_broker_min_isr()
-            validate(resource, left)
+            validate(resource, left, self._state.config.static_topic_configs)
         records = self.set_records(resource, {name: value for name, value in values.items() if present.get(name) != value})
         return records + self._clear_elr_records(resource, values)
 

@@ -15,6 +15,7 @@ acknowledged is not guessed at.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -51,8 +52,10 @@ from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 from kmirror.wire.messages.no_op_record import NoOpRecord
 from kmirror.wire.messages.voters_record import Endpoint as VoterEndpoint
 from kmirror.wire.messages.voters_record import KRaftVersionFeature, Voter
+from kmirror.wire.primitives import ProtocolWriteError
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _SESSION_CHECKS = 8
 
 
@@ -335,10 +338,14 @@ class QuorumController:
             return None
         if result.kraft_version is not None:
             self.log.upgrade_kraft_version(result.kraft_version, self._voter())
-        if result.records:
+        try:
             self._append(result.records)
-            if any(_allows_unclean_elections(record.message) for record in result.records):
-                self._append(self.replication.elect_unclean().records)
+        except ProtocolWriteError as error:  # raised before anything is appended
+            _log.error("%s: a record cannot be written: %s", event.name, error)
+            event.future.set_exception(ApiException(Errors.UNKNOWN_SERVER_ERROR, Errors.UNKNOWN_SERVER_ERROR.message))
+            return None
+        if any(_allows_unclean_elections(record.message) for record in result.records):
+            self._append(self.replication.elect_unclean().records)
         return result.response
 
     def _voter(self) -> Voter:

@@ -27,6 +27,7 @@ from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages import fetch as fe
 from kmirror.wire.messages import fetch_snapshot as fs
+from kmirror.wire.messages import incremental_alter_configs as iac
 from kmirror.wire.messages.add_raft_voter import AddRaftVoterRequest
 from kmirror.wire.messages.api_versions import ApiVersionsRequest
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -426,3 +427,37 @@ def test_the_one_voter_stays_the_one_voter(tmp_path: pathlib.Path) -> None:
         assert (await node.ask(ApiKeys.UPDATE_RAFT_VOTER, changed)).error_code == 0
 
     scenario(test, tmp_path, directory_id=str(directory_id))
+
+
+def test_a_value_too_long_for_a_record_is_refused_and_the_controller_lives(tmp_path: pathlib.Path) -> None:
+    """Appending to a list twice made a config value that no record can carry: the controller failed for good."""
+
+    async def test(node: Node) -> None:
+        await node.start_broker()
+        assert await node.create_topic("t") is Errors.NONE
+        codes = []
+        for operation in (0, 2):
+            value = ",".join(f"{1_000_000 * (operation + 1) + number}:1" for number in range(3000))
+            change = iac.AlterableConfig("follower.replication.throttled.replicas", operation, value)
+            request = iac.IncrementalAlterConfigsRequest([iac.AlterConfigsResource(2, "t", [change])])
+            result = (await node.ask(ApiKeys.INCREMENTAL_ALTER_CONFIGS, request, 1)).responses[0]
+            codes.append((result.error_code, result.error_message))
+        text = "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+        assert codes == [(0, None), (Errors.INVALID_CONFIG, text)]
+        assert await node.create_topic("u") is Errors.NONE
+
+    scenario(test, tmp_path)
+
+
+def test_a_record_that_cannot_be_written_fails_its_request_only(tmp_path: pathlib.Path) -> None:
+    async def test(node: Node) -> None:
+        before = node.controller.state.log_end_offset
+        record = ApiMessageAndVersion(ConfigRecord(resource_type=4, resource_name="", name="x", value="v" * 40_000), 0)
+        with pytest.raises(ApiException) as error:
+            await node.controller.write("tooLong", lambda: ControllerResult([record], None))
+        assert error.value.error is Errors.UNKNOWN_SERVER_ERROR
+        assert node.controller.state.log_end_offset == before
+        await node.start_broker()
+        assert await node.create_topic("t") is Errors.NONE
+
+    scenario(test, tmp_path)
