@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -233,13 +232,14 @@ def _group_json(group: ConsumerGroupDescription, rows: list[OffsetRow]) -> dict[
 
 
 def _validate_regex(pattern: str) -> int:
-    """What Python's parser refuses, and what it takes but RE2 does not: look-around and back references."""
-    problem = None
+    """What a broker would say of a subscription to it."""
+    from kmirror.coordinator.group.topic_regex import throw_if_regular_expression_is_invalid
+
     try:
-        re.compile(pattern)
-    except re.error as error:
-        problem = "missing closing )" if error.msg.startswith("missing )") else error.msg
-    if problem is None and re.search(r"(?<!\\)(?:\\\\)*(\(\?(?:=|!|<=|<!|>|P=)|\\[1-9])", pattern):
-        problem = "invalid or unsupported Perl syntax"
-    print(f"The regular expression `{pattern}` is {'valid' if problem is None else f'invalid: {problem}'}.")
+        throw_if_regular_expression_is_invalid(pattern)
+    except ApiException as error:
+        reason = error.message.rpartition("is not a valid regular expression: ")[2].rstrip(".")
+        print(f"The regular expression `{pattern}` is invalid: {reason}.")
+        return 0
+    print(f"The regular expression `{pattern}` is valid.")
     return 0

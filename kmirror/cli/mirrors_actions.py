@@ -12,6 +12,7 @@ from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic,
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
 from kmirror.cli.properties import read_properties
+from kmirror.cli.tool_client import open_admin
 from kmirror.cli.user_errors import USER_ERRORS, one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -50,9 +51,8 @@ class MirrorCommand:
     def __init__(self, runtime: Runtime, options: argparse.Namespace) -> None:
         self._runtime = runtime
         self._options = options
-        if options.command_config is not None:
-            _check_plaintext(read_properties(options.command_config), "--command-config")
-        self._admin = AdminClient(runtime, parse_bootstrap_servers(options.bootstrap_server), client_id="kafka-mirrors")
+        properties = {} if options.command_config is None else read_properties(options.command_config)
+        self._admin = open_admin(runtime, options.bootstrap_server, properties, client_id="kafka-mirrors")
         self._opened: list[AdminClient] = [self._admin]
 
     def close(self) -> None:

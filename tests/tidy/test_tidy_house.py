@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import pathlib
 import re
 import subprocess
@@ -27,7 +29,10 @@ def tracked(*patterns: str) -> list[str]:
 def test_the_public_surface_is_what_it_was() -> None:
     assert sorted(kmirror.__all__) == ["AdminClient", "EmbeddedCluster", "__version__"]
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert sorted(scripts) == ["kafka-dump-log", "kafka-log-diff", "kafka-mirrors", "kmirror"]
+    tools = "acls broker-api-versions cluster configs console-consumer console-producer consumer-groups consumer-perf-test delete-records"
+    tools += " dump-log features get-offsets leader-election log-diff log-dirs metadata-quorum mirrors producer-perf-test"
+    tools += " reassign-partitions storage topics transactions"
+    assert sorted(scripts) == [*(f"kafka-{tool}" for tool in tools.split()), "kmirror"]
 
 
 def test_importing_kmirror_loads_nothing_heavy() -> None:
@@ -84,3 +89,58 @@ def test_no_source_file_is_past_the_length_that_has_a_seam() -> None:
         if not name.startswith(GENERATED) and (count := (ROOT / name).read_text().count("\n")) > MAX_LINES
     }
     assert not long, long
+
+
+COMMAND_TOOLS = ("cluster", "features", "metadata_quorum", "producer_perf_test", "storage_tool")
+OPTION_TOOLS = (
+    "acls",
+    "broker_api_versions",
+    "configs",
+    "console_consumer",
+    "console_producer",
+    "consumer_groups",
+    "consumer_perf_test",
+    "delete_records",
+    "get_offsets",
+    "leader_election",
+    "log_dirs",
+    "reassign_partitions",
+    "topics",
+)
+
+
+@pytest.mark.parametrize("module", OPTION_TOOLS)
+def test_every_option_of_kafkas_tools_is_documented(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As Kafka's: the usage goes to stderr and the exit code is 1, with --help and without any argument."""
+    tool = importlib.import_module(f"kmirror.cli.{module}")
+    for arguments in (["--help"], []):
+        assert tool.main(arguments) == 1
+        captured = capsys.readouterr()
+        assert captured.out == "" and captured.err.startswith(tool.build_parser().description)
+        for name, (text, *_) in tool.build_parser()._rows.items():
+            assert f"--{name}" in captured.err and len(text.split()) >= 2, f"{module}: --{name} has no help"
+    assert tool.main(["--version"]) == 0
+    assert capsys.readouterr().out == "4.3.0\n"
+
+
+@pytest.mark.parametrize("module", COMMAND_TOOLS)
+def test_every_command_and_option_of_kafkas_tools_is_documented(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tool = importlib.import_module(f"kmirror.cli.{module}")
+    parsers = [tool.build_parser()]
+    assert tool.main(["--help"]) == 0 and capsys.readouterr().out.startswith("usage: kafka-")
+    while parsers:
+        parser = parsers.pop()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+                assert all(choice.help for choice in action._choices_actions)
+            else:
+                assert action.help and len(action.help.split()) >= 2, f"{parser.prog}: {action.option_strings} has no help"
+
+
+def test_tools_load_nothing_heavy_before_they_know_what_to_do() -> None:
+    """`--help` within 150 ms: neither the event loop nor the wire may be imported for it."""
+    code = "import sys, importlib\nfor name in sys.argv[1:]: importlib.import_module('kmirror.cli.' + name)\n"
+    code += "print([m for m in sys.modules if m.split('.')[0] in ('numpy', 'msgspec', 'asyncio', 'confluent_kafka', 'rich')])"
+    done = subprocess.run([sys.executable, "-c", code, *COMMAND_TOOLS, *OPTION_TOOLS], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

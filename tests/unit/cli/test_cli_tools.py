@@ -1,0 +1,500 @@
+"""What the `kafka-*` tools compute without a cluster: names, orders, tables, plans, files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kmirror.admin.groups import ConsumerGroupDescription, MemberDescription, OffsetAndMetadata
+from kmirror.admin.reassignments import PartitionReassignment
+from kmirror.admin.results import ConfigEntry, Node, PartitionDescription, TopicDescription
+from kmirror.cli import configs_actions, topics
+from kmirror.cli.acls_actions import parse_operation
+from kmirror.cli.broker_api_versions import usable
+from kmirror.cli.configs_quotas import java_double
+from kmirror.cli.consumer_groups_describe import MemberTable, OffsetRow, offsets_table, should_print, state_table
+from kmirror.cli.consumer_groups_reset import csv_text, parse_datetime_ms, parse_duration_ms, parse_partitions, parse_reset_plan
+from kmirror.cli.consumer_perf_test import Progress, format_time
+from kmirror.cli.delete_records import parse_offsets
+from kmirror.cli.feature_versions import feature_dependencies, version_mapping
+from kmirror.cli.get_offsets import parse_rule, parse_time
+from kmirror.cli.java_names import java_exception_name
+from kmirror.cli.java_order import hash_map_order, topic_partition_order
+from kmirror.cli.leader_election import parse_partitions as parse_election
+from kmirror.cli.librdkafka import translate
+from kmirror.cli.line_reader import LineReader, LineRecord
+from kmirror.cli.message_formatter import DefaultMessageFormatter, message_formatter
+from kmirror.cli.producer_perf_test import Stats
+from kmirror.cli.reassign_partitions_plans import (
+    Move,
+    alternate_racks,
+    check_plan,
+    parse_generate,
+    parse_plan,
+    propose,
+    proposed_moves,
+    reassignment_json,
+    throttled_replicas,
+)
+from kmirror.cli.tool_options import CommandError, UsageError
+from kmirror.cli.topics_actions import TopicReport, matching, parse_configs, parse_replica_assignment
+from kmirror.common.acl import AclOperation
+from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+
+TOPIC_ID = Uuid(bytes(range(16)))
+
+
+# --- Java's orders, numbers and names ---------------------------------------------------------------------------------
+
+
+def test_names_come_in_the_order_of_javas_hash_map() -> None:
+    """As Apache's tools printed them."""
+    assert hash_map_order(["classic", "empty", "other-group-with-a-long-name", "static"]) == [
+        "other-group-with-a-long-name",
+        "classic",
+        "static",
+        "empty",
+    ]
+    names = [TopicPartition("t", partition) for partition in range(3)]
+    assert topic_partition_order(names) == names[::-1]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(50.0, "50.0"), (1048576.0, "1048576.0"), (12345678.0, "1.2345678E7"), (1e8, "1.0E8"), (0.0001, "1.0E-4"), (0.25, "0.25"), (0.0, "0.0")],
+)
+def test_doubles_are_printed_as_java_does(value: float, text: str) -> None:
+    assert java_double(value) == text
+
+
+def test_exceptions_have_javas_names() -> None:
+    prefix = "org.apache.kafka.common.errors."
+    assert java_exception_name(Errors.UNKNOWN_TOPIC_OR_PARTITION) == f"{prefix}UnknownTopicOrPartitionException"
+    assert java_exception_name(Errors.NON_EMPTY_GROUP) == f"{prefix}GroupNotEmptyException"
+    assert java_exception_name(Errors.TOPIC_AUTHORIZATION_FAILED) == f"{prefix}TopicAuthorizationException"
+
+
+# --- kafka-topics -----------------------------------------------------------------------------------------------------
+
+
+def test_topics_match_whole_names_and_lists() -> None:
+    names = ["a", "ab", "b", "__consumer_offsets"]
+    assert matching("a", names) == ["a"]
+    assert matching("a.*, b", names) == ["a", "ab", "b"]
+    assert matching('"a|b"', names) == ["a", "b"]
+    assert matching(".*", names, exclude_internal=True) == ["a", "ab", "b"]
+    with pytest.raises(KmirrorError, match=r"^\[ is an invalid regex\.$"):
+        matching("[", names)
+
+
+def test_replica_assignments_are_checked() -> None:
+    assert parse_replica_assignment("1:2, 2:3") == [[1, 2], [2, 3]]
+    assert parse_replica_assignment(None) == []
+    with pytest.raises(KmirrorError, match="duplicate entries: 1$"):
+        parse_replica_assignment("1:1")
+    with pytest.raises(KmirrorError, match=r"^Partition 1 has different replication factor: \[1, 2\]$"):
+        parse_replica_assignment("1,1:2")
+
+
+def test_configs_of_topics_are_pairs() -> None:
+    assert parse_configs(["a=b", "c = d "]) == {"a": "b", "c": "d"}
+    with pytest.raises(KmirrorError, match='format "key=val"'):
+        parse_configs(["a"])
+
+
+def described(*partitions: PartitionDescription) -> TopicDescription:
+    return TopicDescription("t", TOPIC_ID, is_internal=False, partitions=list(partitions))
+
+
+def report(arguments: str, moves: dict[TopicPartition, PartitionReassignment] | None = None) -> TopicReport:
+    options = topics.build_parser().parse(["--describe", *arguments.split()])
+    return TopicReport(options, live={1, 2}, moves=moves or {})
+
+
+CONFIGS = [ConfigEntry("min.insync.replicas", "2", 5, is_default=True), ConfigEntry("retention.ms", "5", 1)]
+
+
+def test_a_topic_is_described_with_its_reassignment_and_its_elr() -> None:
+    moving = PartitionReassignment([1, 2, 3], [3], [1])
+    topic = described(PartitionDescription(0, 1, 4, [1, 2, 3], [1, 2], [3], []), PartitionDescription(1, -1, 4, [2], []))
+    assert report("", {TopicPartition("t", 0): moving}).lines(topic, CONFIGS) == [
+        f"Topic: t\tTopicId: {TOPIC_ID}\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: retention.ms=5",
+        "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2\tAdding Replicas: 3\tRemoving Replicas: 1\tElr: 3\tLastKnownElr: ",
+        "\tTopic: t\tPartition: 1\tLeader: none\tReplicas: 2\tIsr: \tElr: N/A\tLastKnownElr: N/A",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "partitions"),
+    [
+        ("--under-replicated-partitions", [1, 2]),
+        ("--unavailable-partitions", [2, 3]),
+        ("--under-min-isr-partitions", [1, 2]),
+        ("--at-min-isr-partitions", [0, 3]),
+    ],
+)
+def test_reports_show_the_partitions_concerned(option: str, partitions: list[int]) -> None:
+    rows = [
+        PartitionDescription(0, 1, 0, [1, 2], [1, 2]),
+        PartitionDescription(1, 1, 0, [1, 2], [1]),
+        PartitionDescription(2, -1, 0, [1, 2], []),
+        PartitionDescription(3, 9, 0, [9, 2], [9, 2]),
+    ]
+    lines = report(option).lines(described(*rows), CONFIGS)
+    assert [int(line.split("Partition: ")[1].split("\t")[0]) for line in lines] == partitions
+
+
+# --- kafka-configs, kafka-acls ----------------------------------------------------------------------------------------
+
+
+def test_configs_to_add_may_hold_lists_in_brackets() -> None:
+    class Options:
+        add_config_file = None
+        add_config = "cleanup.policy=[compact,delete], a.b = c,SCRAM-SHA-256=[iterations=8192,password=x]"
+
+    assert configs_actions.configs_to_add(Options()) == {  # type: ignore[arg-type]
+        "cleanup.policy": "compact,delete",
+        "a.b": "c",
+        "SCRAM-SHA-256": "iterations=8192,password=x",
+    }
+    Options.add_config = "a b=1"
+    with pytest.raises(KmirrorError, match="Invalid character found for config key: a b"):
+        configs_actions.configs_to_add(Options())  # type: ignore[arg-type]
+
+
+def test_operations_are_read_in_any_case() -> None:
+    assert parse_operation(" describeConfigs") is AclOperation.DESCRIBE_CONFIGS
+    assert parse_operation("TWO_PHASE_COMMIT") is AclOperation.TWO_PHASE_COMMIT
+    assert parse_operation("fly") is AclOperation.UNKNOWN
+
+
+# --- kafka-consumer-groups --------------------------------------------------------------------------------------------
+
+
+def group(state: str = "Stable", **changes: object) -> ConsumerGroupDescription:
+    member = MemberDescription("m-1", None, "c", "/1.2.3.4", (TopicPartition("t", 1), TopicPartition("t", 0)))
+    values: dict[str, object] = {"members": [member], "type": "Classic", "partition_assignor": "range"} | changes
+    return ConsumerGroupDescription("g", "consumer", state=state, coordinator=Node(1, "h", 9092), **values)  # type: ignore[arg-type]
+
+
+def test_offsets_are_a_table() -> None:
+    rows = [
+        OffsetRow(TopicPartition("t", 0), OffsetAndMetadata(3, "", 7), 10, "m-1", "/1.2.3.4", "c"),
+        OffsetRow(TopicPartition("t", 1), None, None, "-", "-", "-"),
+    ]
+    assert [line.split() for line in offsets_table("g", rows, verbose=True).splitlines() if line] == [
+        "GROUP TOPIC PARTITION LEADER-EPOCH CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID".split(),
+        "g t 0 7 3 10 7 m-1 /1.2.3.4 c".split(),
+        "g t 1 - - - - - - -".split(),
+    ]
+    assert rows[0].as_json()["lag"] == 7 and rows[1].as_json()["consumerId"] is None
+
+
+def test_members_are_a_table_with_instances_only_where_there_are_some() -> None:
+    assert MemberTable(group(), verbose=False).text().splitlines()[1].split() == "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS".split()
+    static = MemberDescription("m-1", "me", "c", "/h", (), target_assignment=(TopicPartition("t", 2),), member_epoch=4, is_classic=False)
+    text = MemberTable(group(members=[static], type="Consumer", target_assignment_epoch=5), verbose=True).text()
+    assert text.splitlines()[1].split()[2] == "GROUP-INSTANCE-ID" and text.splitlines()[1].split()[-1] == "UPGRADED"
+    assert text.splitlines()[2].split() == ["g", "m-1", "me", "/h", "c", "0", "4", "-", "5", "t:2", "true"]
+
+
+def test_states_are_a_table_with_epochs_when_verbose() -> None:
+    assert state_table(group(), verbose=False).splitlines()[2].split() == ["g", "h:9092", "(1)", "range", "Stable", "1"]
+    newer = group(type="Consumer", group_epoch=3, target_assignment_epoch=2)
+    assert state_table(newer, verbose=True).splitlines()[2].split()[-3:] == ["3", "2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("state", "rows", "shown", "text"),
+    [
+        ("Stable", 1, True, ""),
+        ("Stable", 0, False, ""),
+        ("Empty", 1, True, "\nConsumer group 'g' has no active members.\n"),
+        ("Assigning", 1, True, "\nWarning: Consumer group 'g' is rebalancing.\n"),
+        ("Dead", 1, False, "\nError: Consumer group 'g' does not exist.\n"),
+    ],
+)
+def test_what_a_state_means_for_a_description(state: str, rows: int, shown: bool, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert should_print(group(state), rows) is shown
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == text
+
+
+def test_reset_plans_are_read_with_and_without_groups() -> None:
+    assert parse_reset_plan("t,0,1\nt,1,2\n", ["g"]) == {"g": {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}}
+    assert parse_reset_plan('"g,1",t,0,1\n', ["x", "y"]) == {"g,1": {TopicPartition("t", 0): 1}}
+    with pytest.raises(KmirrorError, match="line 1 of the reset plan"):
+        parse_reset_plan("t,zero,1\n", ["g"])
+
+
+def test_reset_plans_are_written_as_they_are_read() -> None:
+    rows = [("a-group-with-more-than-24-characters", TopicPartition("t", 0), 5), ("g", TopicPartition("t", 1), 6)]
+    text = csv_text(rows, with_group=True)
+    assert text == '"a-group-with-more-than-24-characters",t,0,5\ng,t,1,6\n'
+    assert parse_reset_plan(text, []) == {name: {partition: offset} for name, partition, offset in rows}
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("1970-01-01T00:00:01.500", 1_500),
+        ("1970-01-01T00:00:01", 1_000),
+        ("1970-01-01T01:00:00.000+0100", 0),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1970-01-01T00:00:00Z", 0),
+    ],
+)
+def test_datetimes_are_utc_unless_they_say_otherwise(text: str, milliseconds: int) -> None:
+    assert parse_datetime_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize(("text", "milliseconds"), [("P1D", 86_400_000), ("PT1H30M", 5_400_000), ("-PT1.5S", -1_500), ("P1DT1S", 86_401_000)])
+def test_durations_are_iso_8601(text: str, milliseconds: int) -> None:
+    assert parse_duration_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "1D", "P1H"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(KmirrorError, match="Text cannot be parsed to a Duration"):
+        parse_duration_ms(text)
+
+
+def test_topics_with_partitions_are_read() -> None:
+    assert parse_partitions("t:0,2") == [TopicPartition("t", 0), TopicPartition("t", 2)]
+    with pytest.raises(UsageError, match="Invalid partition 'x' specified in topic arg 't:x''"):
+        parse_partitions("t:x")
+
+
+# --- kafka-reassign-partitions ----------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_read_with_its_directories() -> None:
+    text = json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "/d"]}]})
+    plan = parse_plan(text)
+    assert plan.partitions == [(TopicPartition("t", 0), [1, 2])] and plan.log_dirs == {(TopicPartition("t", 0), 2): "/d"}
+    assert parse_plan(reassignment_json(dict(plan.partitions), plan.log_dirs)) == plan
+
+
+@pytest.mark.parametrize(
+    ("partitions", "text"),
+    [
+        ([], "Partition reassignment list cannot be empty"),
+        ([("t", 0, [])], "Partition replica list cannot be empty"),
+        ([("t", 0, [1]), ("t", 0, [2])], "Partition reassignment contains duplicate topic partitions: t-0"),
+        ([("t", 0, [2, 2])], "Partition replica lists may not contain duplicate entries: t-0 contains multiple entries for 2"),
+    ],
+)
+def test_plans_that_cannot_be_carried_out_are_refused(partitions: list[tuple[str, int, list[int]]], text: str) -> None:
+    rows = [{"topic": topic, "partition": partition, "replicas": replicas} for topic, partition, replicas in partitions]
+    with pytest.raises(KmirrorError) as caught:
+        check_plan(parse_plan(json.dumps({"partitions": rows})))
+    assert str(caught.value) == text
+
+
+def test_a_proposal_spreads_replicas_over_brokers_and_racks() -> None:
+    brokers = [Node(broker, "h", 1, rack) for broker, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"))]
+    assert alternate_racks(brokers) == [1, 3, 2, 4]
+    current = {TopicPartition("t", partition): [1, 2] for partition in range(8)}
+    for start in range(4):
+        proposed = propose(current, brokers, lambda stop, start=start: start % stop)
+        racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+        assert all(len({racks[broker] for broker in replicas}) == 2 for replicas in proposed.values())
+        firsts = [replicas[0] for replicas in proposed.values()]
+        assert all(firsts.count(broker) == 2 for broker in racks)
+    with pytest.raises(KmirrorError, match="The target replication factor of 2 cannot be reached because only 1 broker"):
+        propose(current, brokers[:1], lambda stop: 0)
+
+
+def test_generate_takes_each_broker_and_topic_once() -> None:
+    assert parse_generate('{"topics": [{"topic": "t"}], "version": 1}', "1,2") == ([1, 2], ["t"])
+    with pytest.raises(KmirrorError, match=r"Broker list contains duplicate entries: \[1\]"):
+        parse_generate('{"topics": []}', "1,1")
+    with pytest.raises(KmirrorError, match=r"List of topics to reassign contains duplicate entries: \[t\]"):
+        parse_generate('{"topics": [{"topic": "t"}, {"topic": "t"}]}', "1")
+
+
+def test_throttled_are_the_present_replicas_as_leaders_and_the_new_ones_as_followers() -> None:
+    ongoing = {TopicPartition("t", 1): PartitionReassignment([1, 2, 3], [3], [1])}
+    moves = proposed_moves(ongoing, {TopicPartition("t", 0): [2, 3], TopicPartition("t", 1): [4]}, {TopicPartition("t", 0): [1, 2]})
+    assert moves == {
+        TopicPartition("t", 0): Move(frozenset({1, 2}), frozenset({3})),
+        TopicPartition("t", 1): Move(frozenset({1, 2}), frozenset({4})),
+    }
+    assert throttled_replicas(moves) == {"t": ("0:1,0:2,1:1,1:2", "0:3,1:4")}
+
+
+# --- files of other tools, offsets, features ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{}", "Missing partitions field"),
+        ("[", "The input string is not a valid JSON"),
+        ('{"version": 2, "partitions": []}', "Not supported version field value 2"),
+        ('{"partitions": [{"topic": "t", "partition": 0}]}', "No such field exists: `offset`"),
+        (
+            '{"partitions": [{"topic": "t", "partition": 0, "offset": 1}, {"topic": "t", "partition": 0, "offset": 1}]}',
+            "Offset json file contains duplicate topic partitions: t-0",
+        ),
+    ],
+)
+def test_files_of_kafka_delete_records_are_checked(text: str, reason: str) -> None:
+    with pytest.raises(KmirrorError) as caught:
+        parse_offsets(text)
+    assert str(caught.value) == reason
+
+
+def test_files_of_kafka_leader_election_are_checked() -> None:
+    assert parse_election('{"partitions": [{"topic": "t", "partition": 1}]}') == [TopicPartition("t", 1)]
+    with pytest.raises(KmirrorError, match=r"duplicate partitions: \[t-1\]"):
+        parse_election('{"partitions": [{"topic": "t", "partition": 1}, {"topic": "t", "partition": 1}]}')
+
+
+def test_times_and_rules_of_kafka_get_offsets() -> None:
+    assert [parse_time(text) for text in ("latest", "-2", "max-timestamp", "1700000000000")] == [-1, -2, -3, 1_700_000_000_000]
+    with pytest.raises(KmirrorError, match="^Malformed time argument soon. Please use -1 or latest"):
+        parse_time("soon")
+
+    def chosen(rule: str) -> list[tuple[str, int]]:
+        matches = parse_rule(rule, lambda pattern, topic: bool(matching(pattern, [topic])))
+        return [(topic, partition) for topic in ("a", "b") for partition in range(4) if matches(topic, partition)]
+
+    assert chosen("a:1") == [("a", 1)]
+    assert chosen(":3") == [("a", 3), ("b", 3)]
+    assert chosen("a:1-3") == [("a", 1), ("a", 2)]
+    assert chosen("b:2-") == [("b", 2), ("b", 3)]
+    assert chosen("b:-1") == [("b", 0)]
+    with pytest.raises(KmirrorError, match="Invalid rule specification: a:x"):
+        chosen("a:x")
+
+
+def test_versions_and_dependencies_of_features() -> None:
+    assert version_mapping("4.0-IV3")[:3] == ["metadata.version=25 (4.0-IV3)", "kraft.version=1", "transaction.version=2"]
+    assert version_mapping(None)[0] == "metadata.version=30 (4.3-IV0)"
+    assert feature_dependencies(["eligible.leader.replicas.version=1"]) == [
+        "eligible.leader.replicas.version=1 requires:",
+        "    metadata.version=23 (4.0-IV1)",
+    ]
+    for text, reason in (("foo=1", "Unknown feature: foo"), ("group.version=9", "No feature:group.version with feature level 9")):
+        with pytest.raises(CommandError, match=reason):
+            feature_dependencies([text])
+
+
+def test_the_usable_version_is_the_highest_that_both_know() -> None:
+    assert usable((0, 13), (3, 11)) == 11
+    assert usable((12, 13), (3, 11)) is None
+
+
+# --- console and performance tools ------------------------------------------------------------------------------------
+
+
+def test_lines_become_records() -> None:
+    reader = LineReader({"parse.key": "true", "parse.headers": "true", "null.marker": "NULL"})
+    assert reader.parse("a:1,b:NULL\tk\tv\tw") == LineRecord(b"k", b"v\tw", [("a", b"1"), ("b", None)])
+    assert reader.parse("NULL\tNULL\tNULL") == LineRecord(None, None, [])
+    assert LineReader({}).parse("a\tb") == LineRecord(None, b"a\tb", [])
+    assert LineReader({"parse.key": "true", "ignore.error": "true"}).parse("v") == LineRecord(None, b"v", [])
+
+
+def test_lines_that_lack_a_part_are_named_by_their_number() -> None:
+    reader = LineReader({"parse.key": "true"})
+    reader.parse("k\tv")
+    with pytest.raises(KmirrorError, match="No key separator found on line number 2: 'v'"):
+        reader.parse("v")
+    with pytest.raises(KmirrorError, match="No header key separator found in pair 'x' on line number 1"):
+        LineReader({"parse.headers": "true"}).parse("x\tv")
+    with pytest.raises(KmirrorError, match="headers.delimiter and headers.separator may not be equal"):
+        LineReader({"headers.delimiter": ","})
+    with pytest.raises(KmirrorError, match="null.marker and key.separator may not be equal"):
+        LineReader({"null.marker": "\t"})
+
+
+class Message:
+    """A record as confluent-kafka gives it."""
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 2
+
+    def offset(self) -> int:
+        return 7
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1234
+
+    def leader_epoch(self) -> int | None:
+        return None
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return [("h", b"1"), ("i", None)]
+
+    def key(self) -> bytes | None:
+        return (42).to_bytes(8, "big")
+
+    def value(self) -> bytes | None:
+        return None
+
+
+def test_records_become_text() -> None:
+    everything = {f"print.{part}": "true" for part in ("timestamp", "partition", "offset", "epoch", "headers", "key")}
+    more = {"key.deserializer": "org.apache.kafka.common.serialization.LongDeserializer", "key.separator": "|", "null.literal": "-"}
+    formatter = DefaultMessageFormatter(everything | more)
+    assert formatter.format(Message()) == b"CreateTime:1234|Partition:2|Offset:7|Epoch:NOT_PRESENT|h:1,i:-|42|-\n"
+    assert DefaultMessageFormatter({}).format(Message()) == b"null\n"
+    assert message_formatter("org.apache.kafka.tools.consumer.NoOpMessageFormatter", {}).format(Message()) == b""
+    with pytest.raises(KmirrorError, match="there is no deserializer x.Y"):
+        DefaultMessageFormatter({"value.deserializer": "x.Y"})
+    with pytest.raises(KmirrorError, match="Size of data received by the deserializer is not 4"):
+        DefaultMessageFormatter({"print.key": "true", "key.deserializer": "IntegerDeserializer"}).format(Message())
+
+
+def test_java_properties_become_librdkafkas() -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    assert translate(
+        {
+            "bootstrap.servers": "b:1",
+            "buffer.memory": "2048",
+            "key.serializer": "x",
+            "sasl.jaas.config": jaas,
+            "ssl.truststore.location": "/ca.pem",
+            "ssl.keystore.location": "/me.pem",
+            "linger.ms": "5",
+        }
+    ) == {
+        "bootstrap.servers": "b:1",
+        "queue.buffering.max.kbytes": 2,
+        "sasl.username": "u",
+        "sasl.password": "p",
+        "ssl.ca.location": "/ca.pem",
+        "ssl.certificate.location": "/me.pem",
+        "ssl.key.location": "/me.pem",
+        "linger.ms": "5",
+    }
+
+
+def test_performance_is_summed_up_in_windows_and_in_total() -> None:
+    now, lines = [0.0], []
+    stats = Stats(1000, lambda: now[0], lines.append)
+    for number in range(4):
+        now[0] += 0.5
+        stats.record(10.0 * (number + 1), 1024 * 1024)
+    assert lines == [
+        "2 records sent, 2.0 records/sec (2.00 MB/sec), 15.0 ms avg latency, 20.0 ms max latency.",
+        "2 records sent, 2.0 records/sec (2.00 MB/sec), 35.0 ms avg latency, 40.0 ms max latency.",
+    ]
+    assert stats.total_line() == (
+        "4 records sent, 2.000000 records/sec (2.00 MB/sec), 25.00 ms avg latency, 40.00 ms max latency, "
+        "30 ms 50th, 40 ms 95th, 40 ms 99th, 40 ms 99.9th."
+    )
+
+
+def test_consumption_is_measured_without_the_time_of_rebalances() -> None:
+    progress = Progress(100.0, bytes=2 * 1024 * 1024, records=20, rebalance_s=1.0)
+    assert progress.columns(Progress(100.0), 102.0) == "2.0000, 1.0000, 20, 10.0000, 1000, 1000, 2.0000, 20.0000"
+    assert format_time(0.25, "SSS") == "250"
