@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kmirror.common.errors import ConfigError
 from kmirror.metadata.image import MetadataImage
 from kmirror.mirror.ports import SourceClientFactory
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.network.client import DisconnectError, NetworkClient
+from kmirror.network.client_security import ClientSecurity
 from kmirror.runtime.api import Runtime
-
-SECURITY_PROTOCOL_CONFIG = "security.protocol"
 
 
 class InterBrokerChannel:
@@ -31,14 +31,14 @@ class InterBrokerChannel:
         return await self._client.send(end_point.host, end_point.port, message, timeout_ms=self._timeout_ms)
 
 
-def plaintext_clients(runtime: Runtime) -> SourceClientFactory:
-    """Clients for mirrors with security.protocol=PLAINTEXT. TLS and SASL towards a source are not here yet: such a mirror says
-    so as its reason and retries, its topics stay as they are."""
+def source_clients(runtime: Runtime) -> SourceClientFactory:
+    """Clients for mirrors, with TLS and SASL as a mirror's configs say (`security.protocol`, `sasl.*`, `ssl.*`). What is wrong with them
+    is the mirror's reason; it is tried again, its topics stay as they are."""
 
     def make(client_id: str, mirror_configs: dict[str, str]) -> NetworkClient:
-        protocol = mirror_configs.get(SECURITY_PROTOCOL_CONFIG, "PLAINTEXT")
-        if protocol != "PLAINTEXT":
-            raise SourceError(f"security.protocol={protocol} is not supported by this version's mirror connections; only PLAINTEXT is")
-        return NetworkClient(runtime, client_id)
+        try:
+            return NetworkClient(runtime, client_id, security=ClientSecurity.from_props(mirror_configs))
+        except ConfigError as error:
+            raise SourceError(f"the connections to the source cannot be secured as configured: {error}") from error
 
     return make

@@ -22,7 +22,7 @@ from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_names import association_of
-from kmirror.mirror.channels import plaintext_clients
+from kmirror.mirror.channels import source_clients
 from kmirror.mirror.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartitionId, MirrorStateClient
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
@@ -70,7 +70,7 @@ class MirrorManager:
         self._config = config
         self._replica_manager = replica_manager
         self._controller = controller
-        self._client_factory = client_factory or plaintext_clients(runtime)
+        self._client_factory = client_factory or source_clients(runtime)
         self._image = MetadataImage.EMPTY
         self._mirrors: dict[str, Mirror] = {}
         self._partitions: dict[TopicPartition, MirrorPartition] = {}

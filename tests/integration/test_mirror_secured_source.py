@@ -1,0 +1,33 @@
+"""A mirror whose source has SASL_SSL listeners: its configs are Kafka's client properties."""
+
+from __future__ import annotations
+
+from confluent_kafka import Producer
+from mirror_harness import FAST_MIRROR, add, call, wait_for, wait_state
+
+from kmirror.embedded import EmbeddedCluster
+from kmirror.embedded_security import Security
+
+USERS = {"mirror": "mirror-secret"}
+FEW_PARTITIONS = {"mirror.topic.num.partitions": "2"}
+
+
+def test_a_mirror_logs_in_to_its_source_over_tls() -> None:
+    with (
+        EmbeddedCluster(mirroring=True, security=Security.sasl_ssl(USERS), config=FAST_MIRROR) as source,
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR | FEW_PARTITIONS) as destination,
+    ):
+        producer = Producer(source.client_properties("mirror"))
+        for number in range(50):
+            producer.produce("t", f"record {number}".encode())
+        assert producer.flush(20) == 0
+        configs = source.client_properties("mirror", style="java")
+        call(destination.bootstrap_servers, lambda admin: admin.create_mirror("m", configs))
+        add(destination.bootstrap_servers, "m", "t")
+        wait_state(destination.bootstrap_servers, "m", "MIRRORING")
+
+        def mirrored() -> bool:
+            logs = [path.read_bytes() for path in destination.log_dir().glob("t-0/*.log")]
+            return logs == [path.read_bytes() for path in source.log_dir().glob("t-0/*.log")] and bool(logs[0])
+
+        wait_for("the same bytes on both sides", mirrored)
