@@ -69,6 +69,7 @@ from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.metadata_fetcher import MetadataFetcher
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
+from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.transactions import Transactions
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.unified_log import UnifiedLog
@@ -173,6 +174,7 @@ class BrokerServer:
         controller_port: int,
         metrics: MetricsRegistry,
         quotas: QuotaManagers,
+        request_metrics: RequestChannelMetrics,
         on_fatal: Callable[[str], None],
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
     ) -> None:
@@ -253,6 +255,7 @@ class BrokerServer:
             add_partitions_to_txn=self.transactions.add_partitions_to_txn,
             mirror=self.mirror,
             quotas=quotas,
+            request_metrics=request_metrics,
         )
         self.apis.register(groups.HANDLERS)
         if config.get_bool(RECEIVER_CONFIG):
@@ -371,6 +374,7 @@ class BrokerServer:
             reconfigure_logs(self.log_manager),
             reconfigure_sockets(self._sockets),
             reconfigure_fetchers(self.replica_manager, self._replica_fetchers),
+            lambda before, after: self.group_coordinator.reconfigure(group_config(after)),
         )
         self._loader.install_publisher(self.dynamic_config)
         self._loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))

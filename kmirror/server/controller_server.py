@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.metrics import MetricsRegistry
@@ -17,8 +18,8 @@ from kmirror.controller.request_context import ControllerRequestContext
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.registrations import Endpoint
-from kmirror.network.request_context import CLOSE, CloseType, RequestContext
-from kmirror.network.socket_server import Parts, SocketServer
+from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
+from kmirror.network.socket_server import SocketServer
 from kmirror.runtime.api import Runtime
 from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_metrics import register_network
@@ -26,6 +27,10 @@ from kmirror.server.controller_metrics import ControllerMetrics
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
+from kmirror.server.request_context import Request
+from kmirror.server.request_log import REQUEST_LOGGER, log_completed
+from kmirror.server.request_metrics import RequestChannelMetrics
+from kmirror.server.request_timing import RequestTiming, timed
 from kmirror.storage.meta_properties import MetaProperties
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import encode_response, read_request
@@ -43,8 +48,18 @@ class ControllerServer:
     The port is part of what the controller registers, so the listener comes first; requests wait until the log is open.
     """
 
-    def __init__(self, runtime: Runtime, config: KafkaConfig, properties: MetaProperties, *, metrics: MetricsRegistry, quotas: QuotaManagers) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: KafkaConfig,
+        properties: MetaProperties,
+        *,
+        metrics: MetricsRegistry,
+        quotas: QuotaManagers,
+        request_metrics: RequestChannelMetrics,
+    ) -> None:
         self._runtime = runtime
+        self._request_metrics = request_metrics
         self._config = config
         self._properties = properties
         self._quotas = quotas
@@ -107,14 +122,19 @@ class ControllerServer:
         if self.controller is not None:
             await self.controller.kill()
 
-    async def _handle(self, context: RequestContext) -> Parts | None | CloseType:
+    async def _handle(self, context: RequestContext) -> Answer | CloseType:
+        now_ns = self._runtime.clock.monotonic_ns
+        timing = RequestTiming(arrived_ns=context.arrived_ns, started_ns=now_ns())
+        return await timed(self._answer(context, timing), timing, now_ns)
+
+    async def _answer(self, context: RequestContext, timing: RequestTiming) -> Answer | CloseType:
         header = context.header
         api_key = ApiKeys(header.api_key)
         apis = await asyncio.shield(self._ready)
         lowest, highest = apis.versions().get(api_key, NOT_SERVED)
         if not lowest <= header.api_version <= highest:
             if api_key is ApiKeys.API_VERSIONS:
-                return encode_response(api_key, 0, header.correlation_id, self._unsupported_api_versions())
+                return Answer(encode_response(api_key, 0, header.correlation_id, self._unsupported_api_versions()))
             return _close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
         try:
             message = read_request(header, context.buffer, context.position)
@@ -125,9 +145,31 @@ class ControllerServer:
         )
         try:
             response = await apis.handle(header, message, asked)
-            return encode_response(api_key, header.api_version, header.correlation_id, response)
+            parts = encode_response(api_key, header.api_version, header.correlation_id, response)
         except ApiException as error:
             return _close(context, f"The answer to {api_key.name} does not fit version {header.api_version}: {error.message}")
+        request = Request(
+            api_key=api_key,
+            api_version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            message=message,
+            listener_name=context.listener_name,
+            client_address=context.client_address,
+            connection_id=context.connection_id,
+            principal=context.principal,
+            security_protocol=context.security_protocol,
+            size_in_bytes=len(context.buffer),
+            timing=timing,
+            client_information=context.client_information,
+        )
+        return Answer(parts, 0, lambda send_ns: self._completed(request, response, send_ns))
+
+    def _completed(self, request: Request, response: Any, send_ns: int) -> None:
+        """The response was sent: count it, and log it where that is asked for."""
+        self._request_metrics.completed(request, response, throttle_time_ms=0, send_ns=send_ns, is_for_controller=True)
+        if REQUEST_LOGGER.isEnabledFor(logging.DEBUG):
+            log_completed(request, response, throttle_time_ms=0, send_ns=send_ns)
 
     def _unsupported_api_versions(self) -> ApiVersionsResponse:
         """What a client that asks in a version we do not know can read: version 0 and the versions that we do know."""

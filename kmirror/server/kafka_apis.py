@@ -116,6 +116,7 @@ class KafkaApis:
         add_partitions_to_txn: Any = None,
         mirror: Any = None,
         quotas: QuotaManagers | None = None,
+        request_metrics: RequestChannelMetrics | None = None,
     ) -> None:
         self.runtime = runtime
         self.config = config
@@ -126,7 +127,7 @@ class KafkaApis:
         self.metrics = metrics
         self.quotas = quotas or QuotaManagers(config, metrics, runtime.clock)
         self.throttler = RequestThrottler(self.quotas, runtime.clock)
-        self.request_metrics = RequestChannelMetrics(metrics, runtime.clock)
+        self.request_metrics = request_metrics or RequestChannelMetrics(metrics, runtime.clock)
         self.client_metrics: ClientMetricsManager | None = None
         self.auth = AuthHelper(authorizer)
         self.group_coordinator = group_coordinator

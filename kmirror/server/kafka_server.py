@@ -19,6 +19,7 @@ from kmirror.server.controller_server import ControllerServer
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
 from kmirror.server.quota.quota_managers import QuotaManagers
+from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.storage.meta_properties import MetaProperties, read_meta_properties
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class KafkaServer:
         self._safeguards = safeguards
         self.metrics = MetricsRegistry(runtime.clock)
         self.quotas = QuotaManagers(config, self.metrics, runtime.clock)
+        self.request_metrics = RequestChannelMetrics(self.metrics, runtime.clock)
         self.controller: ControllerServer | None = None
         self.broker: BrokerServer | None = None
         http_listener = config.get_string(HTTP_LISTENER_CONFIG)
@@ -57,7 +59,9 @@ class KafkaServer:
             if self.http is not None:
                 await self.http.start()
             if self._config.is_controller:
-                self.controller = ControllerServer(self._runtime, self._config, properties, metrics=self.metrics, quotas=self.quotas)
+                self.controller = ControllerServer(
+                    self._runtime, self._config, properties, metrics=self.metrics, quotas=self.quotas, request_metrics=self.request_metrics
+                )
                 await self.controller.start()
             if self._config.is_broker:
                 host, port = self._controller_address()
@@ -69,6 +73,7 @@ class KafkaServer:
                     controller_port=port,
                     metrics=self.metrics,
                     quotas=self.quotas,
+                    request_metrics=self.request_metrics,
                     safeguards=self._safeguards,
                     on_fatal=self._halt,
                 )

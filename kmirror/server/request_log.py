@@ -109,6 +109,13 @@ def _redact_tokens(message: dict[str, Any]) -> None:
             holder["hmac"] = REDACTED
 
 
+def _redact_envelope(message: dict[str, Any]) -> None:
+    """What a broker forwards is logged by the broker that got it, without its secrets."""
+    for name in ("requestData", "responseData"):
+        if message.get(name):
+            message[name] = REDACTED
+
+
 def _redact_sasl(message: dict[str, Any]) -> None:
     if "authBytes" in message:
         message["authBytes"] = REDACTED
@@ -123,4 +130,5 @@ _REDACTIONS: dict[ApiKeys, Callable[[dict[str, Any]], None]] = {
     ApiKeys.EXPIRE_DELEGATION_TOKEN: _redact_tokens,
     ApiKeys.DESCRIBE_DELEGATION_TOKEN: _redact_tokens,
     ApiKeys.SASL_AUTHENTICATE: _redact_sasl,
+    ApiKeys.ENVELOPE: _redact_envelope,
 }

@@ -112,10 +112,10 @@ class RequestChannelMetrics:
     def __init__(self, registry: MetricsRegistry, clock: Clock) -> None:
         self._registry = registry
         self._by_name: dict[str, RequestMetrics] = {}
-
-        self._busy = Meter(clock)
-        for name in ("RequestHandlerAvgIdlePercent", "BrokerRequestHandlerAvgIdlePercent"):
-            registry.register(MetricName("kafka.server", "KafkaRequestHandlerPool", name), IdleMeter(self._busy))
+        self._busy, self._broker_busy, self._controller_busy = Meter(clock), Meter(clock), Meter(clock)
+        for prefix, busy in (("", self._busy), ("Broker", self._broker_busy), ("Controller", self._controller_busy)):
+            name = MetricName("kafka.server", "KafkaRequestHandlerPool", f"{prefix}RequestHandlerAvgIdlePercent")
+            registry.register(name, IdleMeter(busy))
         registry.gauge(MetricName(_GROUP, "Processor", "IdlePercent", (("networkProcessor", "0"),)), self._idle_share)
         registry.gauge(MetricName(_GROUP, "SocketServer", "NetworkProcessorAvgIdlePercent"), self._idle_share)
 
@@ -123,13 +123,14 @@ class RequestChannelMetrics:
         """The part of the last minute in which the loop did not work on a request."""
         return max(0.0, 1.0 - self._busy.one_minute_rate() / _NS_IN_SECOND)
 
-    def completed(self, request: Request, response: Any, *, throttle_time_ms: int, send_ns: int) -> None:
+    def completed(self, request: Request, response: Any, *, throttle_time_ms: int, send_ns: int, is_for_controller: bool = False) -> None:
         """One request is done; `response` is its message, or why there is none."""
         timing = request.timing
         if timing is None:
             return
         now_ms = timing.finished_ns // 1_000_000
         self._busy.mark_at(now_ms, timing.local_ns + send_ns)
+        (self._controller_busy if is_for_controller else self._broker_busy).mark_at(now_ms, timing.local_ns + send_ns)
         counts = {} if isinstance(response, NoMessage) else error_counts(response)
         for name in _names(request):
             metrics = self.api(name)

@@ -66,7 +66,6 @@ LACKING: dict[str, str] = {
     "kafka.server:type=ControllerServer,name=yammer-metrics-count": JAVA,
     "kafka.server:type=DelayedOperationPurgatory,name=NumDelayedOperations,delayedOperation=AlterAcls": "changes of ACLs do not wait",
     "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=AlterAcls": "changes of ACLs do not wait",
-    "kafka.server:type=KafkaRequestHandlerPool,name=ControllerRequestHandlerAvgIdlePercent": ONE_LOOP,
     "kafka.server:type=KafkaServer,name=linux-disk-read-bytes": HOST,
     "kafka.server:type=KafkaServer,name=linux-disk-write-bytes": HOST,
     "kafka.server:type=KafkaServer,name=yammer-metrics-count": JAVA,

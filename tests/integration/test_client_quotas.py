@@ -11,10 +11,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from network_doubles import frame_of
 
 from kmirror import EmbeddedCluster
+from kmirror.common.metrics import sensor_metric
 from kmirror.metadata.image import ClientQuotaEntity
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages import alter_client_quotas as acq
+from kmirror.wire.messages import incremental_alter_configs as iac
 from kmirror.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kmirror.wire.messages.metadata import MetadataRequest
 
@@ -132,3 +134,19 @@ def test_topics_above_the_mutation_quota_are_refused_or_throttled(cluster):
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "client.id": "creator"})
     created = admin.create_topics([NewTopic("mutation-d", 1, 1)])
     assert created["mutation-d"].result() is None, "its version of the request is throttled, not refused"
+
+
+def test_the_connection_rate_is_a_dynamic_setting(cluster):
+    """Kept by the controller, applied by the broker; per listener, too."""
+    resource = iac.AlterConfigsResource(4, "", [iac.AlterableConfig("max.connection.creation.rate", 0, "7")])
+    assert ask(cluster, iac.IncrementalAlterConfigsRequest([resource], False), 1).responses[0].error_code == 0
+    name = sensor_metric("socket-server-metrics", "broker-connection-accept-rate")
+    deadline = time.monotonic() + 10
+    while cluster.call(lambda server: server.metrics.get(name).config.quota) != 7.0:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    resource.configs[0].config_operation = 1
+    assert ask(cluster, iac.IncrementalAlterConfigsRequest([resource], False), 1).responses[0].error_code == 0
+    while cluster.call(lambda server: server.metrics.get(name).config.quota) is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

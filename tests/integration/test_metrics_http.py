@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+import urllib.error
 import urllib.request
 
 import pytest
 from confluent_kafka import Producer
+from peers import free_port
 
 from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main
+from kmirror.server.node_http import HTTP_LISTENER_CONFIG
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +69,38 @@ def test_the_embedded_cluster_gives_its_metrics(cluster):
     beans = cluster.metrics()
     assert beans["kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=measured"]["Count"] == 1
     assert beans["kafka.server:type=ReplicaManager,name=PartitionCount"] == {"Value": 1}
+    assert beans["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=BrokerHeartbeat"]["Count"] > 0, "of the controller's listener"
+    assert beans["kafka.controller:type=KafkaController,name=ActiveBrokerCount"] == {"Value": 1}
+
+
+def test_the_brokers_are_asked_for_their_endpoints(capsys):
+    port = free_port()
+    with EmbeddedCluster(
+        brokers=2, config={"kmirror.http.listener": "127.0.0.1:0"}, node_config={0: {HTTP_LISTENER_CONFIG: f":{port}"}}
+    ) as cluster:
+        assert get(f"http://127.0.0.1:{port}/health/live")
+        arguments = ["metrics", "--bootstrap-server", cluster.bootstrap_servers, "--json", "--filter", "BrokerState"]
+        assert main(arguments) == 1, "the second broker's port was chosen by the kernel, so nobody knows it"
+        assert "http://127.0.0.1:0/metrics.json" in capsys.readouterr().err
+    with EmbeddedCluster(config={HTTP_LISTENER_CONFIG: f"127.0.0.1:{port}"}) as cluster:
+        assert main([*arguments[:2], cluster.bootstrap_servers, *arguments[3:]]) == 0
+        assert json.loads(capsys.readouterr().out) == {"broker 1": {"kafka.server:type=KafkaServer,name=BrokerState": {"Value": 3}}}
+    with EmbeddedCluster() as cluster:
+        assert main([*arguments[:2], cluster.bootstrap_servers, *arguments[3:]]) == 1
+        assert "no broker of this cluster has kmirror.http.listener set" in capsys.readouterr().err
+
+
+def test_a_fenced_broker_is_not_ready():
+    with EmbeddedCluster(config={HTTP_LISTENER_CONFIG: "127.0.0.1:0", "broker.heartbeat.interval.ms": "100"}) as cluster:
+        url = f"http://127.0.0.1:{cluster.call(lambda server: server.http.port)}/health/ready"
+        cluster.call(lambda server: setattr(server.broker._lifecycle, "_wants_fence", True))
+        deadline = time.monotonic() + 10
+        reasons: list[str] = []
+        while not reasons and time.monotonic() < deadline:
+            try:
+                reasons = json.loads(get(url))["reasons"]
+            except urllib.error.HTTPError as error:
+                assert error.code == 503
+                reasons = json.loads(error.read())["reasons"]
+            time.sleep(0.05)
+        assert reasons == ["the broker is fenced"]
