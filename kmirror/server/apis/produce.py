@@ -27,7 +27,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.legacy import validate_produce_records
-from kmirror.record.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_FLAG
+from kmirror.record.record_batch import ATTRIBUTES_POSITION, CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, TRANSACTIONAL_FLAG
 from kmirror.replica.replica_types import PartitionResponse
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
 from kmirror.server.apis.leaders import LeaderEndpoints
@@ -84,6 +84,7 @@ def _has_transactional_records(message: ProduceRequest) -> bool:
     return any(
         isinstance(data.records, (bytes, bytearray, memoryview))
         and len(data.records) > ATTRIBUTES_POSITION + 1
+        and data.records[HEADER_SIZE_UP_TO_MAGIC - 1] == CURRENT_MAGIC
         and is_transactional(data.records)
         for topic in message.topic_data
         for data in topic.partition_data

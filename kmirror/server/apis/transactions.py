@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kmirror.coordinator.transaction.transaction_metadata import TRANSACTIONS_V2
 from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -56,10 +56,11 @@ def transaction_coordinator(apis: KafkaApis) -> TransactionCoordinator:
 
 
 def offsets_partition(apis: KafkaApis, group_id: str) -> TopicPartition:
-    """The partition of `__consumer_offsets` of a group; COORDINATOR_NOT_AVAILABLE while there is none."""
-    if apis.group_coordinator is None:
-        raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
-    return TopicPartition(GROUP_METADATA_TOPIC_NAME, apis.group_coordinator.partition_for(group_id))
+    """The partition of `__consumer_offsets` of a group. Before the topic exists it is the one that the group will have: some clients
+    (aiokafka) add a group's offsets to a transaction before anybody looked for its coordinator."""
+    topic = apis.metadata_cache.image.topics.topic(GROUP_METADATA_TOPIC_NAME)
+    partition_count = apis.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+    return TopicPartition(GROUP_METADATA_TOPIC_NAME, partition_for(group_id, partition_count))
 
 
 def authorize_transactional_id(apis: KafkaApis, request: Request, transactional_id: str) -> None:

@@ -98,6 +98,8 @@ async def _commit(apis: KafkaApis, message: TxnOffsetCommitRequest, operation: T
     """Guard, question to the transaction coordinator, append."""
     if not message.group_id:
         raise ApiException(Errors.INVALID_GROUP_ID)
+    if apis.group_coordinator is None:
+        raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
     partition = offsets_partition(apis, message.group_id)
     write = TransactionalWrite(message.transactional_id, message.producer_id, message.producer_epoch, operation)
     guards, errors = await verify_partitions(apis, write, {partition: NO_SEQUENCE})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from kmirror import EmbeddedCluster
@@ -30,3 +30,41 @@ def test_aiokafka_produces_and_consumes_with_a_group() -> None:
             return values
 
     assert sorted(asyncio.run(scenario())) == sorted(str(number).encode() for number in range(100))
+
+
+def test_aiokafka_transactions_with_offsets() -> None:
+    """Consume, produce and commit offsets in one transaction; what was aborted is not seen and not counted."""
+
+    async def scenario() -> tuple[list[bytes], int | None]:
+        async with EmbeddedCluster(brokers=3, config={"transaction.state.log.num.partitions": "3"}) as cluster:
+            admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+            await admin.start()
+            await admin.create_topics([NewTopic("out", 2, 3)])
+            await admin.close()
+            source = TopicPartition("out", 0)
+            producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id="aio-transactions")
+            await producer.start()
+            for value, offset, commit in ((b"one", 1, True), (b"lost", 2, False), (b"two", 3, True)):
+                await producer.begin_transaction()
+                for partition in (0, 1):
+                    await producer.send("out", value, partition=partition)
+                await producer.send_offsets_to_transaction({source: offset}, "aio-group")
+                await (producer.commit_transaction() if commit else producer.abort_transaction())
+            await producer.stop()
+            consumer = AIOKafkaConsumer(
+                "out",
+                bootstrap_servers=cluster.bootstrap_servers,
+                group_id="aio-reader",
+                auto_offset_reset="earliest",
+                isolation_level="read_committed",
+            )
+            await consumer.start()
+            values = [(await asyncio.wait_for(consumer.getone(), 20)).value for _ in range(4)]
+            await consumer.stop()
+            group = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id="aio-group")
+            await group.start()
+            committed = await group.committed(source)
+            await group.stop()
+            return sorted(values), committed
+
+    assert asyncio.run(scenario()) == ([b"one", b"one", b"two", b"two"], 3)
