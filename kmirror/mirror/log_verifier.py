@@ -17,6 +17,7 @@ from kmirror.common.errors import Errors
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import FetchedPartition
 from kmirror.record.record_batch import RecordBatch, next_batch_size
+from kmirror.replica.log_verification import same_batch
 from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -110,17 +111,3 @@ async def _is_equal(ours: BatchHeader, source: SourceLog, *, is_compacted: bool)
             return False
         raise SourceError(f"the source does not serve the batch at {ours.base_offset} yet (its high watermark is {fetched.high_watermark})")
     return same_batch(ours, RecordBatch(fetched.records), is_compacted=is_compacted)
-
-
-def same_batch(ours: BatchHeader, theirs: RecordBatch, *, is_compacted: bool) -> bool:
-    """Whether two headers are of one batch."""
-    return (
-        ours.base_offset == theirs.base_offset
-        and ours.last_offset == theirs.last_offset
-        and ours.partition_leader_epoch == theirs.partition_leader_epoch
-        and ours.producer_id == theirs.producer_id
-        and ours.producer_epoch == theirs.producer_epoch
-        and ours.base_sequence == theirs.base_sequence
-        and ours.max_timestamp == theirs.max_timestamp
-        and (is_compacted or ours.crc == theirs.crc)
-    )

@@ -2,7 +2,8 @@
 
 A follower appends the leader's bytes as they are, takes over its high watermark and log start, and cuts its log where the
 leader says that it diverges. In a mirror partition the batches carry epochs of the source cluster; the bound for them is
-then the mirror leader epoch that the leader answers with (KIP-1279), not the leader epoch.
+then the mirror leader epoch that the leader answers with (KIP-1279), not the leader epoch; and because equal epochs do not mean
+equal batches there, a follower of one verifies its log in each new leader epoch (`log_verification`).
 
 Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash modulo `num.replica.fetchers`.
 """
@@ -11,11 +12,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition, java_string_hash
 from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderEndPoint, PartitionFetchState
+from kmirror.replica.log_verification import CompareAt, LogVerification, StartOver
 from kmirror.replica.metadata_applier import InitialFetchState
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import DivergingEpoch
@@ -35,6 +38,15 @@ class ReplicaFetcher:
         self._replica_manager = replica_manager
         self._quota = replica_manager.quotas.follower
         self.failed: dict[TopicPartition, Errors] = {}
+        self.verification = LogVerification()
+
+    def first_fetch_offset(self, topic_partition: TopicPartition, fetch_offset: int) -> int:
+        """Where a new leader epoch begins: at `fetch_offset`, or before it where the log has to be verified."""
+        partition = self._partition(topic_partition)
+        self.verification.end(topic_partition)
+        if not partition.has_mirror_name or self._replica_manager.quotas.leader.has_throttle(topic_partition.topic):
+            return fetch_offset
+        return self.verification.begin(topic_partition, partition.local_log)
 
     def _partition(self, topic_partition: TopicPartition) -> Partition:
         return self._replica_manager.get_partition_or_exception(topic_partition)
@@ -44,6 +56,8 @@ class ReplicaFetcher:
     ) -> tuple[int, int | None]:
         partition = self._partition(topic_partition)
         log = partition.local_log
+        if self.verification.is_pending(topic_partition):
+            return self._verify(topic_partition, state, data)
         if state.fetch_offset != log.log_end_offset:
             raise ApiException(
                 Errors.UNKNOWN_SERVER_ERROR,
@@ -64,6 +78,31 @@ class ReplicaFetcher:
             self._replica_manager.complete_delayed(topic_partition)
         return log.log_end_offset, log.latest_epoch
 
+    def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> tuple[int, int | None]:
+        """Compare what came with what is there; then go on as usual, or compare on."""
+        log = self._partition(topic_partition).local_log
+        verdict = self.verification.check(
+            topic_partition,
+            log,
+            fetch_offset=state.fetch_offset,
+            records=data.records,
+            leader_log_start_offset=data.log_start_offset,
+        )
+        if isinstance(verdict, CompareAt):
+            return verdict.offset, log.latest_epoch
+        self.verification.end(topic_partition)
+        if isinstance(verdict, StartOver):
+            _log.warning("Nothing of %s is the leader's; starting over at offset %d", topic_partition, verdict.offset)
+            log.truncate_fully_and_start_at(verdict.offset)
+            return log.log_end_offset, log.latest_epoch
+        if verdict.keep_until < log.log_end_offset:
+            _log.warning("%s is the leader's only up to offset %d; cutting it there", topic_partition, verdict.keep_until)
+            log.truncate_to(verdict.keep_until, at_batch_boundary=True)
+        if verdict.append_from is None:
+            return log.log_end_offset, log.latest_epoch
+        rest = memoryview(data.records)[verdict.append_from :]
+        return self.process_partition_data(topic_partition, replace(state, fetch_offset=log.log_end_offset), replace(data, records=rest))
+
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
         """To the smaller end of the common epoch; where we do not have that epoch, to the end of the one before it."""
         log = self._partition(topic_partition).local_log
@@ -79,9 +118,12 @@ class ReplicaFetcher:
         if offset < log.high_watermark:
             _log.warning("Truncating %s to offset %d below high watermark %d", topic_partition, offset, log.high_watermark)
         log.truncate_to(offset, at_batch_boundary=True)
+        if self.verification.is_pending(topic_partition):
+            return self.verification.begin(topic_partition, log), log.latest_epoch
         return log.log_end_offset, log.latest_epoch
 
     def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: int) -> None:
+        self.verification.end(topic_partition)
         self._partition(topic_partition).local_log.truncate_fully_and_start_at(offset)
 
     def log_end_offset(self, topic_partition: TopicPartition) -> int:
@@ -147,7 +189,7 @@ class ReplicaFetcherManager:
             log = self._replica_manager.get_partition_or_exception(topic_partition).local_log
             state = PartitionFetchState(
                 initial.topic_id,
-                initial.fetch_offset,
+                self._hooks.first_fetch_offset(topic_partition, initial.fetch_offset),
                 initial.current_leader_epoch,
                 log.latest_epoch,
                 log_start_offset=log.log_start_offset,
@@ -196,6 +238,7 @@ class ReplicaFetcherManager:
             fetcher.remove_partitions(partitions)
         for topic_partition in partitions:
             self._hooks.failed.pop(topic_partition, None)
+            self._hooks.verification.end(topic_partition)
 
     def shutdown_idle_fetchers(self) -> None:
         for key in [key for key, fetcher in self._fetchers.items() if not fetcher.partition_count]:

@@ -76,6 +76,10 @@ class ReplicationQuotaManager:
         partitions = self._throttled[topic_partition.topic]
         return partitions is None or topic_partition.partition in partitions
 
+    def has_throttle(self, topic: str) -> bool:
+        """Whether the topic names throttled replicas, of this broker or of others."""
+        return topic in self._throttled
+
     @property
     def is_unused(self) -> bool:
         """No partition is throttled."""

@@ -1,0 +1,120 @@
+"""Whether a follower's log is the beginning of its leader's: C36b, for topics that mirror another cluster.
+
+The batches of a mirror topic carry epochs of another cluster, so equal epochs do not mean equal batches: a follower that was away
+while its leader cut the log and copied another history sees no divergence, and would join the ISR with batches of its own. What
+tells is the last batch. So in a new leader epoch such a follower first fetches from the base offset of its last batch and compares
+what comes with what it has; nothing is asked twice but that batch.
+
+    equal to the end of our log     verified: what comes behind it is appended
+    equal, then different           cut behind the last equal batch
+    different, or not there         go back 1, 2, 4 … batches and compare from there; before the leader's log start: start over there
+    equal as far as the answer goes compare on from there; different, or not there, then: cut there
+
+An empty log whose end lies above the leader's log start begins there, or the records between would be skipped. A topic under a
+leader's throttle is not verified: an answer without records would say nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kmirror.common.ports import Buffer
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.storage.batch_header import BatchHeader
+from kmirror.storage.unified_log import UnifiedLog
+
+
+class Verified(NamedTuple):
+    """The log is good up to `keep_until`; of the answer, the records from `append_from` (a position) on follow it."""
+
+    keep_until: int
+    append_from: int | None = None
+
+
+class StartOver(NamedTuple):
+    """Nothing of the log is the leader's: empty it, to go on at `offset`."""
+
+    offset: int
+
+
+class CompareAt(NamedTuple):
+    """Not known yet: fetch from `offset` and compare."""
+
+    offset: int
+
+
+def same_batch(ours: BatchHeader, theirs: RecordBatch, *, is_compacted: bool) -> bool:
+    """Whether two headers are of one batch."""
+    return (
+        ours.base_offset == theirs.base_offset
+        and ours.last_offset == theirs.last_offset
+        and ours.partition_leader_epoch == theirs.partition_leader_epoch
+        and ours.producer_id == theirs.producer_id
+        and ours.producer_epoch == theirs.producer_epoch
+        and ours.base_sequence == theirs.base_sequence
+        and ours.max_timestamp == theirs.max_timestamp
+        and (is_compacted or ours.crc == theirs.crc)
+    )
+
+
+class LogVerification:
+    """The partitions whose logs are not verified yet, and how many batches the next step back takes."""
+
+    def __init__(self) -> None:
+        self._strides: dict[TopicPartition, int] = {}
+        self._equal_until: dict[TopicPartition, int] = {}
+
+    def begin(self, topic_partition: TopicPartition, log: UnifiedLog) -> int:
+        """From now on answers go to `check`; the offset to fetch from first."""
+        self._strides[topic_partition] = 1
+        self._equal_until.pop(topic_partition, None)
+        last = log.last_batch()
+        return log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
+
+    def is_pending(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self._strides
+
+    def end(self, topic_partition: TopicPartition) -> None:
+        self._strides.pop(topic_partition, None)
+        self._equal_until.pop(topic_partition, None)
+
+    def check(
+        self, topic_partition: TopicPartition, log: UnifiedLog, *, fetch_offset: int, records: Buffer, leader_log_start_offset: int
+    ) -> Verified | StartOver | CompareAt:
+        """What an answer to a fetch from `fetch_offset` says about `log`."""
+        ours = log.batch_headers(fetch_offset)
+        our: BatchHeader | None = next(ours, None)
+        if our is None:
+            return StartOver(leader_log_start_offset) if leader_log_start_offset < fetch_offset else Verified(fetch_offset, 0)
+        equal_until, position = None, 0
+        for batch in iter_batches(memoryview(records)):
+            if our is None:
+                return Verified(log.log_end_offset if equal_until is None else equal_until, position)
+            if not same_batch(our, batch, is_compacted=log.config.compact):
+                break
+            equal_until, position, our = our.next_offset, position + batch.size_in_bytes, next(ours, None)
+        else:
+            if equal_until is not None and our is not None:
+                self._equal_until[topic_partition] = equal_until
+                return CompareAt(equal_until)
+            if equal_until is not None:
+                return Verified(equal_until, position)
+        if equal_until is not None or self._equal_until.get(topic_partition) == fetch_offset:
+            return Verified(fetch_offset if equal_until is None else equal_until)
+        return self._step_back(topic_partition, log, fetch_offset, leader_log_start_offset)
+
+    def _step_back(
+        self, topic_partition: TopicPartition, log: UnifiedLog, offset: int, leader_log_start_offset: int
+    ) -> StartOver | CompareAt:
+        stride = self._strides[topic_partition]
+        candidate: BatchHeader | None = None
+        for _ in range(stride):
+            previous = log.batch_before(offset)
+            if previous is None or previous.base_offset < leader_log_start_offset:
+                break
+            candidate, offset = previous, previous.base_offset
+        if candidate is None:
+            return StartOver(leader_log_start_offset)
+        self._strides[topic_partition] = 2 * stride
+        return CompareAt(candidate.base_offset)

@@ -1,0 +1,135 @@
+"""C36b: a follower of a mirror topic keeps exactly what its leader has, though the epochs of both say the same."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from broker_doubles import BrokerWorld, batch_of, run
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.replica.fetcher import FetchedPartition, PartitionFetchState
+from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.replica.replica_types import DivergingEpoch
+
+T0 = TopicPartition("t", 0)
+
+
+def history(*values: bytes, start: int = 0, epoch: int = 0) -> list[bytes]:
+    """Batches, one a value, each value as often as it is long."""
+    batches, offset = [], start
+    for value in values:
+        batches.append(bytes(batch_of(*[value] * len(value), base_offset=offset, partition_leader_epoch=epoch)))
+        offset += len(value)
+    return batches
+
+
+class Follower:
+    """Broker 1 follows broker 2, whose log is `leader`: batches from offset `leader_start` on."""
+
+    def __init__(self, tmp_path: Path, *, configs: dict[str, str] | None = None) -> None:
+        self.world = BrokerWorld(str(tmp_path), others=(2,))
+        self.topic_id = self.world.create_topic(
+            "t", replicas=(1, 2), leader=2, configs={"mirror.name": "m"} if configs is None else configs
+        )
+        self.hooks = ReplicaFetcher(self.world.replica_manager)
+        self.log = self.world.partition("t").log
+
+    def have(self, batches: list[bytes]) -> None:
+        for batch in batches:
+            self.world.partition("t").append_records_to_follower(bytearray(batch), leader_epoch=0)
+
+    def follow(self, leader: list[bytes], *, leader_start: int = 0, batches_a_fetch: int = 100, max_rounds: int = 60) -> list[int]:
+        """Fetch until equal; the offsets that were fetched from."""
+        offset = self.hooks.first_fetch_offset(T0, self.log.log_end_offset)
+        offsets = []
+        for _ in range(max_rounds):
+            offsets.append(offset)
+            rest = [batch for batch in leader if int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big") >= offset]
+            answer = b"".join(rest[:batches_a_fetch])
+            data = FetchedPartition(Errors.NONE, 0, leader_start, answer)
+            offset, _ = self.hooks.process_partition_data(T0, PartitionFetchState(self.topic_id, offset, 0, 0), data)
+            if not rest and offset == offsets[-1] and not self.hooks.verification.is_pending(T0):
+                break
+        return offsets
+
+    def content(self) -> bytes:
+        return b"".join(path.read_bytes() for path in sorted(Path(self.log.directory).glob("*.log")))
+
+
+def test_equal_logs_are_told_by_one_batch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        follower, batches = Follower(tmp_path), history(b"a", b"bb", b"c")
+        follower.have(batches)
+        more = batches + history(b"dd", start=4)
+        assert follower.follow(more) == [3, 6]
+        assert follower.content() == b"".join(more)
+
+    run(scenario)
+
+
+def test_a_history_of_equal_epochs_and_offsets_is_not_taken_for_the_leaders(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        follower = Follower(tmp_path)
+        common = history(b"a", b"b", b"c")
+        follower.have(common + history(b"x", b"y", b"z", start=3))
+        leader = common + history(b"1", b"2", start=3)
+        follower.follow(leader)
+        assert follower.content() == b"".join(leader)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_any_two_histories_end_as_the_leaders(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+
+    def some(count: int, start: int, letter: int) -> list[bytes]:
+        return history(*[bytes([letter + chance.randrange(3)]) * chance.randint(1, 3) for _ in range(count)], start=start)
+
+    def end_of(batches: list[bytes]) -> int:
+        return 0 if not batches else int.from_bytes(batches[-1][:8], "big") + int.from_bytes(batches[-1][23:27], "big") + 1
+
+    async def scenario() -> None:
+        follower = Follower(tmp_path)
+        common = some(chance.randint(0, 12), 0, 97)
+        follower.have(common + some(chance.randint(0, 12), end_of(common), 107))
+        leader = common + some(chance.randint(0, 12), end_of(common), 117)
+        if chance.random() < 0.3:
+            leader = leader[: len(leader) // 2]
+        before = follower.content()
+        follower.follow(leader, batches_a_fetch=chance.choice((1, 2, 100)))
+        assert follower.content() == b"".join(leader)
+        shared = len(common[: len(leader)])
+        assert before.startswith(b"".join(common[:shared]))
+
+    run(scenario)
+
+
+def test_only_mirror_topics_are_verified_and_not_while_the_leader_throttles(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        plain = Follower(tmp_path / "plain", configs={})
+        plain.have(history(b"a", b"b"))
+        assert plain.hooks.first_fetch_offset(T0, 2) == 2
+        throttled = Follower(tmp_path / "slow", configs={"mirror.name": "m", "leader.replication.throttled.replicas": "0:2"})
+        throttled.have(history(b"a", b"b"))
+        assert throttled.hooks.first_fetch_offset(T0, 2) == 2
+
+    run(scenario)
+
+
+def test_an_empty_log_that_begins_too_late_starts_over_and_a_divergence_begins_the_comparison_anew(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        follower = Follower(tmp_path)
+        follower.log.truncate_fully_and_start_at(10)
+        leader = history(b"a", b"b", start=5)
+        follower.follow(leader, leader_start=5)
+        assert (follower.log.log_start_offset, follower.content()) == (5, b"".join(leader))
+        follower.have(history(b"x", start=7))
+        follower.hooks.first_fetch_offset(T0, 8)
+        assert follower.hooks.truncate(T0, DivergingEpoch(0, 7))[0] == 6, "the base of what is the last batch now"
+        assert follower.hooks.verification.is_pending(T0)
+
+    run(scenario)
