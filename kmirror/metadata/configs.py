@@ -39,7 +39,10 @@ RESOURCE_TYPE_NAMES = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_
 
 
 def validate(resource: ConfigResource, props: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> None:
-    """ApiException with Kafka's code and text unless `props`, the resource's whole set of overrides, may be stored."""
+    """ApiException with Kafka's code and text unless `props`, the resource's whole set of overrides, may be stored.
+
+    `inherited` is what holds under them: a topic's defaults; for a group the properties of the node, which bound it.
+    """
     if resource.type == RESOURCE_TOPIC:
         validate_topic_name(resource.name)
         validate_topic_configs(props, inherited)
@@ -50,7 +53,7 @@ def validate(resource: ConfigResource, props: Mapping[str, str], inherited: Mapp
     elif resource.type == RESOURCE_GROUP:
         if not resource.name:
             raise ApiException(Errors.INVALID_REQUEST, "Default group resources are not allowed.")
-        validate_group_configs(props)
+        validate_group_configs(props, inherited)
     elif resource.type == RESOURCE_MIRROR:
         validate_mirror_configs(props)
     else:

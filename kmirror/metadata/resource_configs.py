@@ -199,16 +199,30 @@ def _regex_field(rule: str, field: str) -> re.Pattern[str] | None:
 MIRROR_CONFIGS: ConfigDef = _mirror_configs()
 
 
-def validate_group_configs(props: Mapping[str, str]) -> None:
-    """ApiException INVALID_CONFIG unless `props` are valid configs of a group."""
+_GROUP_KINDS = ("consumer", "share", "streams")
+_GROUP_BOUNDS_MS = {"heartbeat.interval.ms": (5_000, 15_000), "session.timeout.ms": (45_000, 60_000), "assignment.interval.ms": (0, 15_000)}
+"""Settings of groups that the broker bounds by `group.<kind>.min.<setting>` and `.max.`, with the defaults of these."""
+
+
+def validate_group_configs(props: Mapping[str, str], broker_props: Mapping[str, str] | None = None) -> None:
+    """ApiException INVALID_CONFIG unless `props` are valid configs of a group, within the bounds that `broker_props` set."""
+    broker_props = broker_props or {}
     for name in props:
         if name not in GROUP_CONFIGS:
             raise ApiException(Errors.INVALID_CONFIG, f"Unknown group config name: {name}")
     values = _parse(GROUP_CONFIGS, props)
-    for kind in ("consumer", "share", "streams"):
-        session, heartbeat = values[f"{kind}.session.timeout.ms"], values[f"{kind}.heartbeat.interval.ms"]
-        if session <= heartbeat:
-            raise ApiException(Errors.INVALID_CONFIG, f"{kind}.session.timeout.ms must be greater than {kind}.heartbeat.interval.ms")
+    for kind in _GROUP_KINDS:
+        for setting, (lowest, highest) in _GROUP_BOUNDS_MS.items():
+            name, least, most = f"{kind}.{setting}", f"group.{kind}.min.{setting}", f"group.{kind}.max.{setting}"
+            if name in props and values[name] < int(broker_props.get(least, lowest)):
+                raise ApiException(Errors.INVALID_CONFIG, f"{name} must be greater than or equal to {least}")
+            if name in props and values[name] > int(broker_props.get(most, highest)):
+                raise ApiException(Errors.INVALID_CONFIG, f"{name} must be less than or equal to {most}")
+    for kind in _GROUP_KINDS:
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        holding = [int(values[name] if name in props else broker_props.get(f"group.{name}", values[name])) for name in (session, heartbeat)]
+        if holding[0] <= holding[1]:
+            raise ApiException(Errors.INVALID_CONFIG, f"{session} must be greater than {heartbeat}")
 
 
 def validate_client_metrics_configs(name: str, props: Mapping[str, str]) -> None:

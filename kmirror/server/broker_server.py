@@ -63,7 +63,7 @@ from kmirror.server.client_metrics_manager import RECEIVER_CONFIG, ClientMetrics
 from kmirror.server.dynamic_broker_config import DynamicBrokerConfig, reconfigure_fetchers, reconfigure_logs, reconfigure_sockets
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.server.listener_security import channel_builder, controller_security, inter_broker_security
+from kmirror.server.listener_security import channel_builder, controller_security, inter_broker_security, reconfigure_security
 from kmirror.server.log_cleaner_task import run_log_cleaner
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.metadata_fetcher import MetadataFetcher
@@ -337,6 +337,10 @@ class BrokerServer:
             request_timeout_ms=self._config.request_timeout_ms,
         )
 
+    def _reconfigure_security(self) -> Callable[[KafkaConfig, KafkaConfig], None]:
+        secured = [(listener, socket.security) for listener, socket in zip(self._config.broker_listeners, self._sockets, strict=True)]
+        return reconfigure_security(secured, runtime=self._runtime, images=lambda: self._loader.image)
+
     def port(self, listener_name: str) -> int:
         """The bound port of a listener."""
         return next(socket.port for socket in self._sockets if socket.listener_name == listener_name)
@@ -373,6 +377,7 @@ class BrokerServer:
             self._config,
             reconfigure_logs(self.log_manager),
             reconfigure_sockets(self._sockets),
+            self._reconfigure_security(),
             reconfigure_fetchers(self.replica_manager, self._replica_fetchers),
             lambda before, after: self.group_coordinator.reconfigure(group_config(after)),
         )

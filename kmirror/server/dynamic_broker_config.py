@@ -8,6 +8,7 @@ new one and takes what it wants:
     log.cleaner.*, producer.id.expiration.ms, transaction.partition...enable  LogManager
     max.connections, .per.ip, .per.ip.overrides, listener.name.*.max...       the socket servers
     num.replica.fetchers                                                      ReplicaFetcherManager
+    group.consumer.assignment.interval.ms                                     GroupCoordinator
 
 Replication throttles, connection rates and cordoned directories have publishers of their own. What has no part here that it could
 change (threads of pools that we do not have) is kept and shown. Invalid values are refused before they are stored

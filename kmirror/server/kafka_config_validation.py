@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kmirror.common.errors import ConfigError
+from kmirror.coordinator.group.consumer_group_manager import ASSIGNORS
 
 if TYPE_CHECKING:
     from kmirror.server.kafka_config import KafkaConfig
@@ -29,6 +30,7 @@ def validate(config: KafkaConfig) -> None:
         _validate_broker_only(config)
     if config.is_broker:
         _validate_broker_listeners(config)
+        _validate_consumer_groups(config)
     _validate_early_start_listeners(config)
     for listener in config.advertised_listeners:
         is_advertised = "advertised.listeners" in config.props or listener.name not in config.controller_listener_names
@@ -36,6 +38,26 @@ def validate(config: KafkaConfig) -> None:
             not (is_advertised and listener.host == "0.0.0.0"),
             "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
         )
+
+
+def _validate_consumer_groups(config: KafkaConfig) -> None:
+    """Each setting of consumer groups lies within its bounds; Kafka's texts name settings only."""
+    for setting in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        name, least, most = (f"group.consumer.{bound}{setting}" for bound in ("", "min.", "max."))
+        value, lowest, highest = config.get_int(name), config.get_int(least), config.get_int(most)
+        _require_plainly(highest >= lowest, f"{most} must be greater than or equal to {least}")
+        _require_plainly(value >= lowest, f"{name} must be greater than or equal to {least}")
+        _require_plainly(value <= highest, f"{name} must be less than or equal to {most}")
+    heartbeat, session = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
+    _require_plainly(config.get_int(heartbeat) < config.get_int(session), f"{heartbeat} must be less than {session}")
+    for name in config.get_list("group.consumer.assignors"):
+        if name not in ASSIGNORS:
+            raise ConfigError(f"{name} is not an assignor: group.consumer.assignors takes {', '.join(ASSIGNORS)}")
+
+
+def _require_plainly(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
 
 
 def _validate_early_start_listeners(config: KafkaConfig) -> None:

@@ -55,13 +55,14 @@ class GroupCoordinator:
     def __init__(
         self,
         runtime: Runtime,
-        config: GroupCoordinatorConfig | Callable[[], GroupCoordinatorConfig],
+        config: GroupCoordinatorConfig,
         log: PartitionLog,
         broker_id: int,
         metrics: MetricsRegistry | None = None,
     ) -> None:
         self._runtime = runtime
-        self._configs = GroupConfigManager(config if callable(config) else lambda: config, self._group_properties)
+        self._config = config
+        self._configs = GroupConfigManager(lambda: self._config, self._group_properties)
         self._broker_id = broker_id
         self._partition_count = 0
         self._metadata = MetadataImage.EMPTY
@@ -90,6 +91,10 @@ class GroupCoordinator:
         for shard in self._shards.active_shards():
             shard.count(counts)
         return counts
+
+    def reconfigure(self, config: GroupCoordinatorConfig) -> None:
+        """The broker's settings are these from now on; groups see them with their next request."""
+        self._config = config
 
     async def shutdown(self) -> None:
         await self._shards.shutdown()
