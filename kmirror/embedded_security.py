@@ -15,6 +15,7 @@ own clients and tools (and of kmirror's).
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 import secrets
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from kmirror.common.errors import KmirrorError
+from kmirror.network.security.scram_mechanism import ScramMechanism
 
 BROKER_USER: Final = "broker"
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -118,7 +120,17 @@ class Security:
         if self.mechanism not in SCRAM_MECHANISMS:
             return []
         users = {BROKER_USER: self._broker_password, **self.users}
-        return [f'{self.mechanism}=[name="{user}",password="{password}"]' for user, password in users.items()]
+        return [self._scram_argument(user, password) for user, password in users.items()]
+
+    def _scram_argument(self, user: str, password: str) -> str:
+        """With the salted password, for it has no character that the argument's grammar minds."""
+        mechanism = ScramMechanism.for_mechanism_name(self.mechanism)
+        assert mechanism is not None, f"{self.mechanism} is among SCRAM_MECHANISMS"
+        salt = secrets.token_bytes(16)
+        salted = mechanism.salted_password(password, salt, mechanism.min_iterations)
+        fields = {"name": user, "salt": base64.b64encode(salt).decode(), "saltedpassword": base64.b64encode(salted).decode()}
+        listed = ",".join(f'{name}="{value}"' for name, value in fields.items())
+        return f"{self.mechanism}=[{listed},iterations={mechanism.min_iterations}]"
 
     def _broker_jaas(self) -> str:
         if self.mechanism == "OAUTHBEARER":

@@ -11,7 +11,8 @@ ConfigError with Kafka's text where a listener cannot be secured as it says.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kmirror.common.config import Password
@@ -25,6 +26,8 @@ from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listeners import Listener
 
 if TYPE_CHECKING:
+    import ssl
+
     from kmirror.network.security.sasl_server import SaslServerFactory
     from kmirror.network.security.sasl_server_authenticator import SaslSettings
     from kmirror.network.security.server_channel_builder import ServerChannelBuilder
@@ -37,6 +40,7 @@ _UNSECURED_JWT_HANDLER: Final = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 )
 
+_log = logging.getLogger(__name__)
 Images = Callable[[], MetadataImage]
 """The metadata that credentials are looked up in, as it is now."""
 
@@ -52,25 +56,51 @@ def channel_builder(
     from kmirror.network.security.ssl_principal_mapper import SslPrincipalMapper
 
     settings = ListenerSettings(config, listener.name)
-    context = None
-    if protocol.endswith("SSL"):
-        from kmirror.network.security.ssl_factory import server_context
-
-        client_auth = settings.get("ssl.client.auth") or "none"
-        if protocol == "SASL_SSL" and settings.own("ssl.client.auth") is None:
-            client_auth = "none"  # a listener with SASL asks for certificates only where its own settings say so
-        context = server_context(settings.ssl(), runtime.files, client_auth=client_auth)
     return ServerChannelBuilder(
         runtime,
         security_protocol=protocol,
         listener_name=listener.name,
         metrics=metrics,
         ready=ready,
-        context=context,
+        context=_tls_context(settings, protocol, runtime) if protocol.endswith("SSL") else None,
         sasl=_sasl_settings(settings, runtime, images) if protocol.startswith("SASL") else None,
         principal_mapper=SslPrincipalMapper(settings.get("ssl.principal.mapping.rules") or "DEFAULT"),
         failed_authentication_delay_ms=config.get_int("connection.failed.authentication.delay.ms"),
     )
+
+
+def reconfigure_security(
+    listeners: Sequence[tuple[Listener, ServerChannelBuilder | None]], *, runtime: Runtime, images: Images
+) -> Callable[[KafkaConfig, KafkaConfig], None]:
+    """For `DynamicBrokerConfig`: new connections of a listener have the TLS settings and logins that its dynamic settings say.
+
+    Stores are read again with every change, so a file may be replaced under its name. What cannot be read leaves the listener as it was.
+    """
+
+    def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
+        for listener, builder in listeners:
+            if builder is not None:
+                try:
+                    _reconfigure(builder, ListenerSettings(after, listener.name), listener.security_protocol, runtime, images)
+                except ConfigError as error:
+                    _log.error("The security of the listener %s stays as it was: %s", listener.name, error)
+
+    return reconfigure
+
+
+def _reconfigure(builder: ServerChannelBuilder, settings: ListenerSettings, protocol: str, runtime: Runtime, images: Images) -> None:
+    context = _tls_context(settings, protocol, runtime) if protocol.endswith("SSL") else None
+    sasl = _sasl_settings(settings, runtime, images) if protocol.startswith("SASL") else None
+    builder.reconfigure(context, sasl)
+
+
+def _tls_context(settings: ListenerSettings, protocol: str, runtime: Runtime) -> ssl.SSLContext:
+    from kmirror.network.security.ssl_factory import server_context
+
+    client_auth = settings.get("ssl.client.auth") or "none"
+    if protocol == "SASL_SSL" and settings.own("ssl.client.auth") is None:
+        client_auth = "none"  # a listener with SASL asks for certificates only where its own settings say so
+    return server_context(settings.ssl(), runtime.files, client_auth=client_auth)
 
 
 def inter_broker_security(config: KafkaConfig) -> ClientSecurity:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
-from kmirror.admin.results import NewTopic
+from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic
 from kmirror.common.errors import ConfigError, Errors, KmirrorError
 from kmirror.common.metrics import sensor_metric
 from kmirror.embedded import EmbeddedCluster
@@ -438,3 +438,46 @@ def test_users_that_a_cluster_does_not_have() -> None:
         Security.sasl_plaintext({"broker": "x"})
     with pytest.raises(KmirrorError, match="has the SASL mechanisms"):
         Security.sasl_plaintext(USERS, mechanism="DIGEST-MD5")
+
+
+# --- while the broker runs ------------------------------------------------------------------------------------------
+
+
+def test_a_listeners_certificate_and_users_change_while_it_runs(tmp_path: Path) -> None:
+    Security.ssl(users=["alice"]).prepare(tmp_path)
+    with EmbeddedCluster(security=Security.sasl_ssl(USERS, mechanism="PLAIN")) as cluster:
+        jaas = cluster.call(lambda server: server.broker._config.props["listener.name.sasl_ssl.plain.sasl.jaas.config"])
+        changes = {
+            "listener.name.sasl_ssl.ssl.keystore.location": str(tmp_path / "broker.pem"),
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas.replace("required", 'required user_carol="carol-secret"'),
+        }
+
+        async def change(runtime: AsyncioRuntime) -> None:
+            servers = parse_bootstrap_servers(cluster.bootstrap_servers)
+            async with AdminClient(runtime, servers, security=security_of(cluster)) as admin:
+                operations = [(name, ConfigOperation.SET, value) for name, value in changes.items()]
+                await admin.incremental_alter_configs(ConfigResourceType.BROKER, "1", operations)
+
+        run(change)
+        carol = {
+            "ssl_truststore_location": str(tmp_path / "ca.pem"),
+            "sasl_jaas_config": 'x.PlainLoginModule required username="carol" password="carol-secret";',
+        }
+        import time
+
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                assert topics_of(cluster, security_of(cluster, **carol)) == []
+                break
+            except AuthenticationError:
+                time.sleep(0.1)
+        else:
+            raise AssertionError("the new certificate was never shown")
+        with pytest.raises(AuthenticationError, match="SSL handshake failed"):
+            topics_of(cluster, security_of(cluster))
+
+
+def test_brokers_in_processes_of_their_own_and_a_password_with_quotes() -> None:
+    with EmbeddedCluster(2, processes=True, security=Security.sasl_ssl({"alice": 'a "secret" \\ with, =signs'})) as cluster:
+        assert topics_of(cluster, security_of(cluster)) == []

@@ -94,6 +94,10 @@ class ServerChannelBuilder:
         self._metrics = AuthenticationMetrics(metrics, listener_name)
         self._scratch = memoryview(b"")
 
+    def reconfigure(self, context: ssl.SSLContext | None, sasl: SaslSettings | None) -> None:
+        """For the connections made, and the logins begun, from now on."""
+        self._context, self._sasl = context, sasl
+
     # TLS
 
     def secure(self, connection: SecuredConnection) -> ConnectionProtocol:
