@@ -88,14 +88,14 @@ class Histogram:
 
 
 class HistogramRows:
-    """Histograms that get a value each at the same time: one append for all of them."""
+    """Histograms that get a value each at the same time: one append for all of them. Each is shown in units of its `unit`."""
 
     __slots__ = ("_histograms", "_rows")
 
-    def __init__(self, *histograms: Histogram) -> None:
+    def __init__(self, *histograms: tuple[Histogram, float]) -> None:
         self._histograms = histograms
         self._rows: list[tuple[float, ...]] = []
-        for histogram in histograms:
+        for histogram, _ in histograms:
             histogram.rows = self
 
     def add(self, row: tuple[float, ...]) -> None:
@@ -106,8 +106,8 @@ class HistogramRows:
 
     def fold(self) -> None:
         rows, self._rows = self._rows, []
-        for histogram, column in zip(self._histograms, zip(*rows, strict=True), strict=False):
-            histogram.extend(column)
+        for (histogram, unit), column in zip(self._histograms, zip(*rows, strict=True), strict=False):
+            histogram.extend(column if unit == 1 else [value / unit for value in column])
 
 
 def _percentile(ordered: list[float], share: float) -> float:

@@ -20,7 +20,6 @@ from kmirror.common.histogram import Histogram, HistogramRows
 from kmirror.common.metrics import Meter, MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
 from kmirror.server.request_context import NoMessage, Request
-from kmirror.server.request_timing import RequestTiming
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 
 _GROUP, _TYPE = "kafka.network", "RequestMetrics"
@@ -47,14 +46,14 @@ class RequestMetrics:
         self.response_send_time = self._histogram("ResponseSendTimeMs")
         self.request_bytes = self._histogram("RequestBytes")
         self._rows = HistogramRows(
-            self.total_time,
-            self.request_queue_time,
-            self.local_time,
-            self.remote_time,
-            self.throttle_time,
-            self.response_queue_time,
-            self.response_send_time,
-            self.request_bytes,
+            (self.total_time, _NS),
+            (self.request_queue_time, _NS),
+            (self.local_time, _NS),
+            (self.remote_time, _NS),
+            (self.throttle_time, 1),
+            (self.response_queue_time, 1),
+            (self.response_send_time, _NS),
+            (self.request_bytes, 1),
         )
 
     def _histogram(self, name: str) -> Histogram:
@@ -75,35 +74,28 @@ class RequestMetrics:
                 meter = self._errors[code] = self._registry.meter(MetricName(_GROUP, _TYPE, "ErrorsPerSec", tags))
             meter.mark_at(now_ms, count)
 
-    def completed(self, timing: RequestTiming, *, send_ns: int, throttle_time_ms: int, size_in_bytes: int) -> None:
-        queue_ns, local_ns, finished_ns = timing.started_ns - timing.arrived_ns, timing.local_ns, timing.finished_ns
-        total_ns = finished_ns - timing.arrived_ns
-        row = (
-            (total_ns + send_ns) / _NS,
-            queue_ns / _NS,
-            local_ns / _NS,
-            (total_ns - queue_ns - local_ns) / _NS,
-            throttle_time_ms,
-            0.0,
-            send_ns / _NS,
-            size_in_bytes,
-        )
+    def completed(self, row: tuple[float, ...]) -> None:
+        """Times in nanoseconds (of throttling in milliseconds) and the size, in the order of the histograms."""
         self._rows.add(row)
 
 
 class IdleMeter:
     """The part of the time in which the loop did not work on requests, as a meter's attributes (1.0 is all of it)."""
 
-    def __init__(self, busy: Meter) -> None:
+    def __init__(self, *busy: Meter) -> None:
         self._busy = busy
 
     def value(self) -> float:
-        return max(0.0, 1.0 - self._busy.one_minute_rate() / _NS_IN_SECOND)
+        return max(0.0, 1.0 - sum(meter.one_minute_rate() for meter in self._busy) / _NS_IN_SECOND)
 
     def attributes(self) -> dict[str, Value]:
-        busy = self._busy.attributes()
-        idle: dict[str, Value] = {name: max(0.0, 1.0 - float(rate) / _NS_IN_SECOND) for name, rate in busy.items() if name.endswith("Rate")}
-        return {"Count": self._busy.count, **idle}
+        attributes = [meter.attributes() for meter in self._busy]
+        idle: dict[str, Value] = {
+            name: max(0.0, 1.0 - sum(float(rates[name]) for rates in attributes) / _NS_IN_SECOND)
+            for name in attributes[0]
+            if name.endswith("Rate")
+        }
+        return {"Count": sum(meter.count for meter in self._busy), **idle}
 
 
 class RequestChannelMetrics:
@@ -112,31 +104,31 @@ class RequestChannelMetrics:
     def __init__(self, registry: MetricsRegistry, clock: Clock) -> None:
         self._registry = registry
         self._by_name: dict[str, RequestMetrics] = {}
-        self._busy, self._broker_busy, self._controller_busy = Meter(clock), Meter(clock), Meter(clock)
-        for prefix, busy in (("", self._busy), ("Broker", self._broker_busy), ("Controller", self._controller_busy)):
-            name = MetricName("kafka.server", "KafkaRequestHandlerPool", f"{prefix}RequestHandlerAvgIdlePercent")
-            registry.register(name, IdleMeter(busy))
-        registry.gauge(MetricName(_GROUP, "Processor", "IdlePercent", (("networkProcessor", "0"),)), self._idle_share)
-        registry.gauge(MetricName(_GROUP, "SocketServer", "NetworkProcessorAvgIdlePercent"), self._idle_share)
-
-    def _idle_share(self) -> float:
-        """The part of the last minute in which the loop did not work on a request."""
-        return max(0.0, 1.0 - self._busy.one_minute_rate() / _NS_IN_SECOND)
+        self._broker_busy, self._controller_busy = Meter(clock), Meter(clock)
+        both = IdleMeter(self._broker_busy, self._controller_busy)
+        meters = {"": both, "Broker": IdleMeter(self._broker_busy), "Controller": IdleMeter(self._controller_busy)}
+        for prefix, meter in meters.items():
+            registry.register(MetricName("kafka.server", "KafkaRequestHandlerPool", f"{prefix}RequestHandlerAvgIdlePercent"), meter)
+        registry.gauge(MetricName(_GROUP, "Processor", "IdlePercent", (("networkProcessor", "0"),)), both.value)
+        registry.gauge(MetricName(_GROUP, "SocketServer", "NetworkProcessorAvgIdlePercent"), both.value)
 
     def completed(self, request: Request, response: Any, *, throttle_time_ms: int, send_ns: int, is_for_controller: bool = False) -> None:
         """One request is done; `response` is its message, or why there is none."""
         timing = request.timing
         if timing is None:
             return
-        now_ms = timing.finished_ns // 1_000_000
-        self._busy.mark_at(now_ms, timing.local_ns + send_ns)
-        (self._controller_busy if is_for_controller else self._broker_busy).mark_at(now_ms, timing.local_ns + send_ns)
+        finished_ns, local_ns = timing.finished_ns, timing.local_ns
+        queue_ns, total_ns = timing.started_ns - timing.arrived_ns, finished_ns - timing.arrived_ns
+        remote_ns = total_ns - queue_ns - local_ns
+        row = (total_ns + send_ns, queue_ns, local_ns, remote_ns, throttle_time_ms, 0, send_ns, request.size_in_bytes)
+        now_ms = finished_ns // 1_000_000
+        (self._controller_busy if is_for_controller else self._broker_busy).mark_at(now_ms, local_ns + send_ns)
         counts = {} if isinstance(response, NoMessage) else error_counts(response)
         for name in _names(request):
-            metrics = self.api(name)
+            metrics = self._by_name.get(name) or self.api(name)
             metrics.request(request.api_version, now_ms)
             metrics.errors(counts, now_ms)
-            metrics.completed(timing, send_ns=send_ns, throttle_time_ms=throttle_time_ms, size_in_bytes=request.size_in_bytes)
+            metrics.completed(row)
 
     def api(self, name: str) -> RequestMetrics:
         metrics = self._by_name.get(name)

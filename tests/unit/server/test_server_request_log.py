@@ -14,9 +14,9 @@ from kmirror.cli.start import log_requests_to
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.network.request_context import CLOSE, RequestContext
-from kmirror.server.request_context import Request
+from kmirror.server.request_context import NO_RESPONSE, Request
 from kmirror.server.request_log import REQUEST_LOGGER, describe
-from kmirror.server.request_metrics import error_counts
+from kmirror.server.request_metrics import RequestChannelMetrics, error_counts
 from kmirror.server.request_timing import RequestTiming, timed
 from kmirror.server.runtime_logger_manager import TRACE, apply_changes, logger_levels
 from kmirror.wire.api_keys import ApiKeys
@@ -165,6 +165,29 @@ def test_time_is_counted_in_steps_and_errors_go_through() -> None:
         timing, result = asyncio.run(run(text))
         assert (timing.local_ns, timing.remote_ns) == ((7_000_000 if text else 3_000_000), 100_000_000)
         assert result == text if text == "done" else isinstance(result, ApiException if text else asyncio.CancelledError)
+
+
+def test_the_times_of_a_request_are_shown_in_milliseconds_and_the_idle_time_as_a_share() -> None:
+    clock = ManualClock()
+    registry = MetricsRegistry(clock)
+    metrics = RequestChannelMetrics(registry, clock)
+    request = request_of(ApiKeys.PRODUCE, 9, ProduceRequest())
+    arrived_ns = clock.monotonic_ns()
+    request.timing = timing = RequestTiming(arrived_ns=arrived_ns, started_ns=arrived_ns + 2_000_000)
+    timing.local_ns, timing.finished_ns = 3_000_000, arrived_ns + 50_000_000
+    request.size_in_bytes = 700
+    metrics.completed(request, ProduceResponse(), throttle_time_ms=9, send_ns=1_000_000)
+    metrics.completed(request, NO_RESPONSE, throttle_time_ms=0, send_ns=0, is_for_controller=True)
+    clock.now_ms += 5_000
+    beans = registry.mbeans()
+    names = ("TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ThrottleTimeMs", "ResponseSendTimeMs", "RequestBytes")
+    greatest = [beans[f"kafka.network:type=RequestMetrics,name={name},request=Produce"]["Max"] for name in names]
+    assert greatest == [51.0, 2.0, 3.0, 45.0, 9, 1.0, 700]
+    assert beans["kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Produce,version=9"]["Count"] == 2
+    idle = [
+        beans[f"kafka.server:type=KafkaRequestHandlerPool,name={role}RequestHandlerAvgIdlePercent"] for role in ("", "Broker", "Controller")
+    ]
+    assert [share["OneMinuteRate"] for share in idle] == pytest.approx([1 - 0.0014, 1 - 0.0008, 1 - 0.0006])
 
 
 def test_error_codes_are_counted_wherever_they_are() -> None:
