@@ -543,11 +543,14 @@ CASES: list[Case] = [
     Case("DescribeDelegationToken of all", K.DESCRIBE_DELEGATION_TOKEN, 3, {"owners": None}, ("DESCRIBE DELEGATION_TOKEN *",)),
     Case("CreateDelegationToken for somebody else", K.CREATE_DELEGATION_TOKEN, 3,
          {"owner_principal_type": "User", "owner_principal_name": "other", "max_lifetime_ms": 3600000}, ("CREATE_TOKENS USER User:other",)),
+    Case("ExpireDelegationToken", K.EXPIRE_DELEGATION_TOKEN, 2, {"hmac": b"no such token", "expiry_time_period_ms": 1000}, ()),
     Case("RenewDelegationToken", K.RENEW_DELEGATION_TOKEN, 2, {"hmac": b"no such token", "renew_period_ms": 1000}, ()),
     # the cluster
     Case("DescribeQuorum", K.DESCRIBE_QUORUM, 2, {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{}]}]}, ("DESCRIBE CLUSTER",)),
     Case("UpdateFeatures", K.UPDATE_FEATURES, 2,
          {"feature_updates": [{"feature": "no.such.version", "max_version_level": 1}], "validate_only": True}, ("ALTER CLUSTER",)),
+    Case("AddRaftVoter", K.ADD_RAFT_VOTER, 0, {"cluster_id": None, "voter_id": 77, "timeout_ms": 1000}, ("ALTER CLUSTER",)),
+    Case("RemoveRaftVoter", K.REMOVE_RAFT_VOTER, 0, {"cluster_id": None, "voter_id": 77}, ("ALTER CLUSTER",)),
     Case("UnregisterBroker", K.UNREGISTER_BROKER, 0, {"broker_id": 77}, ("ALTER CLUSTER",)),
     # the controller's own listener
     Case("controller: CreateTopics", K.CREATE_TOPICS, 7, _created("n-1", "n-2"), ("CREATE TOPIC n-1", "CREATE TOPIC n-2"), True),

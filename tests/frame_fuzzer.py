@@ -4,8 +4,8 @@ The frames are those of the golden captures (12-wire, and the mirror APIs' of 20
 filled; names and ids of topics in them are those of topics that the broker has, so that handlers go all the way. A `Mutator` changes bits, bytes, numbers and
 lengths, cuts, repeats and splices, and makes one frame claim to be another API or version. Everything follows from the seed.
 
-`run_campaign` sends them over real sockets, many to a connection, to the broker's and the controller's listener; a frame that comes after one that closed the
-connection is sent again. Beside it an `Observer` produces and fetches on a connection of its own. Afterwards: nothing unexpected was logged, no
+A `Campaign` sends them over real sockets, several to a connection, to the broker's and the controller's listener; a frame that comes after one that
+closed the connection is sent again. A part of them (`in_process`) is handed to the listeners' frame handlers without a socket, which costs a third. Beside it an `Observer` produces and fetches on a connection of its own. Afterwards: nothing unexpected was logged, no
 task and no connection is left, the observer was never disturbed, the broker serves.
 
 Left out is only what a client may do to any broker and what ends the campaign by its nature (`is_allowed_harm`): well-formed requests that
@@ -27,7 +27,7 @@ import struct
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_type_hints
 
@@ -35,7 +35,10 @@ from golden_vectors import golden_dir, read_recording, recordings
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
+from kmirror.common.ports import FileSlice
 from kmirror.common.uuid import Uuid
+from kmirror.network.request_context import CLOSE, Answer, ClientInformation
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
@@ -50,6 +53,7 @@ BURST = 6
 ABANDON_S = 0.5
 MAX_WAIT_MS = 20
 FEW_PARTITIONS = 8
+Handler = Callable[[memoryview, int, Any], Awaitable[Any]]
 LAST_FRAME = struct.pack(">hhih", ApiKeys.API_VERSIONS, 0, 0x7EADBEEF, -1)
 """Ends a burst: when it is answered, everything before it was dealt with, also what has no answer."""
 INTERESTING = (0, 1, -1, 2, 127, 128, 255, 256, 32767, -32768, 65535, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63), 0x01010101)
@@ -393,6 +397,7 @@ class Outcome:
     """What a campaign found. `problems` is empty when all went well."""
 
     frames: int = 0
+    in_process: int = 0
     connections: int = 0
     answered: int = 0
     closed: int = 0
@@ -415,7 +420,17 @@ class Campaign:
         )
         self._seed = seed
 
-    def run(self, frames: int, *, workers: int = 4, progress: Callable[[Outcome], None] | None = None) -> Outcome:
+    def run(
+        self,
+        frames: int,
+        *,
+        workers: int = 4,
+        in_process: float = 0.0,
+        limit_s: float = float("inf"),
+        progress: Callable[[Outcome], None] | None = None,
+    ) -> Outcome:
+        """`in_process` is the part of the bursts that goes without sockets; after `limit_s` no more are sent."""
+        self._in_process, self._deadline_s = in_process, time.monotonic() + limit_s
         faults = Faults()
         root = logging.getLogger()
         root.addHandler(faults)
@@ -465,7 +480,11 @@ class Campaign:
 
     def _send(self, mutator: Mutator, frames: int, workers: int, outcome: Outcome, progress: Callable[[Outcome], None] | None) -> None:
         node = self.cluster.nodes[0]
-        sender = _Sender(mutator, (node.port, node.port, node.port, node.controller_port), outcome, progress)
+        server = node.server
+        assert server is not None and server.broker is not None and server.controller is not None
+        handlers = (server.broker._sockets[0].handle, server.controller._socket_server.handle)
+        sender = _Sender(mutator, (node.port, node.controller_port), handlers, outcome, progress)
+        sender.in_process, sender.deadline_s = self._in_process, self._deadline_s
         self.cluster._call(sender.run(frames, workers))
 
     def _measure(self) -> dict[str, float]:
@@ -500,24 +519,46 @@ class Campaign:
         outcome.problems += [f"afterwards: {problem}" for problem in observer.problems]
 
 
+@dataclass
+class NoConnection:
+    """What a frame handler looks at of its connection."""
+
+    connection_id: str
+    client_address: str = "127.0.0.1"
+    principal: KafkaPrincipal = ANONYMOUS
+    authenticator: None = None
+    client_information: ClientInformation = field(default_factory=ClientInformation)
+
+
 class _Sender:
     """The clients, on the broker's own loop, since two busy threads would mostly wait for each other. Several connections at a time, each with a burst of frames; what comes behind a frame that closed its connection waits for another one."""
 
-    def __init__(self, mutator: Mutator, ports: tuple[int, ...], outcome: Outcome, progress: Callable[[Outcome], None] | None) -> None:
-        self._mutator, self._ports, self._outcome, self._progress = mutator, ports, outcome, progress
+    def __init__(
+        self,
+        mutator: Mutator,
+        ports: tuple[int, int],
+        handlers: tuple[Handler, Handler],
+        outcome: Outcome,
+        progress: Callable[[Outcome], None] | None,
+    ) -> None:
+        self._mutator, self._ports, self._handlers, self._outcome, self._progress = mutator, ports, handlers, outcome, progress
+        self._ways = random.Random(0)
+        self.in_process = 0.0
+        self.deadline_s = float("inf")
         self._again: deque[bytes] = deque()
         self._left = 0
-        self._turn = 0
 
     async def run(self, frames: int, workers: int) -> None:
         self._left = frames
         await asyncio.gather(*(self._work() for _ in range(workers)))
 
     async def _work(self) -> None:
-        while self._left > 0:
+        while self._left > 0 and time.monotonic() < self.deadline_s:
             burst = [self._next() for _ in range(min(BURST, self._left))]
             self._left -= len(burst)
-            done = await self._exchange(burst)
+            listener = self._ways.random() < 0.25
+            is_in_process = self._ways.random() < self.in_process
+            done = await (self._hand_over(burst, listener) if is_in_process else self._exchange(burst, self._ports[listener]))
             for frame in burst[:done]:
                 self._outcome.apis[_api_name(frame)] += 1
             self._again.extend(burst[done:])
@@ -533,12 +574,37 @@ class _Sender:
             self._outcome.left_out += 1
         return frame
 
-    async def _exchange(self, burst: list[bytes]) -> int:
+    async def _hand_over(self, burst: list[bytes], listener: int) -> int:
+        """What the connection's task does with each frame, without a connection. What escapes there, escapes here, too."""
+        outcome = self._outcome
+        connection = NoConnection(f"no socket {outcome.in_process}")
+        for frame in burst:
+            outcome.in_process += 1
+            try:
+                async with asyncio.timeout(ABANDON_S):
+                    answer = await self._handlers[listener](memoryview(frame), 0, connection)
+            except TimeoutError:
+                outcome.abandoned += 1
+                continue
+            except Exception:
+                logging.getLogger(__name__).exception("escaped: %s", frame.hex())
+                continue
+            if answer is CLOSE:
+                outcome.closed += 1
+            else:
+                outcome.answered += 1
+                parts = answer.parts if isinstance(answer, Answer) else answer
+                for part in parts or ():
+                    if isinstance(part, FileSlice):
+                        part.to_bytes()
+            await asyncio.sleep(0)
+        return len(burst)
+
+    async def _exchange(self, burst: list[bytes], port: int) -> int:
         """How many of the frames the broker has dealt with."""
         outcome = self._outcome
         outcome.connections += 1
-        self._turn += 1
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._ports[self._turn % len(self._ports)])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         answers = 0
         try:
             writer.write(b"".join(struct.pack(">i", len(frame)) + frame for frame in (*burst, LAST_FRAME)))

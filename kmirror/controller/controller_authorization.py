@@ -83,6 +83,9 @@ UNGUARDED = frozenset(
     }
 )
 
+_WITHOUT_OWN_TEXT = (ApiKeys.DESCRIBE_QUORUM, ApiKeys.ADD_RAFT_VOTER, ApiKeys.REMOVE_RAFT_VOTER, ApiKeys.UPDATE_RAFT_VOTER)
+"""The quorum's APIs answer with the error's own text."""
+
 _ALTERED_AS = {
     RESOURCE_BROKER: ResourceType.CLUSTER,
     RESOURCE_CLIENT_METRICS: ResourceType.CLUSTER,
@@ -102,7 +105,7 @@ def check_request(
     if gate is not None:
         return gate(auth, context, request, image)
     operation = CLUSTER_OPERATIONS.get(api_key, AclOperation.CLUSTER_ACTION)
-    if api_key is ApiKeys.DESCRIBE_QUORUM and not auth.may_on_cluster(context, operation):
+    if api_key in _WITHOUT_OWN_TEXT and not auth.may_on_cluster(context, operation):
         raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED)
     auth.authorize_cluster_operation(context, operation)
     return None

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from acl_matrix import CASES, GOLDEN, run, variants
+from acl_matrix import CASES, GOLDEN, message_of, run, variants
 from kmirror_side import AUTHORIZED, KmirrorSide
 
 from kmirror import EmbeddedCluster
+from kmirror.wire.api_keys import ApiKeys
 
 KNOWN: dict[str, str] = {
     "DescribeConfigs of client metrics": "a subscription's defaults are not shown",
@@ -25,11 +26,16 @@ KNOWN: dict[str, str] = {
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> Iterator[dict[str, Any]]:
+def side() -> Iterator[KmirrorSide]:
     config = {**AUTHORIZED, "offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
     config["delegation.token.secret.key"] = "a secret"
     with EmbeddedCluster(config=config) as cluster:
-        yield run(KmirrorSide(cluster))
+        yield KmirrorSide(cluster)
+
+
+@pytest.fixture(scope="module")
+def outcomes(side: KmirrorSide) -> dict[str, Any]:
+    return run(side)
 
 
 def is_known(label: str) -> bool:
@@ -46,6 +52,12 @@ def test_every_variant_is_recorded() -> None:
 def test_what_is_known_to_differ_still_does(outcomes: dict[str, Any]) -> None:
     differing = [label for label in outcomes if outcomes[label] != RECORDED[label]]
     assert [known for known in KNOWN if not any(label.startswith(known) for label in differing)] == []
+
+
+def test_every_api_that_is_served_is_in_the_matrix(side: KmirrorSide) -> None:
+    served = {row.api_key for row in side.ask(None, ApiKeys.API_VERSIONS, 0, message_of(ApiKeys.API_VERSIONS, {})).api_keys}
+    logins = {ApiKeys.SASL_HANDSHAKE, ApiKeys.SASL_AUTHENTICATE}
+    assert served - logins - {case.api_key for case in CASES} == set()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -13,9 +13,9 @@ TOPIC_IDS = [Uuid(b"0123456789abcde" + bytes([number])) for number in range(3)]
 
 
 def test_a_broker_takes_mutated_frames_and_nobody_else_notices() -> None:
-    outcome = Campaign(seed=848).run(5_000)
+    outcome = Campaign(seed=848).run(5_000, in_process=0.3)
     assert outcome.problems == []
-    assert outcome.frames >= 5_000 and outcome.answered > 1_000 and outcome.closed > 500, outcome
+    assert outcome.frames >= 5_000 and outcome.answered > 1_000 and outcome.closed > 500 and outcome.in_process > 1_000, outcome
     assert len(outcome.apis) > 80, "only few APIs were tried"
     assert outcome.rounds > 10, "the other connection did not get anything done"
 
