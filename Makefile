@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DIR ?=
 
-.PHONY: demo test lint bench golden interop messages clean
+.PHONY: demo test lint bench golden interop foreign messages clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -17,7 +17,7 @@ demo: $(STAMP)
 	$(BIN)/kmirror demo --output build/demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest tests -m "not interop"
+	$(BIN)/python -m pytest tests -m "not interop and not foreign"
 
 golden: $(STAMP)
 	KMIRROR_GOLDEN_DIR=$(if $(DIR),$(abspath $(DIR)),) $(BIN)/python -m pytest tests/golden
@@ -25,6 +25,10 @@ golden: $(STAMP)
 interop: $(STAMP)
 	$(BIN)/python tools/kafka_jars.py
 	$(BIN)/python -m pytest tests/interop -m interop
+
+foreign: $(STAMP)
+	$(BIN)/python tools/foreign_suites.py
+	$(BIN)/python -m pytest tests/interop/foreign -m foreign
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -40,7 +40,7 @@ BRISK = {
     "group.consumer.min.session.timeout.ms": "500",
     "log.cleaner.enable": "false",
     "request.timeout.ms": "2000",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 
 

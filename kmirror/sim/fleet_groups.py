@@ -50,6 +50,7 @@ class GroupMember:
         self._assigned: tuple[TopicPartition, ...] | None = None
         self._acknowledges = False
         self._until_us = 0
+        self._polling = False
 
     async def run(self) -> None:
         for topic in self._topics:
@@ -57,7 +58,9 @@ class GroupMember:
         while True:
             await self._client.pause(self._pace)
             if self.consuming:
+                self._polling = True
                 await self.poll()
+                self._polling = False
 
     async def poll(self) -> None:
         """A heartbeat, what it asks for, then some records of one partition, and a commit."""
@@ -68,7 +71,10 @@ class GroupMember:
             await self._consume(partitions[self._client.random.randrange(len(partitions))])
 
     async def leave(self) -> None:
-        """Commit, give up, and say so."""
+        """Commit, give up, and say so, when the poll that is under way has ended."""
+        self.consuming = False
+        while self._polling:
+            await self._client.retry_pause()
         for partition in sorted(self._owned):
             await self._commit(partition)
         self._give_up()

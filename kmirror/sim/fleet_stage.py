@@ -26,6 +26,7 @@ CLIENTS = "clients"
 TOPIC = "orders"
 GROUP = "readers"
 WAIT_MS = 60_000
+SETTLE_MS = 4_000
 POLL_MS = 50
 
 
@@ -135,7 +136,7 @@ class FleetStage:
             writer.writing = False
         await self.faults.mend()
         await self.until("every replica is in sync", self.fleet.is_whole)
-        await self.sleep_ms(8_000)
+        await self.sleep_ms(SETTLE_MS)
         await self.until("every replica is in sync after what was under way", self.fleet.is_whole)
         isr = {
             partition: tuple(self.fleet.broker_named(broker_id).name for broker_id in (registration.leader, *registration.isr))

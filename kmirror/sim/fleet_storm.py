@@ -41,9 +41,10 @@ async def _member_comes_or_goes(stage: FleetStage) -> None:
         stage.start_member()
         return
     member = stage.members.pop(stage.random.randrange(len(stage.members)))
-    member.consuming = False
     if stage.chance(50):
         await member.leave()
+    else:
+        member.consuming = False
 
 
 def _expect(condition: bool, what: str) -> None:

@@ -1,0 +1,120 @@
+"""Run a client's own tests against a cluster of ours: outcome by test name, "passed" or the reason in a word.
+
+The cluster is set up as each project's own fixtures set up theirs: short sessions allowed, an authorizer that allows what
+no ACL speaks of, four partitions by default. librdkafka's tests call `kafka-topics.sh` and `kafka-acls.sh` of a Kafka
+distribution; they get tools of ours under these names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+HERE = pathlib.Path(__file__).parent
+CONFIG = {
+    "num.partitions": "4",
+    "group.min.session.timeout.ms": "100",
+    "auto.create.topics.enable": "true",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "log.cleaner.backoff.ms": "1000",
+}
+KAFKA_VERSION = "4.3.0"
+SUITE_TIMEOUT_S = 600
+
+
+def allowed(suite: str) -> list[str]:
+    """The tests that must pass, one a line; `#` begins a comment."""
+    lines = (HERE / f"{suite}.allow").read_text().splitlines()
+    return [line for line in (line.partition("#")[0].strip() for line in lines) if line]
+
+
+def run_kafka_python(folder: pathlib.Path, bootstrap: str, tests: list[str]) -> dict[str, str]:
+    """`tests` as pytest names them below test/integration; none: all."""
+    report = folder / "report.xml"
+    report.unlink(missing_ok=True)
+    selected = [f"test/integration/{name}" for name in tests] or ["test/integration"]
+    environment = {
+        **os.environ,
+        "KAFKA_URI": f"kafka://{bootstrap.partition(',')[0]}",
+        "KAFKA_VERSION": KAFKA_VERSION,
+        "KAFKA_ROOT": str(folder),
+        "PYTHONPATH": str(folder),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(folder),
+        "-p",
+        "no:cacheprovider",
+        "--timeout",
+        "90",
+    ]
+    done = subprocess.run(
+        [*command, f"--junitxml={report}", *selected],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SUITE_TIMEOUT_S,
+        check=False,
+    )
+    assert report.exists(), done.stdout[-3000:] + done.stderr[-3000:]
+    outcomes = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        path = case.attrib["classname"].removeprefix("test.integration.").split(".")
+        name = "::".join([f"{path[0]}.py", *path[1:], case.attrib["name"]])
+        verdicts = [child for child in case if child.tag in ("failure", "error", "skipped")]
+        outcomes[name] = verdicts[0].tag + ": " + verdicts[0].attrib.get("message", "")[:300] if verdicts else "passed"
+    return outcomes
+
+
+def _distribution(folder: pathlib.Path) -> pathlib.Path:
+    """A folder with `bin/kafka-*.sh`, as in Kafka's distribution."""
+    tools = folder / "kafka" / "bin"
+    tools.mkdir(parents=True, exist_ok=True)
+    for module in ("topics", "acls"):
+        script = tools / f"kafka-{module}.sh"
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kmirror.cli.{module} "$@"\n')
+        script.chmod(0o755)
+    return tools.parent
+
+
+def run_librdkafka(folder: pathlib.Path, bootstrap: str, tests: list[str], *, consumer_protocol: str = "classic") -> dict[str, str]:
+    """`tests` by name, e.g. `0012_produce_consume`; none: all. What shares a number with one of them is run, too."""
+    runner = folder / "tests"
+    report = runner / f"report-{consumer_protocol}.json"
+    report.unlink(missing_ok=True)
+    (runner / "test.conf").write_text(f"metadata.broker.list={bootstrap}\n")
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": f"{folder / 'src'}:{folder / 'src-cpp'}",
+        "TEST_KAFKA_VERSION": KAFKA_VERSION,
+        "TEST_REPORT": str(report),
+        "TEST_CONSUMER_GROUP_PROTOCOL": consumer_protocol,
+    }
+    environment |= {"KAFKA_PATH": str(_distribution(folder)), "BROKERS": bootstrap}
+    if tests:
+        environment["TESTS"] = ",".join(dict.fromkeys(name[:4] for name in tests))
+    done = subprocess.run(
+        ["./test-runner", "-p8", "-Q", "-r"],
+        cwd=runner,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SUITE_TIMEOUT_S,
+        check=False,
+    )
+    assert report.exists(), re.sub(r"\x1b\[[0-9;]*m", "", done.stdout[-3000:] + done.stderr[-3000:])
+    found = json.loads(report.read_text())["tests"]
+    return {name: "passed" if test["state"] == "PASSED" else test["state"].lower() for name, test in found.items() if name != "<MAIN>"}
