@@ -112,7 +112,8 @@ class TransactionAdmin(AdminRequests):
                 error = Errors.for_code(row.error_code)
                 if error.retriable:
                     raise ApiException(error)
-                result[row.transactional_id] = _description(node.id, row) if error is Errors.NONE else ApiException(error)
+                found = _description(node.id, row) if error is Errors.NONE else _undescribed(row.transactional_id, error)
+                result[row.transactional_id] = found
             return result
 
         return await self._by_coordinator(transactional_ids, TRANSACTION_COORDINATOR, ask)
@@ -158,7 +159,11 @@ class TransactionAdmin(AdminRequests):
         async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, None]:
             request = write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
             response = await self._send(node.host, node.port, request, self._timeout_ms)
-            raise_for(response.markers[0].topics[0].partitions[0].error_code, None)
+            error = Errors.for_code(response.markers[0].topics[0].partitions[0].error_code)
+            if error.retriable:
+                raise ApiException(error)
+            if error is not Errors.NONE:
+                raise _not_aborted(spec, error)
             return dict.fromkeys(group)
 
         await self._by_leader([spec.topic_partition], ask)
@@ -173,7 +178,11 @@ class TransactionAdmin(AdminRequests):
                     transactional_id=transactional_id, transaction_timeout_ms=FENCE_TRANSACTION_TIMEOUT_MS
                 )
                 response = await self._send(node.host, node.port, request, self._timeout_ms)
-                raise_for(response.error_code, None)
+                error = Errors.for_code(response.error_code)
+                if error.retriable:
+                    raise ApiException(error)
+                if error is not Errors.NONE:
+                    raise _not_fenced(transactional_id, error)
                 result[transactional_id] = (response.producer_id, response.producer_epoch)
             return result
 
@@ -205,3 +214,36 @@ def _producer(row: describe_producers.ProducerState) -> ProducerState:
         row.coordinator_epoch if row.coordinator_epoch >= 0 else None,
         row.current_txn_start_offset if row.current_txn_start_offset >= 0 else None,
     )
+
+
+# -- what Kafka's client says of errors -----------------------------------------------------------------------------------------
+
+
+def _undescribed(transactional_id: str, error: Errors) -> ApiException:
+    reasons = {
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "due to authorization failure",
+        Errors.TRANSACTIONAL_ID_NOT_FOUND: "because the ID could not be found",
+    }
+    reason = reasons.get(error, "due to unexpected error")
+    return ApiException(error, f"DescribeTransactions request for transactionalId `{transactional_id}` failed {reason}")
+
+
+def _not_aborted(spec: AbortTransactionSpec, error: Errors) -> ApiException:
+    reasons = {
+        Errors.CLUSTER_AUTHORIZATION_FAILED: "due to cluster authorization error",
+        Errors.INVALID_PRODUCER_EPOCH: "due an invalid producer epoch",
+        Errors.TRANSACTION_COORDINATOR_FENCED: (
+            f"since the provided coordinator epoch {spec.coordinator_epoch} has been fenced by the active coordinator"
+        ),
+    }
+    reason = reasons.get(error, f"due to unexpected error: {error.message}")
+    return ApiException(error, f"WriteTxnMarkers request with {spec} failed {reason}")
+
+
+def _not_fenced(transactional_id: str, error: Errors) -> ApiException:
+    reasons = {
+        Errors.CLUSTER_AUTHORIZATION_FAILED: "due to cluster authorization failure",
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "due to transactional ID authorization failure",
+    }
+    reason = reasons.get(error, "due to unexpected error")
+    return ApiException(error, f"InitProducerId request for transactionalId `{transactional_id}` failed {reason}")

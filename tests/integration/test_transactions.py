@@ -342,8 +342,8 @@ def test_the_tool_finds_a_hanging_transaction_and_aborts_it(capsys: pytest.Captu
 def test_the_tool_says_what_is_wrong(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     unknown = run_tool(capsys, cluster, "describe", "--transactional-id", "nobody", code=1)
     assert unknown == (
-        "Failed to describe transaction state of transactional-id `nobody`: The transactionalId could not be found.. "
-        "Enable debug logging for additional detail.\n"
+        "Failed to describe transaction state of transactional-id `nobody`: DescribeTransactions request for transactionalId `nobody` "
+        "failed because the ID could not be found. Enable debug logging for additional detail.\n"
     )
     assert "requires either --topic or --broker-id" in run_tool(capsys, cluster, "find-hanging", code=1)
     assert "either with --start-offset" in run_tool(capsys, cluster, "abort", "--topic", "t", "--partition", "0", code=1)
