@@ -14,6 +14,9 @@ from kmirror.pytest_plugin import Admin, _clean
 
 pytest_plugins = ["pytester"]
 
+INNER = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+"""For inner runs: hypothesis would be imported anew for the summary of each."""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
@@ -32,7 +35,7 @@ def loaded() -> None:
 def run(pytester: pytest.Pytester, source: str, *, passed: int, ini: str = "") -> pytest.RunResult:
     pytester.makepyfile(source)
     pytester.makeini(f"[pytest]\n{ini}")
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-q")
+    result = pytester.runpytest_inprocess(*INNER, "-q")
     result.assert_outcomes(passed=passed)
     return result
 
@@ -216,25 +219,23 @@ def test_a_secured_cluster_lets_its_user_in(pytester: pytest.Pytester) -> None:
 )
 def test_wrong_options_are_one_clear_line(pytester: pytest.Pytester, marker: str, text: str) -> None:
     pytester.makepyfile(f"import pytest\n\n@pytest.mark.kmirror({marker})\ndef test_it(kmirror_cluster):\n    pass\n")
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-q")
+    result = pytester.runpytest_inprocess(*INNER, "-q")
     result.assert_outcomes(errors=1)
     assert f"kmirror: {text}" in result.stdout.str()
 
 
 def test_a_wrong_broker_property_is_named(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        "import pytest\n\n@pytest.mark.kmirror(config={'num.partitions': 'x'})\ndef test_it(kmirror_cluster):\n    pass\n"
-    )
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-q")
+    pytester.makepyfile("import pytest\n\n@pytest.mark.kmirror(config={'num.partitions': 'x'})\ndef test_it(kmirror_cluster):\n    pass\n")
+    result = pytester.runpytest_inprocess(*INNER, "-q")
     result.assert_outcomes(errors=1)
     assert "Invalid value x for configuration num.partitions" in result.stdout.str()
 
 
 def test_fixtures_are_documented(pytester: pytest.Pytester) -> None:
-    listed = pytester.runpytest_inprocess("--fixtures", "-p", "no:cacheprovider").stdout.str()
+    listed = pytester.runpytest_inprocess(*INNER, "--fixtures").stdout.str()
     for name in ("kmirror_cluster", "kmirror_cluster_factory", "kmirror_admin", "kmirror_name", "kmirror_topic"):
         assert name in listed
-    assert "kmirror(brokers, scope, config" in pytester.runpytest_inprocess("--markers").stdout.str()
+    assert "kmirror(brokers, scope, config" in pytester.runpytest_inprocess(*INNER, "--markers").stdout.str()
 
 
 def test_every_pytest_run_pays_next_to_nothing_for_the_plugin() -> None:
