@@ -84,8 +84,9 @@ class _Plan:
         others = [member_id for member_id in self.member_ids if self.loads[member_id] <= minimum]
         for member_id in (above + others)[:extra]:
             quotas[member_id] += 1
-        for topic_id, owners in self.owners.items():
-            for partition, owner in enumerate(owners):
+        for topic_id, owners in reversed(self.owners.items()):
+            for partition in reversed(range(len(owners))):
+                owner = owners[partition]
                 if owner is not None and self.loads[owner] > quotas[owner]:
                     self._drop(topic_id, partition)
         unfilled = [member_id for member_id in self.member_ids for _ in range(quotas[member_id] - self.loads[member_id])]
