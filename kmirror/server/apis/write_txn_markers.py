@@ -5,6 +5,9 @@
 A marker ends a producer's transaction in each partition named; it is answered when the in-sync replicas have it. Errors are
 each partition's own: a newer coordinator or epoch was seen (TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH), no leader here.
 Markers for `__consumer_offsets` go through the group coordinator, where pending offsets come into force with them.
+
+A partition that mirrors another cluster takes its markers from there: nothing is appended, and the answer is success, or a transaction that
+was open when the topic became a mirror would never be completed (C41). While it is not known whether it mirrors: NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.replica.partition import ReadOnlyReason
 from kmirror.server.request_context import Request
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.wire.api_keys import ApiKeys
@@ -49,6 +53,7 @@ class _Append:
         self._marker = marker
         self._partitions = [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
         self._offsets_partitions = [partition for partition in self._partitions if partition.topic == GROUP_METADATA_TOPIC_NAME]
+        self._read_only = {partition: error for partition in self._partitions if (error := self._mirror_answer(partition)) is not None}
         self._written = apis.replica_manager.append_records(
             timeout_ms=apis.config.request_timeout_ms,
             required_acks=-1,
@@ -56,11 +61,20 @@ class _Append:
             entries={
                 partition: self._batch()
                 for partition in self._partitions
-                if partition.topic != GROUP_METADATA_TOPIC_NAME and apis.replica_manager.get_partition(partition) is not None
+                if partition.topic != GROUP_METADATA_TOPIC_NAME
+                and partition not in self._read_only
+                and apis.replica_manager.get_partition(partition) is not None
             },
             internal_topics_allowed=True,
             transaction_version=marker.transaction_version,
         )
+
+    def _mirror_answer(self, topic_partition: TopicPartition) -> Errors | None:
+        """What to say of a partition that is led here and is read-only; None of any other."""
+        partition = self._apis.replica_manager.get_partition(topic_partition)
+        if partition is None or not partition.is_leader or not partition.is_read_only:
+            return None
+        return Errors.NONE if partition.read_only_reason is ReadOnlyReason.MIRROR_TOPIC else Errors.NOT_LEADER_OR_FOLLOWER
 
     def _batch(self) -> bytearray:
         return build_end_transaction_marker(
@@ -73,6 +87,7 @@ class _Append:
 
     async def result(self) -> WritableTxnMarkerResult:
         errors = {partition: await self._complete_offsets(partition) for partition in self._offsets_partitions}
+        errors |= self._read_only
         errors |= {partition: response.error for partition, response in (await self._written).items()}
         return WritableTxnMarkerResult(
             producer_id=self._marker.producer_id,

@@ -1,0 +1,85 @@
+"""WriteTxnMarkers at the leader: what is appended, refused, or left to another cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker_doubles import BrokerWorld, batch_of, run
+
+from kmirror.common.errors import Errors
+from kmirror.replica.partition import ReadOnlyReason
+from kmirror.storage.log_append_info import AppendOrigin
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+
+
+async def end(world: BrokerWorld, *, epoch: int = 0, coordinator_epoch: int = 0, commit: bool = True, version: int = 0) -> Errors:
+    """The error for partition t-0."""
+    topics = [WritableTxnMarkerTopic("t", [0])]
+    request = WriteTxnMarkersRequest([WritableTxnMarker(7, epoch, commit, topics, coordinator_epoch, version)])
+    response = await world.ask(ApiKeys.WRITE_TXN_MARKERS, request, 2)
+    return Errors.for_code(response.markers[0].topics[0].partitions[0].error_code)
+
+
+def begin(world: BrokerWorld, *, epoch: int = 0) -> None:
+    """Producer 7 has an open transaction in t-0."""
+    log = world.partition("t").leader_log
+    guard = log.maybe_start_transaction_verification(7, 0, epoch)
+    batch = batch_of(b"a", producer_id=7, producer_epoch=epoch, base_sequence=0, is_transactional=True)
+    log.append_as_leader(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, verification_guard=guard)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def test_a_marker_moves_the_last_stable_offset(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        world.create_topic("t")
+        begin(world)
+        log = world.partition("t").leader_log
+        assert (log.last_stable_offset, log.log_end_offset) == (0, 1)
+        assert await end(world, commit=False) is Errors.NONE
+        assert (log.last_stable_offset, log.log_end_offset) == (2, 2)
+        assert [(each.first_offset, each.last_offset) for each in log.collect_aborted_transactions(0, 2)] == [(0, 1)]
+
+    run(scenario)
+
+
+def test_newer_epochs_and_coordinators_refuse_a_marker(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        world.create_topic("t")
+        begin(world, epoch=4)
+        assert await end(world, epoch=3) is Errors.INVALID_PRODUCER_EPOCH
+        assert await end(world, epoch=4, version=2) is Errors.INVALID_PRODUCER_EPOCH, "version 2 ends with the next epoch"
+        assert await end(world, epoch=5, version=2, coordinator_epoch=3) is Errors.NONE
+        assert await end(world, epoch=5, version=2, coordinator_epoch=3) is Errors.NONE, "the same marker again"
+        assert await end(world, epoch=5, coordinator_epoch=2) is Errors.TRANSACTION_COORDINATOR_FENCED
+
+    run(scenario)
+
+
+def test_no_leader_here(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path), others=(2,))
+        assert await end(world) is Errors.UNKNOWN_TOPIC_OR_PARTITION
+        world.create_topic("t", replicas=(2, 1))
+        assert await end(world) is Errors.NOT_LEADER_OR_FOLLOWER
+
+    run(scenario)
+
+
+def test_a_mirror_takes_its_markers_from_the_source(tmp_path: Path) -> None:
+    """C41: the local coordinator is told that it is done, and the mirrored log stays what it is."""
+
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        world.create_topic("t")
+        begin(world)
+        partition = world.partition("t")
+        partition.set_read_only(ReadOnlyReason.MIRROR_STATE_UNKNOWN)
+        assert await end(world) is Errors.NOT_LEADER_OR_FOLLOWER, "asked again until it is known"
+        partition.set_read_only(ReadOnlyReason.MIRROR_TOPIC)
+        assert await end(world) is Errors.NONE
+        assert partition.leader_log.log_end_offset == 1
+
+    run(scenario)
