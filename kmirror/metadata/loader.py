@@ -57,6 +57,7 @@ class MetadataLoader:
     def __init__(self) -> None:
         self.image = MetadataImage.EMPTY
         self.kraft_version = 0
+        self.snapshots_loaded = 0
         self._publishers: list[MetadataPublisher] = []
         self._delta = MetadataDelta(self.image)
         self._pending: list[Any] | None = None
@@ -93,6 +94,7 @@ class MetadataLoader:
 
     def handle_load_snapshot(self, records: Iterable[Any], provenance: MetadataProvenance, *, kraft_version: int | None = None) -> None:
         """Replace the image by a snapshot's data records (and the kraft.version by what its control records say); publishers get the difference."""
+        self.snapshots_loaded += 1
         if kraft_version is not None:
             self.kraft_version = kraft_version
         self._pending = None

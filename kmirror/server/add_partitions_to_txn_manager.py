@@ -93,6 +93,7 @@ class AddPartitionsToTxnManager:
         self._is_verification_enabled = is_verification_enabled
         self._scope = TaskScope(runtime, "add-partitions-to-txn")
         self._queues: dict[int, list[_Queued]] = {}
+        self._times = metrics.histogram(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationTimeMs"))
         self._failures = metrics.meter(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationFailureRate"))
 
     async def shutdown(self) -> None:
@@ -113,7 +114,9 @@ class AddPartitionsToTxnManager:
         """The error of each partition that is not in the transaction, or is not known to be."""
         if not operation.supports_epoch_bump and not self._is_verification_enabled():
             return {}
+        started_ms = self._runtime.clock.monotonic_ms()
         errors = await self._ask(transactional_id, producer_id, producer_epoch, list(partitions), operation)
+        self._times.update(self._runtime.clock.monotonic_ms() - started_ms)
         if errors:
             self._failures.mark(len(errors))
         return errors

@@ -53,6 +53,11 @@ class AssignmentsManager:
         if self._task is None or self._task.done():
             self._task = self._runtime.spawn(self._send_all(), name="replicas-to-dirs-assignments")
 
+    @property
+    def pending_count(self) -> int:
+        """Replicas of which the controller does not know yet where they are."""
+        return len(self._pending)
+
     def shutdown(self) -> None:
         if self._task is not None:
             self._task.cancel()

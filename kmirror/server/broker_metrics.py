@@ -22,6 +22,7 @@ from kmirror.storage.log_manager import LogManager
 
 Reading = tuple[MetricName, Value]
 KAFKA_VERSION = "4.3.0"
+EXPIRED_KILLED = "expired-connections-killed-count"
 _RAW_SOCKET_COUNTERS = {
     "connection-creation": "connections_created",
     "connection-close": "connections_closed",
@@ -85,12 +86,27 @@ def flush_listener(registry: MetricsRegistry) -> Callable[[int], None]:
     return lambda duration_ns: timer.update(duration_ns / 1_000_000)
 
 
-def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager) -> Iterator[Reading]:
+def metadata_batch_listener(registry: MetricsRegistry) -> Callable[[int, int], None]:
+    """What the metadata fetcher tells: records that took effect together, and how long that took (nanoseconds)."""
+    sizes = registry.histogram(MetricName("kafka.server", "BrokerMetadataListener", "MetadataBatchSizes"))
+    times = registry.histogram(MetricName("kafka.server", "BrokerMetadataListener", "MetadataBatchProcessingTimeUs"))
+
+    def on_batch(records: int, duration_ns: int) -> None:
+        sizes.update(records)
+        times.update(duration_ns / 1_000)
+
+    return on_batch
+
+
+def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager, clock: Clock) -> Iterator[Reading]:
     """`kafka.log:type=LogCleaner` and `LogCleanerManager`, of the last pass."""
     stats, uncleanable = cleaner.last_stats, cleaner.manager.uncleanable_partitions()
     recopied = 100 * stats.bytes_written // stats.bytes_read if stats.bytes_read else 0
     yield MetricName("kafka.log", "LogCleaner", "cleaner-recopy-percent"), recopied
     yield MetricName("kafka.log", "LogCleaner", "DeadThreadCount"), 0
+    yield MetricName("kafka.log", "LogCleaner", "max-clean-time-secs"), cleaner.last_clean_time_ms // 1_000
+    since_ms = 0 if cleaner.last_run_ms is None else clock.monotonic_ms() - cleaner.last_run_ms
+    yield MetricName("kafka.log", "LogCleanerManager", "time-since-last-run-ms"), since_ms
     yield MetricName("kafka.log", "LogCleanerManager", "max-dirty-percent"), int(100 * cleaner.manager.dirtiest_log_cleanable_ratio)
     for log_dir in log_manager.live_log_dirs:
         logs = log_manager.logs_in_dir(log_dir)
@@ -150,28 +166,29 @@ def _camel(feature: str) -> str:
 class ListenerReadings:
     """`kafka.server:type=socket-server-metrics` of one listener. Rates are over the last windows before somebody looked."""
 
-    def __init__(self, socket: SocketServer, clock: Clock) -> None:
+    def __init__(self, socket: SocketServer, registry: MetricsRegistry) -> None:
         self._socket = socket
-        self._clock = clock
+        self._registry = registry
+        self._clock = registry.clock
         self._config = MetricConfig()
         self._rates = {name: Rate() for name in _RAW_SOCKET_COUNTERS}
         self._seen = {name: CumulativeSum() for name in _RAW_SOCKET_COUNTERS}
 
     def __call__(self) -> Iterator[Reading]:
         socket, stats = self._socket, self._socket.stats
-        tags = (("listener", socket.listener_name), ("networkProcessor", "0"))
 
         def named(attribute: str) -> MetricName:
-            return sensor_metric("socket-server-metrics", attribute, tags)
+            return _of_listener(socket, attribute)
 
         yield named("connection-count"), socket.connection_count
-        yield named("expired-connections-killed-count"), stats.expired_connections
+        if self._registry.get(named(EXPIRED_KILLED)) is None:
+            yield named(EXPIRED_KILLED), 0
         for name, field in _RAW_SOCKET_COUNTERS.items():
             total: int = getattr(stats, field)
             yield named(f"{name}-total"), total
             yield named(f"{name}-rate"), self._rate(name, total)
         for (software, version), count in socket.clients().items():
-            client_tags = (("clientSoftwareName", software), ("clientSoftwareVersion", version), *tags)
+            client_tags = (("clientSoftwareName", software), ("clientSoftwareVersion", version), *named("").tags)
             yield sensor_metric("socket-server-metrics", "connections", client_tags), count
 
     def _rate(self, name: str, total: int) -> float:
@@ -186,12 +203,17 @@ class ListenerReadings:
 def register_network(registry: MetricsRegistry, sockets: list[SocketServer]) -> None:
     """All listeners of one role."""
     for socket in sockets:
-        registry.add_collector(ListenerReadings(socket, registry.clock))
+        registry.add_collector(ListenerReadings(socket, registry))
 
 
-def expired_connections(sockets: list[SocketServer]) -> int:
-    """Connections that were closed because they were idle."""
-    return sum(socket.stats.expired_connections for socket in sockets)
+def expired_connections(registry: MetricsRegistry, sockets: list[SocketServer]) -> float:
+    """Connections that were closed because their client did not log in again in time (counted where a listener has logins)."""
+    names = [_of_listener(socket, EXPIRED_KILLED) for socket in sockets]
+    return sum(float(counted.value()) for counted in map(registry.get, names) if counted is not None)
+
+
+def _of_listener(socket: SocketServer, attribute: str) -> MetricName:
+    return sensor_metric("socket-server-metrics", attribute, (("listener", socket.listener_name), ("networkProcessor", "0")))
 
 
 def register_node(registry: MetricsRegistry, node_id: int, cluster_id: str, roles: list[str]) -> None:

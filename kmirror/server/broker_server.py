@@ -54,6 +54,7 @@ from kmirror.server.broker_metrics import (
     fetcher_readings,
     flush_listener,
     log_readings,
+    metadata_batch_listener,
     metadata_readings,
     partition_readings,
     producer_readings,
@@ -300,13 +301,17 @@ class BrokerServer:
         metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock))
         cleaner = self.log_manager.cleaner
         if cleaner is not None:
-            metrics.add_collector(lambda: cleaner_readings(cleaner, self.log_manager))
+            metrics.add_collector(lambda: cleaner_readings(cleaner, self.log_manager, self._runtime.clock))
         lifecycle_state = MetricName("kafka.server", "KafkaServer", "BrokerState")
         metrics.gauge(lifecycle_state, lambda: 0 if self._lifecycle is None else self._lifecycle.state.code)
         queue_size = MetricName("kafka.network", "RequestChannel", "RequestQueueSize")
         metrics.gauge(queue_size, lambda: sum(socket.waiting_requests for socket in self._sockets))
         expired = MetricName("kafka.network", "SocketServer", "ExpiredConnectionsKilledCount")
-        metrics.gauge(expired, lambda: expired_connections(self._sockets))
+        metrics.gauge(expired, lambda: expired_connections(metrics, self._sockets))
+        assignments = MetricName("kafka.server", "AssignmentsManager", "QueuedReplicaToDirAssignments")
+        metrics.gauge(assignments, lambda: self._assignments.pending_count)
+        snapshots = MetricName("kafka.server", "MetadataLoader", "HandleLoadSnapshotCount")
+        metrics.gauge(snapshots, lambda: self._loader.snapshots_loaded)
 
     def _topic_config(self, topic: str) -> Mapping[str, str]:
         return self._loader.image.configs.topic(topic)
@@ -445,7 +450,13 @@ class BrokerServer:
                 caught_up.set_result(None)
 
         fetcher = MetadataFetcher(
-            self._runtime, self._channel, self._loader, node_id=self._config.node_id, cluster_id=self._cluster_id, on_progress=progress
+            self._runtime,
+            self._channel,
+            self._loader,
+            node_id=self._config.node_id,
+            cluster_id=self._cluster_id,
+            on_progress=progress,
+            on_batch=metadata_batch_listener(self.apis.metrics),
         )
         self._scope.spawn(fetcher.run(), name="metadata-fetcher")
         await caught_up

@@ -37,7 +37,8 @@ _log = logging.getLogger(__name__)
 
 
 class MetadataFetcher:
-    """Feeds `loader`; `run` never ends by itself. `on_progress(next_offset, high_watermark)` is called after each answer."""
+    """Feeds `loader`; `run` never ends by itself. `on_progress(next_offset, high_watermark)` is called after each answer,
+    `on_batch(records, nanoseconds)` after what was in it took effect."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class MetadataFetcher:
         node_id: int,
         cluster_id: str,
         on_progress: Callable[[int, int], None],
+        on_batch: Callable[[int, int], None] | None = None,
     ) -> None:
         self._runtime = runtime
         self._channel = channel
@@ -55,6 +57,7 @@ class MetadataFetcher:
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._on_progress = on_progress
+        self._on_batch = on_batch
         self._leader_epoch = -1
 
     async def run(self) -> None:
@@ -115,7 +118,10 @@ class MetadataFetcher:
             if batch.last_offset >= partition.high_watermark:
                 break
             committed += batch.size_in_bytes
+        first_offset, started_ns = self._loader.next_offset, self._runtime.clock.monotonic_ns()
         self._loader.handle_commit(records[:committed])
+        if self._on_batch is not None and self._loader.next_offset > first_offset:
+            self._on_batch(self._loader.next_offset - first_offset, self._runtime.clock.monotonic_ns() - started_ns)
 
     async def _load_snapshot(self, snapshot_id: SnapshotId) -> None:
         data = bytearray()

@@ -61,10 +61,13 @@ class LogCleaner:
         self.config = config
         self.manager = LogCleanerManager(ports.files, log_dirs, logs)
         self.last_stats = CleanerStats()
+        self.last_run_ms: int | None = None
+        self.last_clean_time_ms = 0
         self._ports = ports
 
     def next_job(self) -> CleaningJob | None:
         """The job for the filthiest log, or None. Without one, retention runs on the compacted logs (as it does after each job)."""
+        self.last_run_ms = self._ports.clock.monotonic_ms()
         self.manager.uncleanable_partitions()
         grabbed = self.manager.grab_filthiest_compacted_log(self._ports.clock.time_ms())
         if grabbed is None:
@@ -107,6 +110,7 @@ class CleaningJob:
         self._config = config
         self._log = candidate.log
         self._now_ms = ports.clock.time_ms()
+        self._started_ms = ports.clock.monotonic_ms()
         self._offset_map = OffsetMap(config.dedupe_buffer_size // config.threads)
         self._end_offset = candidate.first_dirty_offset
         self._steps = self._clean()
@@ -160,6 +164,7 @@ class CleaningJob:
     def _finish(self) -> None:
         self._done()
         stats = self._cleaner.last_stats = self.stats
+        self._cleaner.last_clean_time_ms = self._ports.clock.monotonic_ms() - self._started_ms
         _LOGGER.info(
             "cleaned log %s (dirty section = [%d, %d]): read %d messages in %d bytes, kept %d in %d, %d without key",
             self._log.name,
