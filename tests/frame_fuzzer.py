@@ -36,7 +36,6 @@ from golden_vectors import golden_dir, read_recording, recordings
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
-from kmirror.common.ports import FileSlice
 from kmirror.common.uuid import Uuid
 from kmirror.network.request_context import CLOSE, Answer, ClientInformation
 from kmirror.record.builder import build_batch
@@ -580,22 +579,24 @@ class _Sender:
         connection = NoConnection(f"no socket {outcome.in_process}")
         for frame in burst:
             outcome.in_process += 1
-            try:
-                async with asyncio.timeout(ABANDON_S):
-                    answer = await self._handlers[listener](memoryview(frame), 0, connection)
-            except TimeoutError:
+            task = asyncio.ensure_future(self._handlers[listener](memoryview(frame), 0, connection))
+            await asyncio.wait([task], timeout=ABANDON_S)
+            if not task.done():
+                task.cancel()
                 outcome.abandoned += 1
                 continue
-            except Exception:
-                logging.getLogger(__name__).exception("escaped: %s", frame.hex())
+            escaped = task.exception()
+            if escaped is not None:
+                logging.getLogger(__name__).error("escaped: %s", frame.hex(), exc_info=escaped)
                 continue
+            answer = task.result()
             if answer is CLOSE:
                 outcome.closed += 1
             else:
                 outcome.answered += 1
                 parts = answer.parts if isinstance(answer, Answer) else answer
                 for part in parts or ():
-                    if isinstance(part, FileSlice):
+                    if not isinstance(part, bytes | bytearray | memoryview):
                         part.to_bytes()
             await asyncio.sleep(0)
         return len(burst)
