@@ -28,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BENCHES = {
     "start_up": "EmbeddedCluster() ready, two of them, three brokers, kafka-mirrors --help",
     "scale": "10,000 partitions on 3 brokers: create all, restart, memory",
+    "connections": "produce latency with 2,000 idle and 500 busy connections",
     "follower_append": "append_as_follower against os.pwrite and CRC",
     "dump_log": "kafka-dump-log against Kafka's",
     "log_diff": "kafka-log-diff --engine local against cmp",
