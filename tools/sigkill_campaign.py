@@ -31,6 +31,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benches.harness import cpu_seconds
 from kmirror import EmbeddedCluster
 from kmirror.cli import log_diff
 
@@ -128,6 +129,8 @@ class Round:
     writable: float = 0.0
     unfenced: float = 0.0
     in_isr: float = 0.0
+    cpu: float = 0.0
+    """What the new process used until it was in every ISR: what the times would be on a machine with nothing else to do."""
 
 
 @dataclass
@@ -183,6 +186,9 @@ class Campaign:
         unfenced = time.monotonic()
         self._wait_whole()
         in_isr = time.monotonic()
+        process = cluster.nodes[result.victim].process
+        assert process is not None
+        result.cpu = cpu_seconds(process.pid)
         self._wait(lambda: load.writable_after_s() is not None, f"round {number}: no partition took a record")
         # Until then the dead incarnation's session may keep the new one out.
         begin = max(started, killed + self.session_timeout_ms / 1000)
@@ -193,7 +199,7 @@ class Campaign:
         print(
             f"{number + 1:3} broker {result.victim + 1} killed, started {'at once' if result.at_once else 'later':7}"
             f" writable {result.writable:.2f} s, unfenced {result.unfenced:.2f} s, in every ISR {result.in_isr:.2f} s,"
-            f" {len(load.acked)} records acknowledged",
+            f" {result.cpu:.2f} CPU-s, {len(load.acked)} records acknowledged",
             flush=True,
         )
 
@@ -254,6 +260,7 @@ class Campaign:
             "writable": of("writable"),
             "unfenced": of("unfenced"),
             "in_isr": of("in_isr"),
+            "restart_cpu": of("cpu"),
             "problems": self.problems,
         }
 

@@ -15,7 +15,7 @@ entry of the time index, and the indexes are cut to their entries.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -378,6 +378,7 @@ class LogSegment:
         self._max_timestamp_and_offset = None
         valid_bytes = 0
         last_index_entry = 0
+        states = _StateRecovery(producer_state_manager, leader_epoch_cache, self.update_txn_index)
         try:
             for header, batch in self.batches():
                 ensure_valid(self.path, header, batch)
@@ -395,28 +396,11 @@ class LogSegment:
                     self.time_index.maybe_append(largest.timestamp, largest.offset)
                     last_index_entry = valid_bytes
                 valid_bytes = header.end_position
-                self._recover_state(header, batch, producer_state_manager, leader_epoch_cache)
+                states.add(header, batch)
         except CorruptBatchError as error:
             log.warning("Found invalid messages in log segment: %s", error)
+        states.apply()
         return self._finish_recovery(valid_bytes)
-
-    def _recover_state(
-        self,
-        header: BatchHeader,
-        batch: memoryview,
-        producer_state_manager: ProducerStateManager,
-        leader_epoch_cache: LeaderEpochFileCache | None,
-    ) -> None:
-        epoch = header.partition_leader_epoch
-        if leader_epoch_cache is not None and epoch >= 0:
-            latest = leader_epoch_cache.latest_epoch
-            if latest is None or epoch > latest:
-                leader_epoch_cache.assign(epoch, header.base_offset)
-        if header.has_producer_id or header.is_control:
-            update = ProducerStateUpdate(producer_state_manager, AppendOrigin.REPLICATION)
-            update.add(header, batch, 0)
-            update.apply(self.update_txn_index)
-        producer_state_manager.update_map_end_offset(header.next_offset)
 
     def _finish_recovery(self, valid_bytes: int) -> int:
         truncated = self._size - valid_bytes
@@ -583,3 +567,46 @@ def _replace_suffix(path: str, old_suffix: str, new_suffix: str) -> str:
 
 def _epoch(header: BatchHeader) -> int | None:
     return header.partition_leader_epoch if header.partition_leader_epoch >= 0 else None
+
+
+class _StateRecovery:
+    """Feeds recovered batches to the epochs and the producers. Plain data batches are applied together, which is what makes the
+    recovery of many small ones bearable; transactional and control batches one by one, for they move the last stable offset."""
+
+    def __init__(
+        self,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochFileCache | None,
+        on_completed: Callable[[CompletedTxn, int], None],
+    ) -> None:
+        self._producers = producers
+        self._epochs = epochs
+        self._on_completed = on_completed
+        self._update: ProducerStateUpdate | None = None
+        self._latest_epoch = None if epochs is None else epochs.latest_epoch
+        self._next_offset: int | None = None
+
+    def add(self, header: BatchHeader, batch: memoryview) -> None:
+        epoch = header.partition_leader_epoch
+        if self._epochs is not None and epoch >= 0 and (self._latest_epoch is None or epoch > self._latest_epoch):
+            self._epochs.assign(epoch, header.base_offset)
+            self._latest_epoch = epoch
+        if header.has_producer_id or header.is_control:
+            is_plain = not (header.is_control or header.is_transactional)
+            if not is_plain:
+                self.apply()
+            if self._update is None:
+                self._update = ProducerStateUpdate(self._producers, AppendOrigin.REPLICATION)
+            self._update.add(header, batch, 0)
+            self._next_offset = header.next_offset
+            if not is_plain:
+                self.apply()
+        self._next_offset = header.next_offset
+
+    def apply(self) -> None:
+        """Everything that was added is in the states now."""
+        if self._update is not None:
+            self._update.apply(self._on_completed)
+            self._update = None
+        if self._next_offset is not None:
+            self._producers.update_map_end_offset(self._next_offset)
