@@ -6,21 +6,28 @@ from here, for the time of one run:
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
     epoch_truncation    a follower tells the epoch of its last batch, so that the leader can say where the logs part (KIP-101, KIP-595)
     min_isr             acks=all needs min.insync.replicas in the ISR
+    epoch_fencing       coordinator and partitions refuse a transactional producer of an older epoch
+    last_stable_offset  read_committed ends before the first open transaction
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.transaction import transaction_coordinator_shard
+from kmirror.coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
+from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
 from kmirror.replica.partition import Partition
 from kmirror.storage import log_segment
+from kmirror.storage.log_state import LogState
+from kmirror.storage.producer_append_info import ProducerAppendInfo
 
 
 def safeguard_names() -> list[str]:
@@ -50,7 +57,8 @@ class Ablations:
         """Within, the program is without what is removed."""
         with contextlib.ExitStack() as stack:
             for name in self.removed:
-                stack.enter_context(_replaced(*_REPLACEMENTS[name]))
+                for replacement in _REPLACEMENTS[name]:
+                    stack.enter_context(_replaced(*replacement))
             yield
 
 
@@ -85,8 +93,44 @@ def _one(effective_min_isr: Any) -> Any:
     return property(lambda partition: 1)
 
 
-_REPLACEMENTS: Mapping[str, tuple[Any, str, Callable[[Any], Any]]] = {
-    "tail_recovery": (log_segment, "ensure_valid", _trusting),
-    "epoch_truncation": (BrokerLeaderEndPoint, "_partition", _without_epoch),
-    "min_isr": (Partition, "effective_min_isr", _one),
+def _any_epoch_ends(end: Any) -> Any:
+    def ask(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> Any:
+        return end(current, current.producer_id, current.producer_epoch, commit=commit)
+
+    return ask
+
+
+def _any_epoch_adds(of_producer: Any) -> Any:
+    def ask(self: TransactionCoordinatorShard, transactional_id: str, producer_id: int, producer_epoch: int) -> Any:
+        current = self._transactions.get(transactional_id)
+        epoch = producer_epoch if current is None else current.producer_epoch
+        return of_producer(self, transactional_id, producer_id, epoch)
+
+    return ask
+
+
+def _any_epoch_appends(check: Any) -> Any:
+    return lambda self, producer_epoch, offset: None
+
+
+def _any_sequence_appends(check: Any) -> Any:
+    return lambda self, producer_epoch, base_sequence, offset: None
+
+
+def _the_high_watermark(last_stable_offset: Any) -> Any:
+    return property(lambda log: log.high_watermark_metadata)
+
+
+Replacement = tuple[Any, str, Callable[[Any], Any]]
+_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
+    "tail_recovery": [(log_segment, "ensure_valid", _trusting)],
+    "epoch_truncation": [(BrokerLeaderEndPoint, "_partition", _without_epoch)],
+    "min_isr": [(Partition, "effective_min_isr", _one)],
+    "epoch_fencing": [
+        (transaction_coordinator_shard, "_end_v2", _any_epoch_ends),
+        (TransactionCoordinatorShard, "_of_producer", _any_epoch_adds),
+        (ProducerAppendInfo, "_check_producer_epoch", _any_epoch_appends),
+        (ProducerAppendInfo, "_check_sequence", _any_sequence_appends),
+    ],
+    "last_stable_offset": [(LogState, "last_stable_offset_metadata", _the_high_watermark)],
 }

@@ -94,6 +94,16 @@ async def deposed_leader(stage: FleetStage) -> None:
     await stage.heal()
 
 
+async def successors(stage: FleetStage) -> None:
+    """Producers of one transactional id follow each other while the old ones go on as zombies, and readers read what is committed."""
+    await stage.open(2)
+    stage.start_readers()
+    for _ in range(4):
+        stage.start_transactions("pay")
+        await stage.sleep_ms(500)
+    await stage.heal()
+
+
 CALM = Setting(FleetStage, check_fleet)
 STORM = Setting(FleetStage, check_fleet, FaultRates(node_pause=2, min_pause_ms=200, max_pause_ms=1_000))
 FLEET_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
@@ -101,4 +111,5 @@ FLEET_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "brokers_calm": (brokers, CALM),
     "lone_leader": (lone_leader, CALM),
     "deposed_leader": (deposed_leader, CALM),
+    "successors": (successors, CALM),
 }
