@@ -19,6 +19,8 @@ from typing import NamedTuple, Protocol
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
 from kmirror.common.ports import Clock
 
+FOREVER_MS = 2**63 - 1
+
 
 @dataclass(slots=True)
 class MetricConfig:
@@ -272,8 +274,10 @@ class Sensor:
 
 
 def throttle_time_ms(violation: QuotaViolation, now_ms: int) -> int:
-    """How long nothing may be recorded for the metric to be within its bound again."""
+    """How long nothing may be recorded for the metric to be within its bound again; a bound of nothing is never reached."""
     stat = violation.metric.stat
+    if violation.bound <= 0:
+        return FOREVER_MS
     if isinstance(stat, TokenBucket):
         return java_round(-violation.value / violation.bound * 1000)
     if not isinstance(stat, Rate):

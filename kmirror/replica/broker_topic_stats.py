@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
+from kmirror.replica.replica_types import FetchResults
 
 _GROUP = "kafka.server"
 _TYPE = "BrokerTopicMetrics"
@@ -65,3 +66,9 @@ class BrokerTopicStats:
         """A consumer was sent `size_in_bytes` of log."""
         self.topic(topic).bytes_out.mark(size_in_bytes)
         self.all_topics.bytes_out.mark(size_in_bytes)
+
+    def not_sent(self, results: FetchResults) -> None:
+        """A consumer is not sent what was counted as fetched, because a quota throttles it."""
+        for topic, data in results:
+            if data.records is not None:
+                self.fetched(topic.topic, size_in_bytes=-data.size_in_bytes)

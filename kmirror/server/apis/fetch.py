@@ -102,6 +102,7 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
     if replica_id < 0 and apis.quotas.enabled:
         throttle_time_ms = apis.throttler.throttle_fetch(request, _response_size(apis, request, results, is_full=not message.session_epoch))
         if throttle_time_ms:
+            apis.replica_manager.stats.not_sent(results)
             response = _answer(apis, request, context.throttled())
             response.throttle_time_ms = throttle_time_ms
             return response

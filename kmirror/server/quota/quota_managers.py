@@ -6,6 +6,9 @@ Windows: `quota.window.*`, for controller mutations `controller.quota.window.*`.
 
 from __future__ import annotations
 
+import logging
+
+from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.ports import Clock
 from kmirror.metadata.client_quotas import (
@@ -29,6 +32,7 @@ from kmirror.server.quota.client_request_quota_manager import ClientRequestQuota
 from kmirror.server.quota.controller_mutation_quota_manager import ControllerMutationQuotaManager
 
 CONNECTION_RATE_CONFIG = "max.connection.creation.rate"
+_log = logging.getLogger(__name__)
 
 
 class QuotaManagers:
@@ -91,14 +95,25 @@ class DynamicClientQuotaPublisher:
             self._apply_connection_rates(image)
 
     def _apply_connection_rates(self, image: MetadataImage) -> None:
+        """Values that are no numbers are refused before they get here, but for those of a listener: they leave the rates as they are."""
         props = {**self._config.props, **image.configs.cluster_default(), **image.configs.broker(self._config.node_id)}
-        self._quotas.connections.set_broker_rate(int(props.get(CONNECTION_RATE_CONFIG, UNLIMITED)))
-        for listener in self._config.listeners:
-            self._quotas.connections.set_listener_rate(listener.name, _listener_rate(props, listener.name))
+        try:
+            broker_rate = int(props.get(CONNECTION_RATE_CONFIG, UNLIMITED))
+            listener_rates = {listener.name: _listener_rate(props, listener.name) for listener in self._config.listeners}
+        except (ValueError, ConfigError) as error:
+            _log.error("The connection rates are not changed: %s", error)
+            return
+        self._quotas.connections.set_broker_rate(broker_rate)
+        for name, rate in listener_rates.items():
+            self._quotas.connections.set_listener_rate(name, rate)
 
 
 def _listener_rate(props: dict[str, str], listener_name: str) -> int:
-    return int(props.get(f"listener.name.{listener_name.lower()}.{CONNECTION_RATE_CONFIG}", UNLIMITED))
+    name = f"listener.name.{listener_name.lower()}.{CONNECTION_RATE_CONFIG}"
+    text = str(props.get(name, UNLIMITED)).strip()
+    if not text.isdecimal() or int(text) == 0:
+        raise ConfigError(f"Invalid {name} {text}")
+    return int(text)
 
 
 def _name_of(names: dict[str, str | None], kind: str) -> EntityName:

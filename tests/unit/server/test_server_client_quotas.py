@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from broker_doubles import BrokerWorld, batch_of
 from storage_doubles import ManualClock
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.kafka_principal import KafkaPrincipal
-from kmirror.common.metrics import MetricsRegistry
-from kmirror.metadata.image import ClientQuotaEntity
+from kmirror.common.metrics import MetricsRegistry, sensor_metric
+from kmirror.metadata.delta import MetadataDelta
+from kmirror.metadata.image import ClientQuotaEntity, MetadataImage, MetadataProvenance
+from kmirror.metadata.loader import LoaderManifest, LoaderManifestType
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.quota.client_quota_manager import DEFAULT, ClientQuotaManager, QuotaType, QuotaWindow
 from kmirror.server.quota.client_request_quota_manager import ClientRequestQuotaManager
 from kmirror.server.quota.controller_mutation_quota_manager import ControllerMutationQuotaManager
-from kmirror.server.quota.quota_managers import QuotaManagers
+from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import encode_response, read_response
+from kmirror.wire.messages.config_record import ConfigRecord
+from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
+PROPS = {
+    "node.id": "1",
+    "process.roles": "broker",
+    "controller.quorum.voters": "9@localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://localhost:9092",
+    "log.dirs": "/none",
+}
+LISTENER_RATE = "listener.name.plaintext.max.connection.creation.rate"
 LEVELS = [
     ("alice", "c"),
     ("alice", DEFAULT),
@@ -133,18 +150,7 @@ def test_strict_mutation_quotas_refuse_and_permissive_ones_throttle(clock: Manua
 
 
 def test_metadata_reaches_the_managers(clock: ManualClock, metrics: MetricsRegistry) -> None:
-    config = KafkaConfig.from_props(
-        {
-            "node.id": "1",
-            "process.roles": "broker",
-            "controller.quorum.voters": "9@localhost:9093",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": "PLAINTEXT://localhost:9092",
-            "log.dirs": "/none",
-            "quota.window.num": "5",
-        }
-    )
-    quotas = QuotaManagers(config, metrics, clock)
+    quotas = QuotaManagers(KafkaConfig.from_props(PROPS | {"quota.window.num": "5"}), metrics, clock)
     assert not quotas.enabled
     quotas.update(ClientQuotaEntity((("ip", "::ffff:10.0.0.1"),)), "connection_creation_rate", 3.0)
     quotas.update(ClientQuotaEntity((("ip", None),)), "connection_creation_rate", 9.0)
@@ -154,6 +160,47 @@ def test_metadata_reaches_the_managers(clock: ManualClock, metrics: MetricsRegis
     assert quotas.enabled and quotas.fetch.quota("alice", "any") == 10.0 and not quotas.produce.enabled
     assert quotas.fetch.max_value_in_quota_window(ALICE, "c") == 40.0
     quotas.update(ClientQuotaEntity((("user", "alice"),)), "of_a_later_version", 10.0)
+
+
+def test_a_connection_rate_of_a_listener_that_is_no_number_stops_no_broker(clock: ManualClock, metrics: MetricsRegistry) -> None:
+    """A static one is refused at the start; a dynamic one, which nobody checked, leaves the rates as they were."""
+    with pytest.raises(ConfigError, match=f"Invalid {LISTENER_RATE} lots"):
+        QuotaManagers(KafkaConfig.from_props(PROPS | {LISTENER_RATE: "lots"}), metrics, clock)
+    config = KafkaConfig.from_props(PROPS | {LISTENER_RATE: "3"})
+    publisher = DynamicClientQuotaPublisher(config, QuotaManagers(config, metrics, clock))
+    sensor = metrics.get(sensor_metric("socket-server-metrics", "connection-accept-rate", (("listener", "PLAINTEXT"),)))
+    image = MetadataImage.EMPTY
+    for value, expected in (("lots", 3.0), ("0", 3.0), ("5", 5.0)):
+        delta = MetadataDelta(image)
+        delta.replay(ConfigRecord(resource_type=4, resource_name="", name=LISTENER_RATE, value=value))
+        image = delta.apply(MetadataProvenance(1, 1, 1))
+        publisher.on_metadata_update(delta, image, LoaderManifest(LoaderManifestType.LOG_DELTA, image.provenance))
+        assert sensor.config.quota == expected
+
+
+def test_a_rate_of_nothing_makes_everybody_wait_for_a_window(clock: ManualClock, metrics: MetricsRegistry) -> None:
+    quotas = QuotaManagers(KafkaConfig.from_props(PROPS | {"max.connection.creation.rate": "0"}), metrics, clock)
+    assert quotas.connections.admit("PLAINTEXT", "1.1.1.1").delay_ms == 1_000
+
+
+def test_what_a_throttled_fetch_does_not_send_is_not_counted_as_sent(tmp_path) -> None:
+    async def run() -> None:
+        world = BrokerWorld(str(tmp_path))
+        world.create_topic("t")
+        entry = TopicProduceData(name="t", partition_data=[PartitionProduceData(0, batch_of(b"x" * 1_000))])
+        assert (await world.ask(ApiKeys.PRODUCE, ProduceRequest(acks=1, topic_data=[entry]), 9)).responses[0].partition_responses[
+            0
+        ].error_code == 0
+        world.apis.quotas.update(ClientQuotaEntity((("user", None),)), "consumer_byte_rate", 200.0)
+        partition = FetchPartition(0, partition_max_bytes=10_000)
+        message = FetchRequest(max_bytes=10_000, topics=[FetchTopic(topic="t", partitions=[partition])])
+        answers = [await world.ask(ApiKeys.FETCH, message, 12) for _ in range(3)]
+        assert [bool(answer.throttle_time_ms) for answer in answers] == [False, True, True]
+        assert [len(answer.responses) for answer in answers] == [1, 0, 0]
+        stats = world.replica_manager.stats
+        assert stats.all_topics.bytes_out.count == stats.topic("t").bytes_out.count == answers[0].responses[0].partitions[0].records.size
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("api_key", [key for key in API_TABLE if "throttle_time_ms" in API_TABLE[key].response.__struct_fields__])
