@@ -24,10 +24,11 @@ class ProducedTo(Event):
 
 @dataclass(slots=True)
 class InstanceBegan(Event):
-    """A producer of that transactional id is initialised; older instances are fenced from now on."""
+    """A producer of that transactional id is initialised, by a request of `asked_us`; others are fenced from now on."""
 
     transactional_id: str
     instance: int
+    asked_us: int
 
 
 @dataclass(slots=True)

@@ -62,11 +62,12 @@ class TransactionalProducer:
         """InitProducerId, until it is answered; False when the id was refused for good."""
         request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
         while not self.fenced:
+            asked_us = self._client.loop.now_us
             response = await self._client.ask_coordinator(self._id, TRANSACTION_COORDINATOR, request, max_version=INIT_VERSION)
             error = None if response is None else Errors.for_code(response.error_code)
             if error is Errors.NONE:
                 self._begin_epoch(response.producer_id, response.producer_epoch)
-                self._history.add(InstanceBegan(self._client.loop.now_us, self._id, self._instance))
+                self._history.add(InstanceBegan(self._client.loop.now_us, self._id, self._instance, asked_us))
                 return True
             if error is not None and error not in NOT_TAKEN and error not in UNKNOWN_FATE:
                 self.fenced = True
