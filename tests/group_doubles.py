@@ -10,7 +10,7 @@ from storage_doubles import ManualClock, SeededRandom
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
-from kmirror.coordinator.group.consumer_group_manager import Requester
+from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.consumer_protocol import deserialize_assignment, deserialize_subscription, serialize_assignment
 from kmirror.coordinator.group.coordinator_metadata_image import CoordinatorMetadataImage
 from kmirror.coordinator.group.group_coordinator_config import GroupConfigManager, GroupCoordinatorConfig

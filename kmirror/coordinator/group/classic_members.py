@@ -22,14 +22,13 @@ from kmirror.coordinator.group.classic_group_manager import KNOWN_MEMBER_ID_REQU
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
 from kmirror.coordinator.group.consumer_group_manager import (
     ConsumerGroupManager,
-    RegexUpdate,
-    Requester,
     join_timeout_key,
     sync_timeout_key,
     throw_if_instance_id_is_fenced,
 )
 from kmirror.coordinator.group.consumer_group_member import ClassicMember, ConsumerGroupMember, MemberState
 from kmirror.coordinator.group.consumer_group_migration import GroupMigration, assignment_bytes
+from kmirror.coordinator.group.consumer_group_patterns import RegexUpdate, Requester
 from kmirror.coordinator.group.consumer_protocol import deserialize_subscription, protocol_version
 from kmirror.coordinator.group.coordinator_metadata_image import CoordinatorMetadataImage
 from kmirror.coordinator.group.group_change import GroupChange
@@ -106,7 +105,7 @@ class ClassicMembers:
     ) -> ConsumerGroupMember:
         """The last member of the consumer protocol came back with the classic one: the group becomes a classic group."""
         names_changed = self._consumer.update_subscription(group, member, updated, change)
-        regex = self._consumer.update_regular_expressions(group, member, updated, requester, change)
+        regex = self._consumer.patterns.update(group, member, updated, requester, change)
         has_changed = names_changed or regex is not RegexUpdate.NO_CHANGE
         epoch = self._consumer.update_group_epoch(group, updated, change, bump=has_changed)
         is_stale = group.assignment_epoch < epoch

@@ -11,8 +11,7 @@ Silence has timers: `session-timeout-<group>-<member>`, and `rebalance-timeout-.
 is up is removed (fenced): its partitions are free, and the group epoch goes up. A static member that leaves for a while (epoch -2) keeps its
 partitions until it comes back under the same instance id, or its session ends.
 
-A pattern is resolved apart from the heartbeat that brought it, since it looks at all topics: `<group>-regex` runs right afterwards, for all
-patterns of the group, at most every 10 s, when topics were created, and every `group.consumer.regex.refresh.interval.ms`.
+Patterns are resolved apart from the heartbeat that brings them (`GroupPatterns`).
 
 Handlers only decide; all state that is stored changes in `ConsumerGroupReplay`.
 """
@@ -22,10 +21,9 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Sequence
-from enum import Enum
 from typing import Final, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
@@ -39,12 +37,12 @@ from kmirror.coordinator.group.consumer_group_member import (
     MemberState,
 )
 from kmirror.coordinator.group.consumer_group_migration import GroupMigration
+from kmirror.coordinator.group.consumer_group_patterns import GroupPatterns, RegexUpdate, Requester
 from kmirror.coordinator.group.consumer_group_records import (
     current_assignment_record,
     group_epoch_record,
     member_subscription_record,
     member_tombstones,
-    regular_expression_record,
     regular_expression_tombstone,
     subscription_metadata_tombstone,
     target_assignment_record,
@@ -55,12 +53,6 @@ from kmirror.coordinator.group.group_metrics import GroupMetrics
 from kmirror.coordinator.group.groups import Groups
 from kmirror.coordinator.group.range_assignor import RangeAssignor
 from kmirror.coordinator.group.target_assignment_builder import build_target_assignment
-from kmirror.coordinator.group.topic_regex import (
-    DescribableTopics,
-    ResolvedRegularExpression,
-    resolve_regular_expressions,
-    throw_if_regular_expression_is_invalid,
-)
 from kmirror.coordinator.group.uniform_assignor import UniformAssignor
 from kmirror.wire.messages import consumer_group_heartbeat as wire
 from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -68,24 +60,7 @@ from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 _log = logging.getLogger(__name__)
 R = TypeVar("R")
 
-REGEX_BATCH_REFRESH_MIN_INTERVAL_MS: Final = 10_000
 ASSIGNORS: Final[dict[str, PartitionAssignor]] = {"uniform": UniformAssignor(), "range": RangeAssignor()}
-
-
-class Requester(Struct, frozen=True):
-    """Who sent a request: its client id and address, and which topics it may describe."""
-
-    client_id: str
-    client_host: str
-    describable_topics: DescribableTopics = list
-
-
-class RegexUpdate(Enum):
-    """What a heartbeat did to a member's pattern. RESOLVED: its topics are known already, so the group epoch can go up at once."""
-
-    NO_CHANGE = 0
-    UPDATED = 1
-    RESOLVED = 2
 
 
 class ConsumerGroupManager:
@@ -97,6 +72,7 @@ class ConsumerGroupManager:
         self._metrics = metrics
         self._timer = groups.timer
         self._clock = groups.clock
+        self.patterns = GroupPatterns(groups, metrics)
 
     # -- ConsumerGroupHeartbeat ---------------------------------------------------------------------------------------
 
@@ -139,7 +115,7 @@ class ConsumerGroupManager:
     ) -> ConsumerGroupMember:
         """The three steps for a member whose subscription was `member` and is `updated`; the member after them."""
         names_changed = self.update_subscription(group, member, updated, change)
-        regex = self.update_regular_expressions(group, member, updated, requester, change)
+        regex = self.patterns.update(group, member, updated, requester, change)
         bump = names_changed or regex is RegexUpdate.RESOLVED or change.needs_new_epoch
         epoch = self.update_group_epoch(group, updated, change, bump=bump)
         target_epoch, target = self.update_target_assignment(group, epoch, updated, change)
@@ -210,13 +186,8 @@ class ConsumerGroupManager:
             self._metrics.consumer_rebalance()
         if group.has_subscription_metadata_record:
             change.records.append(subscription_metadata_tombstone(group.group_id))
-        change.on_appended.append(lambda: self._mark_metadata_fresh(group.group_id))
+        change.on_appended.append(lambda: self._groups.mark_metadata_fresh(group.group_id))
         return epoch
-
-    def _mark_metadata_fresh(self, group_id: str) -> None:
-        group = self._groups.by_id.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            group.is_metadata_fresh = True
 
     # -- step 2: target assignment ------------------------------------------------------------------------------------
 
@@ -284,78 +255,6 @@ class ConsumerGroupManager:
             else:
                 self._timer.cancel(rebalance_timeout_key(group.group_id, updated.member_id))
         return updated
-
-    # -- patterns -----------------------------------------------------------------------------------------------------
-
-    def update_regular_expressions(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerGroupMember,
-        updated: ConsumerGroupMember,
-        requester: Requester,
-        change: GroupChange,
-    ) -> RegexUpdate:
-        """Take note of a changed pattern, and have the group's patterns resolved if that is due."""
-        old, new = member.subscribed_topic_regex, updated.subscribed_topic_regex
-        update, is_unknown = RegexUpdate.NO_CHANGE, False
-        used = group.regular_expressions()
-        if old != new:
-            update = RegexUpdate.UPDATED
-            if old and used.get(old, 0) == 1:
-                change.records.append(regular_expression_tombstone(group.group_id, old))
-            if new and new not in used:
-                throw_if_regular_expression_is_invalid(new)
-                is_unknown = True
-            elif not new or new in group.resolved_regular_expressions:
-                update = RegexUpdate.RESOLVED
-        if is_unknown or used:
-            self._maybe_schedule_resolution(group, updated, requester, is_unknown=is_unknown)
-        return update
-
-    def _maybe_schedule_resolution(
-        self, group: ConsumerGroup, updated: ConsumerGroupMember, requester: Requester, *, is_unknown: bool
-    ) -> None:
-        key = f"{group.group_id}-regex"
-        if self._timer.is_scheduled(key):
-            return
-        now_ms = self._clock.time_ms()
-        last = next(iter(group.resolved_regular_expressions.values()), None)
-        if last is not None and now_ms <= last.timestamp_ms + REGEX_BATCH_REFRESH_MIN_INTERVAL_MS:
-            return
-        patterns = sorted(group.regular_expressions(group.members_after(updated)))
-        is_stale = (
-            is_unknown
-            or last is None
-            or len(patterns) != len(group.resolved_regular_expressions)
-            or last.version < self._groups.last_image_with_new_topics
-            or now_ms > last.timestamp_ms + self._groups.config.consumer_regex_refresh_interval_ms
-        )
-        if is_stale and patterns:
-            self._timer.schedule(key, 0, lambda: self._resolve(group.group_id, patterns, requester))
-
-    def _resolve(self, group_id: str, patterns: Sequence[str], requester: Requester) -> CoordinatorResult[None]:
-        group = self._groups.by_id.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            return CoordinatorResult([], None)
-        image = self._groups.image
-        used = group.regular_expressions()
-        resolved = resolve_regular_expressions(
-            [pattern for pattern in patterns if pattern in used],
-            image.topic_names(),
-            requester.describable_topics,
-            version=image.version,
-            now_ms=self._clock.time_ms(),
-        )
-        change = GroupChange()
-        change.records += [regular_expression_record(group_id, pattern, each) for pattern, each in resolved.items()]
-        before = group.resolved_regular_expressions
-        has_changed = any(before.get(pattern, ResolvedRegularExpression()).topics != each.topics for pattern, each in resolved.items())
-        metadata_hash = image.metadata_hash(_topics_with(group, before | resolved))
-        if has_changed or metadata_hash != group.metadata_hash:
-            change.records.append(group_epoch_record(group_id, group.group_epoch + 1, metadata_hash))
-            change.on_appended.append(lambda: self._mark_metadata_fresh(group_id))
-            self._metrics.consumer_rebalance()
-        return change.result(None)
 
     # -- leaving and fencing ------------------------------------------------------------------------------------------
 
@@ -526,12 +425,3 @@ def _assignment(member: ConsumerGroupMember) -> wire.Assignment:
             for topic_id in sorted(partitions, key=lambda topic_id: topic_id.raw)
         ]
     )
-
-
-def _topics_with(group: ConsumerGroup, resolved: dict[str, ResolvedRegularExpression]) -> set[str]:
-    """What the group subscribes to once its patterns are resolved so."""
-    names: set[str] = set()
-    for member in group.members.values():
-        names.update(member.subscribed_topic_names)
-        names.update(resolved.get(member.subscribed_topic_regex, ResolvedRegularExpression()).topics)
-    return names

@@ -23,8 +23,9 @@ from kmirror.coordinator.group.classic_group_manager import ClassicGroupManager,
 from kmirror.coordinator.group.classic_members import ClassicMembers
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
 from kmirror.coordinator.group.consumer_group_description import describe_consumer_group
-from kmirror.coordinator.group.consumer_group_manager import ConsumerGroupManager, Requester
+from kmirror.coordinator.group.consumer_group_manager import ConsumerGroupManager
 from kmirror.coordinator.group.consumer_group_migration import GroupMigration
+from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.consumer_group_records import group_tombstones
 from kmirror.coordinator.group.consumer_group_replay import ConsumerGroupReplay
 from kmirror.coordinator.group.coordinator_metadata_image import CoordinatorMetadataImage

@@ -52,5 +52,11 @@ class Groups:
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return group
 
+    def mark_metadata_fresh(self, group_id: str) -> None:
+        """A consumer group's metadata hash was compared with what topics are now."""
+        group = self.by_id.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.is_metadata_fresh = True
+
     def new_member_id(self) -> str:
         return str(Uuid.random(self.random))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.coordinator.group.consumer_group_manager import Requester
+from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.server.request_context import Request
 

@@ -12,7 +12,7 @@ from coordinator_doubles import MemoryLog
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.coordinator.group.consumer_group_manager import Requester
+from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.coordinator.group.group_coordinator_config import GroupCoordinatorConfig
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
