@@ -18,7 +18,8 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.group.classic_group import CONSUMER_PROTOCOL_TYPE, JoinCallback, SyncCallback
-from kmirror.coordinator.group.classic_group_manager import KNOWN_MEMBER_ID_REQUIRED_VERSION, GroupResult, append_error, nothing
+from kmirror.coordinator.group.classic_group_manager import KNOWN_MEMBER_ID_REQUIRED_VERSION
+from kmirror.coordinator.group.classic_rebalance import GroupResult, append_error, nothing
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
 from kmirror.coordinator.group.consumer_group_manager import (
     ConsumerGroupManager,

@@ -17,7 +17,7 @@ from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, P
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
-from kmirror.coordinator.group.classic_group_manager import GroupResult, OnCommitted
+from kmirror.coordinator.group.classic_rebalance import GroupResult, OnCommitted
 from kmirror.coordinator.group.consumer_group_manager import ASSIGNORS
 from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.coordinator_metadata_image import EMPTY_IMAGE, CoordinatorMetadataImage

@@ -1,6 +1,6 @@
 """All groups of one shard: each request goes to the manager of its group's protocol (Kafka's `GroupMetadataManager`).
 
-    classic_group_manager       the classic protocol in classic groups
+    classic_group_manager       the classic protocol in classic groups; classic_rebalance: what follows from it
     consumer_group_manager      the consumer protocol (KIP-848) in consumer groups
     classic_members             the classic protocol in consumer groups, while members move from one to the other
     consumer_group_migration    groups that change their protocol
@@ -19,8 +19,9 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock, Random
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorTimer
 from kmirror.coordinator.group.classic_group import ClassicGroup, ClassicGroupState, JoinCallback, SyncCallback
-from kmirror.coordinator.group.classic_group_manager import ClassicGroupManager, GroupResult
+from kmirror.coordinator.group.classic_group_manager import ClassicGroupManager
 from kmirror.coordinator.group.classic_members import ClassicMembers
+from kmirror.coordinator.group.classic_rebalance import GroupResult
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
 from kmirror.coordinator.group.consumer_group_description import describe_consumer_group
 from kmirror.coordinator.group.consumer_group_manager import ConsumerGroupManager

@@ -35,7 +35,7 @@ from kmirror.coordinator.transaction.transaction_coordinator_shard import (
 from kmirror.coordinator.transaction.transaction_marker_channel_manager import TransactionMarkerChannelManager
 from kmirror.coordinator.transaction.transaction_metadata import TWO_PHASE_COMMIT_TIMEOUT_MS, TransactionMetadata
 from kmirror.metadata.features import TRANSACTION_VERSION
-from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.image import MetadataImage, TopicImage
 from kmirror.runtime.api import Runtime, TaskScope
 
 R = TypeVar("R")
@@ -47,6 +47,7 @@ _NOT_AVAILABLE: Final = (
     Errors.REQUEST_TIMED_OUT,
 )
 _NOT_COORDINATOR: Final = (Errors.KAFKA_STORAGE_ERROR, Errors.NOT_LEADER_OR_FOLLOWER)
+_TOO_LARGE: Final = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE)
 
 Operation = Callable[[TransactionCoordinatorShard, int, int | None], CoordinatorResult[R]]
 
@@ -77,6 +78,7 @@ class TransactionCoordinator:
         self._generate_producer_id = generate_producer_id
         self._markers = markers
         self._scope = TaskScope(runtime, "transaction-coordinator")
+        self._topic: TopicImage | None = None
         self._partition_count = 0
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._append_retries = 0
@@ -112,6 +114,9 @@ class TransactionCoordinator:
     def on_metadata_update(self, image: MetadataImage) -> None:
         """Load the shards whose partitions this broker leads, drop the others."""
         topic = image.topics.topic(TRANSACTION_STATE_TOPIC_NAME)
+        if topic is not None and topic is self._topic:
+            return  # most updates are about other topics
+        self._topic = topic
         partitions = {} if topic is None else topic.partitions
         for number in range(max(self._partition_count, len(partitions))):
             topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC_NAME, number)
@@ -325,4 +330,6 @@ def _translated(error: ApiException) -> ApiException:
         return ApiException(Errors.COORDINATOR_NOT_AVAILABLE, error.message)
     if error.error in _NOT_COORDINATOR:
         return ApiException(Errors.NOT_COORDINATOR, error.message)
+    if error.error in _TOO_LARGE:
+        return ApiException(Errors.UNKNOWN_SERVER_ERROR, error.message)  # a transaction with too many partitions for one record
     return error
