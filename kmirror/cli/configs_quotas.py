@@ -10,7 +10,7 @@ from kmirror.admin.quotas import CLIENT_ID, IP, USER, ClientQuotaEntity, ClientQ
 from kmirror.admin.scram import DEFAULT_ITERATIONS, ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from kmirror.cli.java_names import java_exception
 from kmirror.cli.tool_options import print_json
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 
 MIN_ITERATIONS = 4_096
 ENTITY_TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
@@ -140,6 +140,8 @@ async def describe(admin: AdminClient, types: list[str], names: list[str], *, as
         ]
         print(f"Quota configs for {', '.join(shown)} are {', '.join(f'{key}={java_double(value)}' for key, value in values.items())}")
     for user, found in credentials.items():
+        if isinstance(found, ApiException) and found.error is Errors.RESOURCE_NOT_FOUND:
+            continue
         if isinstance(found, ApiException):
             print(f"Error retrieving SCRAM credential configs for user-principal '{user}': ExecutionException: {java_exception(found)}")
             continue

@@ -110,7 +110,7 @@ class MemberTable:
         self._members = group.members
         self._verbose = verbose
         self._has_instances = any(member.group_instance_id for member in group.members)
-        self._is_mixed = group.type == CONSUMER and any(member.is_classic is not None for member in group.members)
+        self._is_mixed = group.type == CONSUMER and any(member.is_classic for member in group.members)
         self._current = _width((assignment_text(m.assignment) for m in self._members), 20)
         self._target = _width((assignment_text(m.target_assignment or ()) for m in self._members), 20)
 

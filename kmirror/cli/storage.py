@@ -26,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     )
     parser.add_argument("-s", "--standalone", action="store_true", help="a dynamic quorum with this node as its only voter")
     parser.add_argument("-N", "--no-initial-controllers", action="store_true", help="a dynamic quorum without an initial voter set")
+    parser.add_argument(
+        "-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRECTORY_ID", help="a dynamic quorum with this voter, which must be this node"
+    )
 
 
 class _Ports:
@@ -48,6 +51,7 @@ def run(command: str, options: argparse.Namespace) -> int:
         print(Uuid.random(ports.random))
         return 0
     from kmirror.cli.properties import read_properties
+    from kmirror.controller.dynamic_voter import parse_initial_controllers
     from kmirror.controller.storage_tool import FormatOptions, format_node, parse_feature_argument
     from kmirror.server.kafka_config import KafkaConfig
 
@@ -62,6 +66,7 @@ def run(command: str, options: argparse.Namespace) -> int:
             ignore_formatted=options.ignore_formatted,
             standalone=options.standalone,
             no_initial_controllers=options.no_initial_controllers,
+            initial_controller=None if options.initial_controllers is None else parse_initial_controllers(options.initial_controllers),
         ),
         ports,
     ):

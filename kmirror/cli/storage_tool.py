@@ -1,6 +1,6 @@
 """`kafka-storage`: format a node's log directories, look at them, make ids; options and output of Kafka's tool, and `--json` on info.
 
-`format` and `random-uuid` are those of `kmirror format` and `kmirror random-uuid`. `--initial-controllers` is refused: the quorum has one voter.
+`format` and `random-uuid` are those of `kmirror format` and `kmirror random-uuid`. `--initial-controllers` names this node: the quorum has one voter.
 """
 
 from __future__ import annotations

@@ -32,6 +32,9 @@ def test_the_readme_has_an_example_of_every_tool() -> None:
         "kafka-log-diff",
         "kafka-dump-log",
         'kafka-log"',
+        "kmirror_cluster",
+        "kafka-topics",
+        "kafka-consumer-groups",
     ):
         assert tool in text, f"no example of {tool}"
 

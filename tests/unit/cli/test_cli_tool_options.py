@@ -114,8 +114,16 @@ def test_what_a_failure_prints_and_where(capsys: pytest.CaptureFixture[str]) -> 
         (topics, "--bootstrap-server b:1 --describe --if-exists", "--topic or --topic-id is required to describe a topic"),
         (configs, "--bootstrap-server b:1 --describe", "At least one entity type must be specified"),
         (configs, "--bootstrap-server b:1", "Command must include exactly one action: --describe, --alter"),
-        (configs, "--bootstrap-server b:1 --describe --topic t --ip 1", "Only 'users' and 'clients' entity types may be specified together"),
-        (configs, "--bootstrap-server b:1 --describe --broker x", "The entity name for brokers must be a valid integer broker id, but it is: x"),
+        (
+            configs,
+            "--bootstrap-server b:1 --describe --topic t --ip 1",
+            "Only 'users' and 'clients' entity types may be specified together",
+        ),
+        (
+            configs,
+            "--bootstrap-server b:1 --describe --broker x",
+            "The entity name for brokers must be a valid integer broker id, but it is: x",
+        ),
         (
             configs,
             "--bootstrap-server b:1 --alter --topic t",
@@ -131,7 +139,11 @@ def test_what_a_failure_prints_and_where(capsys: pytest.CaptureFixture[str]) -> 
             "--bootstrap-server b:1 --reset-offsets --group g --to-latest --to-earliest --dry-run",
             'Option "[to-earliest]" can\'t be used with option "[to-latest]"',
         ),
-        (reassign_partitions, "--bootstrap-server b:1 --list --broker-list 1", 'Option "[broker-list]" can\'t be used with action "[list]"'),
+        (
+            reassign_partitions,
+            "--bootstrap-server b:1 --list --broker-list 1",
+            'Option "[broker-list]" can\'t be used with action "[list]"',
+        ),
         (reassign_partitions, "--list", "Please specify either --bootstrap-server or --bootstrap-controller"),
         (leader_election, "--bootstrap-server b:1", "Missing required option(s): election-type"),
         (
@@ -156,7 +168,9 @@ def test_each_tool_says_what_stands_wrong_beside_what(
 
 
 def test_entities_of_kafka_configs_keep_the_order_of_names_and_defaults() -> None:
-    options = configs.build_parser().parse("--describe --entity-type users --entity-default --entity-type clients --entity-name c".split())
+    options = configs.build_parser().parse(
+        ["--describe", "--entity-type", "users", "--entity-default", "--entity-type", "clients", "--entity-name", "c"]
+    )
     assert configs.entities(options) == (["users", "clients"], ["", "c"])
-    options = configs.build_parser().parse("--describe --user u --client-defaults".split())
+    options = configs.build_parser().parse(["--describe", "--user", "u", "--client-defaults"])
     assert configs.entities(options) == (["users", "clients"], ["u", ""])

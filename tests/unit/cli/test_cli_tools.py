@@ -64,7 +64,15 @@ def test_names_come_in_the_order_of_javas_hash_map() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(50.0, "50.0"), (1048576.0, "1048576.0"), (12345678.0, "1.2345678E7"), (1e8, "1.0E8"), (0.0001, "1.0E-4"), (0.25, "0.25"), (0.0, "0.0")],
+    [
+        (50.0, "50.0"),
+        (1048576.0, "1048576.0"),
+        (12345678.0, "1.2345678E7"),
+        (1e8, "1.0E8"),
+        (0.0001, "1.0E-4"),
+        (0.25, "0.25"),
+        (0.0, "0.0"),
+    ],
 )
 def test_doubles_are_printed_as_java_does(value: float, text: str) -> None:
     assert java_double(value) == text
@@ -186,19 +194,25 @@ def test_offsets_are_a_table() -> None:
         OffsetRow(TopicPartition("t", 1), None, None, "-", "-", "-"),
     ]
     assert [line.split() for line in offsets_table("g", rows, verbose=True).splitlines() if line] == [
-        "GROUP TOPIC PARTITION LEADER-EPOCH CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID".split(),
-        "g t 0 7 3 10 7 m-1 /1.2.3.4 c".split(),
-        "g t 1 - - - - - - -".split(),
+        ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"],
+        ["g", "t", "0", "7", "3", "10", "7", "m-1", "/1.2.3.4", "c"],
+        ["g", "t", "1", "-", "-", "-", "-", "-", "-", "-"],
     ]
     assert rows[0].as_json()["lag"] == 7 and rows[1].as_json()["consumerId"] is None
 
 
 def test_members_are_a_table_with_instances_only_where_there_are_some() -> None:
-    assert MemberTable(group(), verbose=False).text().splitlines()[1].split() == "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS".split()
-    static = MemberDescription("m-1", "me", "c", "/h", (), target_assignment=(TopicPartition("t", 2),), member_epoch=4, is_classic=False)
+    assert MemberTable(group(), verbose=False).text().splitlines()[1].split() == [
+        "GROUP",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+        "#PARTITIONS",
+    ]
+    static = MemberDescription("m-1", "me", "c", "/h", (), target_assignment=(TopicPartition("t", 2),), member_epoch=4, is_classic=True)
     text = MemberTable(group(members=[static], type="Consumer", target_assignment_epoch=5), verbose=True).text()
     assert text.splitlines()[1].split()[2] == "GROUP-INSTANCE-ID" and text.splitlines()[1].split()[-1] == "UPGRADED"
-    assert text.splitlines()[2].split() == ["g", "m-1", "me", "/h", "c", "0", "4", "-", "5", "t:2", "true"]
+    assert text.splitlines()[2].split() == ["g", "m-1", "me", "/h", "c", "0", "4", "-", "5", "t:2", "false"]
 
 
 def test_states_are_a_table_with_epochs_when_verbose() -> None:
@@ -251,7 +265,9 @@ def test_datetimes_are_utc_unless_they_say_otherwise(text: str, milliseconds: in
     assert parse_datetime_ms(text) == milliseconds
 
 
-@pytest.mark.parametrize(("text", "milliseconds"), [("P1D", 86_400_000), ("PT1H30M", 5_400_000), ("-PT1.5S", -1_500), ("P1DT1S", 86_401_000)])
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("P1D", 86_400_000), ("PT1H30M", 5_400_000), ("-PT1.5S", -1_500), ("P1DT1S", 86_401_000)]
+)
 def test_durations_are_iso_8601(text: str, milliseconds: int) -> None:
     assert parse_duration_ms(text) == milliseconds
 

@@ -1,0 +1,531 @@
+"""Our tools beside Apache Kafka's, on one cluster of ours: exit code and standard output must be equal byte for byte, and so must the first line
+of an error. That Apache's tools find what they need at kmirror is shown by the same runs.
+
+A line of a script is a tool and its arguments, run by both, Apache's first. Before it may stand
+    >    Apache's tool only         <    our tool only            (what changes the cluster is done once)
+    ~    the order of the lines does not count: Apache's is that of Java's identity hashes
+What only Apache's tools print is left out of the comparison: stack traces, and what a tool says when the driver's `exit` surprises it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_tools
+import pytest
+from apache_tools import ApacheTools, Done
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kmirror.embedded import EmbeddedCluster
+
+pytestmark = pytest.mark.interop
+
+TOOLS = {
+    "acls": apache_tools.ACLS,
+    "api-versions": apache_tools.API_VERSIONS,
+    "cluster": apache_tools.CLUSTER,
+    "configs": apache_tools.CONFIGS,
+    "delete-records": apache_tools.DELETE_RECORDS,
+    "election": apache_tools.ELECTION,
+    "features": apache_tools.FEATURES,
+    "get-offsets": apache_tools.GET_OFFSETS,
+    "groups": apache_tools.GROUPS,
+    "log-dirs": apache_tools.LOG_DIRS,
+    "quorum": apache_tools.QUORUM,
+    "reassign": apache_tools.REASSIGN,
+    "storage": apache_tools.STORAGE,
+    "topics": apache_tools.TOPICS,
+    "consumer": apache_tools.CONSUMER,
+    "producer": apache_tools.PRODUCER,
+}
+MODULES = {
+    "api-versions": "broker_api_versions",
+    "delete-records": "delete_records",
+    "election": "leader_election",
+    "get-offsets": "get_offsets",
+    "groups": "consumer_groups",
+    "log-dirs": "log_dirs",
+    "quorum": "metadata_quorum",
+    "reassign": "reassign_partitions",
+    "storage": "storage_tool",
+    "consumer": "console_consumer",
+    "producer": "console_producer",
+}
+TRACE = re.compile(
+    r"^(?:\tat .*|(?:Caused by: )?(?:java|org|com|joptsimple)\.[\w.$]+(?:Exception|Error)\b.*|\t\.\.\. \d+ more)\n?", re.MULTILINE
+)
+SURPRISED = "ToolDriver$Exited"
+ACLS_ON = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS"}
+
+
+@pytest.fixture(scope="module")
+def apaches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheTools]:
+    with apache_tools.apache_tools(tmp_path_factory.mktemp("jvm")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(3, config=ACLS_ON) as running:
+        yield running
+
+
+def ours(name: str, arguments: list[str]) -> Done:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = importlib.import_module(f"kmirror.cli.{MODULES.get(name, name)}").main(arguments)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+class Runner:
+    """Runs scripts; BS is the cluster's address, DIR a folder for files."""
+
+    def __init__(self, apaches: ApacheTools, cluster: EmbeddedCluster, folder: Path) -> None:
+        self._apaches, self._cluster, self._folder = apaches, cluster, folder
+
+    def file(self, name: str, value: object) -> None:
+        (self._folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
+
+    def run(self, script: str) -> None:
+        different = []
+        for line in filter(None, map(str.strip, script.splitlines())):
+            mark = line[0] if line[0] in "<>~" else ""
+            name, *arguments = shlex.split(line.removeprefix(mark))
+            words = [word.replace("BS", self._cluster.bootstrap_servers).replace("DIR", str(self._folder)) for word in arguments]
+            if mark == "<":
+                assert ours(name, words).code == 0, line
+                continue
+            theirs = self._apaches.run(TOOLS[name], *words)
+            if mark == ">":
+                assert theirs.code == 0, (line, theirs)
+                continue
+            different += [(line, *pair) for pair in differences(theirs, ours(name, words), in_any_order=mark == "~")]
+        assert not different, "\n".join(f"{line}\n  Apache's {theirs!r}\n  ours     {own!r}" for line, theirs, own in different)
+
+
+def differences(theirs: Done, own: Done, *, in_any_order: bool) -> Iterator[tuple[object, object]]:
+    if theirs.code != own.code:
+        yield theirs.code, own.code
+    expected = TRACE.sub("", theirs.out)
+    if in_any_order and sorted(expected.split("\n")) == sorted(own.out.split("\n")):
+        expected = own.out
+    if SURPRISED not in theirs.out and "due to null" not in theirs.out and expected.rstrip("\n") != own.out.rstrip("\n"):
+        yield expected, own.out
+    complaint = TRACE.sub("", theirs.err).lstrip("\n").split("\n")[0]
+    if complaint and not complaint.startswith("usage: ") and complaint != own.err.lstrip("\n").split("\n")[0]:
+        yield complaint, own.err.split("\n")[0]
+
+
+@pytest.fixture
+def runner(apaches: ApacheTools, cluster: EmbeddedCluster, tmp_path: Path) -> Runner:
+    return Runner(apaches, cluster, tmp_path)
+
+
+def produce(cluster: EmbeddedCluster, topic: str, count: int, partitions: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(count):
+        producer.produce(topic, f"{number}", partition=number % partitions)
+    assert producer.flush(20) == 0
+
+
+def test_kafka_topics(runner: Runner) -> None:
+    runner.run(
+        """
+        < topics --bootstrap-server BS --create --topic a.b_c --replica-assignment 1:2,2:3,3:1 --config retention.ms=5000
+        topics --bootstrap-server BS --create --topic a.b_c --partitions 3
+        topics --bootstrap-server BS --create --topic a.b_c --if-not-exists
+        topics --bootstrap-server BS --list
+        topics --bootstrap-server BS --list --topic 'a.*,b'
+        topics --bootstrap-server BS --describe
+        topics --bootstrap-server BS --describe --partition-size-limit-per-response 1
+        topics --bootstrap-server BS --describe --topics-with-overrides
+        topics --bootstrap-server BS --describe --under-replicated-partitions
+        topics --bootstrap-server BS --describe --at-min-isr-partitions
+        topics --bootstrap-server BS --describe --topic nosuch
+        topics --bootstrap-server BS --describe --topic nosuch --if-exists
+        topics --bootstrap-server BS --describe --topic-id AAAAAAAAAAAAAAAAAAAAAQ
+        topics --bootstrap-server BS --alter --topic a.b_c --partitions 2
+        topics --bootstrap-server BS --alter --topic a.b_c
+        topics --bootstrap-server BS --delete --topic nosuch
+        topics --bootstrap-server BS --create --topic x --replication-factor 4
+        topics --bootstrap-server BS --create --topic x --replication-factor 0
+        topics --bootstrap-server BS --create --topic x --partitions 0
+        topics --bootstrap-server BS --create --topic x --partitions abc
+        topics --bootstrap-server BS --create --topic x --config foo
+        topics --bootstrap-server BS --create --topic x --config foo=bar
+        topics --bootstrap-server BS --create --topic x --config retention.ms=abc
+        topics --bootstrap-server BS --create --topic x --replica-assignment 1:1
+        topics --bootstrap-server BS --create --topic x --replica-assignment 1,1:2
+        topics --bootstrap-server BS --create --topic x --replica-assignment 9
+        topics --bootstrap-server BS --create --topic x --replica-assignment 1 --partitions 2
+        topics --bootstrap-server BS --create --topic "a b"
+        topics --bootstrap-server BS --create
+        topics --bootstrap-server BS --create --list
+        topics --list
+        topics --bootstrap-server BS --list --bogus
+        topics --bootstrap-server BS --list -x
+        topics --bootstrap-server BS --list --topic
+        topics --bootstrap-server BS --list --partitions 2
+        topics --bootstrap-server BS --list --topic a --topic b
+        topics --bootstrap-server BS --list --topic '['
+        topics --version
+        > topics --bootstrap-server BS --delete --topic a.b_c
+        topics --bootstrap-server BS --list
+        """
+    )
+
+
+def test_kafka_configs(runner: Runner) -> None:
+    runner.run(
+        """
+        < topics --bootstrap-server BS --create --topic t --config retention.ms=5000 --config segment.bytes=1048576
+        configs --bootstrap-server BS --describe --topic t
+        configs --bootstrap-server BS --describe --topic t --all
+        configs --bootstrap-server BS --describe --entity-type brokers
+        configs --bootstrap-server BS --describe --broker 2 --all
+        > configs --bootstrap-server BS --alter --broker-defaults --add-config log.cleaner.threads=2
+        > configs --bootstrap-server BS --alter --broker 1 --add-config log.retention.ms=20000000,log.cleaner.threads=1
+        configs --bootstrap-server BS --describe --entity-type brokers
+        configs --bootstrap-server BS --alter --broker 1 --delete-config log.cleaner.threads,log.retention.ms
+        configs --bootstrap-server BS --alter --topic t --add-config cleanup.policy=[compact,delete],max.message.bytes=2000
+        configs --bootstrap-server BS --describe --topic t
+        configs --bootstrap-server BS --alter --topic t --delete-config cleanup.policy
+        configs --bootstrap-server BS --alter --topic t --add-config nope
+        configs --bootstrap-server BS --alter --topic t --add-config 'a b=1'
+        configs --bootstrap-server BS --describe --topic nosuch
+        configs --bootstrap-server BS --describe --broker 7x
+        configs --bootstrap-server BS --describe --broker 99
+        configs --bootstrap-server BS --describe --entity-type foo
+        configs --bootstrap-server BS --describe
+        configs --bootstrap-server BS --alter --topic t
+        configs --bootstrap-server BS --alter --entity-type topics --add-config a=b
+        configs --bootstrap-server BS --alter --entity-type users --add-config a=b
+        configs --bootstrap-server BS --alter --describe --topic t
+        configs --bootstrap-server BS --describe --topic t --entity-type topics
+        configs --describe --topic t
+        configs --bootstrap-server BS --bootstrap-controller BS --describe --topic t
+        configs --bootstrap-server BS --describe --topic t --user u
+        configs --bootstrap-server BS --describe --entity-type topics --entity-default
+        configs --bootstrap-server BS --describe --entity-type broker-loggers
+        configs --bootstrap-server BS --alter --group g --add-config consumer.session.timeout.ms=50000
+        configs --bootstrap-server BS --describe --group g
+        configs --bootstrap-server BS --alter --client-metrics m --add-config interval.ms=1000,metrics=[a.,b.]
+        configs --bootstrap-server BS --describe --entity-type client-metrics
+        configs --bootstrap-server BS --alter --user u --add-config producer_byte_rate=1048576,request_percentage=50
+        configs --bootstrap-server BS --alter --user u --client c --add-config consumer_byte_rate=1e8
+        configs --bootstrap-server BS --alter --client-defaults --add-config consumer_byte_rate=12345678
+        configs --bootstrap-server BS --alter --user u --add-config foo=1
+        configs --bootstrap-server BS --alter --user u --add-config producer_byte_rate=abc
+        configs --bootstrap-server BS --alter --client c --add-config SCRAM-SHA-256=[password=x]
+        configs --bootstrap-server BS --alter --user u --add-config SCRAM-SHA-256=[iterations=8192,password=x]
+        configs --bootstrap-server BS --alter --user u --add-config SCRAM-SHA-256=[iterations=10,password=x]
+        configs --bootstrap-server BS --alter --user u --add-config SCRAM-SHA-256=x
+        configs --bootstrap-server BS --alter --user-defaults --add-config SCRAM-SHA-256=[password=x]
+        configs --bootstrap-server BS --alter --user u --add-config SCRAM-SHA-256=[password=x],producer_byte_rate=1
+        configs --bootstrap-server BS --describe --user u
+        configs --bootstrap-server BS --describe --entity-type users
+        configs --bootstrap-server BS --describe --user u --client c
+        configs --bootstrap-server BS --describe --entity-type clients
+        configs --bootstrap-server BS --describe --user nosuch
+        > configs --bootstrap-server BS --alter --user u --delete-config producer_byte_rate
+        configs --bootstrap-server BS --alter --user u --delete-config producer_byte_rate
+        configs --bootstrap-server BS --alter --ip 127.0.0.1 --add-config connection_creation_rate=100000
+        configs --bootstrap-server BS --describe --entity-type ips
+        configs --bootstrap-server BS --alter --ip 127.0.0.1 --add-config foo=10
+        > configs --bootstrap-server BS --alter --ip 127.0.0.1 --delete-config connection_creation_rate
+        > configs --bootstrap-server BS --alter --user u --delete-config request_percentage
+        > configs --bootstrap-server BS --alter --client-defaults --delete-config consumer_byte_rate
+        """
+    )
+
+
+def test_kafka_acls(runner: Runner) -> None:
+    runner.run(
+        """
+        acls --bootstrap-server BS --list
+        > acls --bootstrap-server BS --add --topic t --allow-principal User:a --operation Read
+        acls --bootstrap-server BS --add --topic t --allow-principal User:a --operation Read
+        > acls --bootstrap-server BS --add --topic t --topic u --allow-principal User:b --producer --idempotent --transactional-id x
+        < acls --bootstrap-server BS --add --topic t --group g --allow-principal User:b --consumer --allow-host 1.2.3.4
+        < acls --bootstrap-server BS --add --cluster --deny-principal User:c
+        < acls --bootstrap-server BS --add --topic pre --resource-pattern-type prefixed --allow-principal User:c --operation DescribeConfigs
+        ~ acls --bootstrap-server BS --list
+        ~ acls --bootstrap-server BS --list --topic t
+        acls --bootstrap-server BS --list --topic prefix --resource-pattern-type match
+        ~ acls --bootstrap-server BS --list --principal User:c
+        acls --bootstrap-server BS --list --principal foo
+        acls --bootstrap-server BS --add --topic t --operation Read
+        acls --bootstrap-server BS --add --allow-principal User:a
+        acls --bootstrap-server BS --add --topic t --allow-principal foo
+        acls --bootstrap-server BS --add --topic t --allow-principal User:a --resource-pattern-type any
+        acls --bootstrap-server BS --add --topic t --allow-principal User:a --resource-pattern-type foo
+        acls --bootstrap-server BS --add --list
+        acls --bootstrap-server BS --add --producer
+        acls --bootstrap-server BS --add --idempotent --topic t
+        acls --bootstrap-server BS --add --consumer --topic t
+        acls --add --consumer --topic t
+        acls --bootstrap-server BS --remove --topic t --allow-principal User:a --operation Read --force
+        > acls --bootstrap-server BS --remove --topic t --force
+        < acls --bootstrap-server BS --remove --topic u --force
+        < acls --bootstrap-server BS --remove --cluster --group g --transactional-id x --force
+        < acls --bootstrap-server BS --remove --topic pre --resource-pattern-type prefixed --force
+        acls --bootstrap-server BS --list
+        """
+    )
+
+
+def test_kafka_consumer_groups(runner: Runner, cluster: EmbeddedCluster) -> None:
+    connection = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    runner.run("< topics --bootstrap-server BS --create --topic g --partitions 3\n< topics --bootstrap-server BS --create --topic h")
+    produce(cluster, "g", 30, 3)
+    produce(cluster, "h", 5, 1)
+    for group, offsets in {"empty": [("g", 0, 3), ("g", 1, 4), ("h", 0, 5)], "other-group-with-a-long-name": [("h", 0, 2)]}.items():
+        consumer = Consumer(connection | {"group.id": group})
+        consumer.commit(offsets=[TopicPartition(*row) for row in offsets], asynchronous=False)
+        consumer.close()
+    members = []
+    for settings in (
+        {"group.id": "classic"},
+        {"group.id": "static", "group.instance.id": "me"},
+        {"group.id": "new", "group.protocol": "consumer"},
+    ):
+        member = Consumer(connection | settings)
+        member.subscribe(["g", "h"])
+        while not member.assignment():
+            member.poll(0.1)
+        member.commit(offsets=[TopicPartition("g", 0, 10), TopicPartition("h", 0, 1)], asynchronous=False)
+        members.append(member)
+    runner.file("plan.csv", "g,0,1\ng,1,2\n")
+    for group in ("empty", "classic", "static", "new"):
+        for details in ("", "--verbose", "--members", "--members --verbose", "--state", "--state --verbose"):
+            runner.run(f"groups --bootstrap-server BS --describe --group {group} {details}")
+    runner.run(
+        """
+        groups --bootstrap-server BS --list
+        groups --bootstrap-server BS --list --state
+        groups --bootstrap-server BS --list --type --state
+        groups --bootstrap-server BS --list --state Empty
+        groups --bootstrap-server BS --list --type consumer
+        groups --bootstrap-server BS --describe --all-groups --state
+        groups --bootstrap-server BS --describe --group nosuch
+        groups --bootstrap-server BS --describe --group nosuch --members
+        groups --bootstrap-server BS --describe --group classic --members --state
+        groups --bootstrap-server BS --reset-offsets --group empty --to-earliest --all-topics
+        groups --bootstrap-server BS --reset-offsets --group empty --to-latest --topic g --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --to-latest --topic g:0,2 --dry-run --export
+        groups --bootstrap-server BS --reset-offsets --group empty --group other-group-with-a-long-name --to-latest --topic g --dry-run --export
+        groups --bootstrap-server BS --reset-offsets --group empty --shift-by -2 --all-topics --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --shift-by 200 --all-topics --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --to-offset 7 --topic g --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --to-current --topic g --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --to-datetime 2020-01-01T00:00:00.000 --topic g --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --to-datetime 2050-01-01T00:00:00.000 --topic g --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --to-datetime 2050 --topic g --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --by-duration P1D --topic g --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --by-duration foo --topic g --dry-run
+        groups --bootstrap-server BS --reset-offsets --group empty --dry-run --to-earliest
+        groups --bootstrap-server BS --reset-offsets --group empty --dry-run --execute --to-earliest
+        groups --bootstrap-server BS --reset-offsets --group empty --dry-run --to-latest --topic nosuch
+        groups --bootstrap-server BS --reset-offsets --group empty --dry-run --to-latest --topic g:9
+        groups --bootstrap-server BS --reset-offsets --group empty --dry-run --to-latest --topic g:x
+        groups --bootstrap-server BS --reset-offsets --group classic --dry-run --to-latest --topic g
+        groups --bootstrap-server BS --reset-offsets --group empty --dry-run --from-file DIR/plan.csv
+        < groups --bootstrap-server BS --reset-offsets --group empty --execute --to-earliest --topic g
+        groups --bootstrap-server BS --describe --group empty
+        > groups --bootstrap-server BS --reset-offsets --group empty --execute --to-latest --topic g
+        groups --bootstrap-server BS --describe --group empty
+        groups --bootstrap-server BS --delete-offsets --group classic --topic g
+        > groups --bootstrap-server BS --delete-offsets --group empty --topic g:0
+        < groups --bootstrap-server BS --delete-offsets --group empty --topic g:1
+        groups --bootstrap-server BS --describe --group empty
+        groups --bootstrap-server BS --delete-offsets --group empty
+        groups --bootstrap-server BS --delete --group nosuch --group classic
+        groups --bootstrap-server BS --delete --topic g --group x
+        groups --bootstrap-server BS --list --group x
+        groups --bootstrap-server BS
+        groups --list
+        groups --validate-regex 'a.*'
+        groups --validate-regex 'a(?=b)'
+        groups --validate-regex '('
+        > groups --bootstrap-server BS --delete --group empty
+        < groups --bootstrap-server BS --delete --group other-group-with-a-long-name
+        groups --bootstrap-server BS --list
+        """
+    )
+    for member in members:
+        member.close()
+
+
+def test_kafka_reassign_partitions_and_kafka_leader_election(runner: Runner, cluster: EmbeddedCluster) -> None:
+    plans = {
+        "move": [{"topic": "r", "partition": 0, "replicas": [2, 3]}, {"topic": "r", "partition": 1, "replicas": [3, 1]}],
+        "none": [],
+        "twice": [{"topic": "r", "partition": 0, "replicas": [2, 2]}],
+        "broker": [{"topic": "r", "partition": 0, "replicas": [9]}],
+        "topic": [{"topic": "nosuch", "partition": 0, "replicas": [1]}],
+        "partition": [{"topic": "r", "partition": 9, "replicas": [1]}],
+        "dirs": [{"topic": "r", "partition": 0, "replicas": [1], "log_dirs": ["any", "any"]}],
+        "empty": [{"topic": "r", "partition": 0, "replicas": []}],
+        "double": [{"topic": "r", "partition": 0, "replicas": [1]}] * 2,
+    }
+    for name, partitions in plans.items():
+        runner.file(f"{name}.json", {"version": 1, "partitions": partitions})
+    runner.file("version.json", {"version": 2, "partitions": []})
+    runner.file("generate.json", {"version": 1, "topics": [{"topic": "r"}]})
+    runner.file("elect.json", {"partitions": [{"topic": "r", "partition": 0}, {"topic": "r", "partition": 1}]})
+    runner.run("< topics --bootstrap-server BS --create --topic r --replica-assignment 1:2,2:3,3:1")
+    produce(cluster, "r", 30, 3)
+    for name in ("none", "twice", "broker", "topic", "partition", "dirs", "empty", "double", "version"):
+        runner.run(f"reassign --bootstrap-server BS --execute --reassignment-json-file DIR/{name}.json")
+    runner.run(
+        """
+        reassign --bootstrap-server BS --list
+        reassign --bootstrap-server BS --verify --reassignment-json-file DIR/move.json --preserve-throttles
+        > reassign --bootstrap-server BS --execute --reassignment-json-file DIR/move.json
+        """
+    )
+    while (
+        "in progress"
+        in ours(
+            "reassign",
+            f"--bootstrap-server {cluster.bootstrap_servers} --verify --reassignment-json-file {runner._folder}/move.json".split(),
+        ).out
+    ):
+        pass
+    runner.run(
+        """
+        reassign --bootstrap-server BS --verify --reassignment-json-file DIR/move.json
+        reassign --bootstrap-server BS --execute --reassignment-json-file DIR/move.json --throttle 100000
+        configs --bootstrap-server BS --describe --topic r
+        reassign --bootstrap-server BS --cancel --reassignment-json-file DIR/move.json
+        reassign --bootstrap-server BS --execute --reassignment-json-file /nonexistent
+        reassign --bootstrap-server BS --generate --topics-to-move-json-file DIR/generate.json --broker-list 1
+        reassign --bootstrap-server BS --generate --topics-to-move-json-file DIR/generate.json --broker-list 1,1
+        reassign --bootstrap-server BS --generate --topics-to-move-json-file DIR/generate.json
+        reassign --bootstrap-server BS --list --broker-list 1
+        reassign --bootstrap-server BS
+        reassign --list
+        topics --bootstrap-server BS --describe --topic r
+        election --bootstrap-server BS --election-type preferred --topic nosuch --partition 0
+        < election --bootstrap-server BS --election-type preferred --all-topic-partitions
+        election --bootstrap-server BS --election-type preferred --path-to-json-file DIR/elect.json
+        election --bootstrap-server BS --election-type unclean --topic r --partition 0
+        election --bootstrap-server BS
+        election --bootstrap-server BS --election-type foo --all-topic-partitions
+        election --bootstrap-server BS --election-type preferred
+        election --bootstrap-server BS --election-type preferred --topic x
+        """
+    )
+
+
+def test_small_tools(runner: Runner, cluster: EmbeddedCluster) -> None:
+    runner.run("< topics --bootstrap-server BS --create --topic s --partitions 3")
+    produce(cluster, "s", 30, 3)
+    rows = [{"topic": "s", "partition": partition, "offset": offset} for partition, offset in ((0, 4), (1, -1), (2, 99))]
+    runner.file("delete.json", {"version": 1, "partitions": rows})
+    runner.file("nothing.json", "{}")
+    runner.file("broken.json", "[")
+    runner.file("version.json", {"version": 2, "partitions": rows})
+    runner.file("double.json", {"version": 1, "partitions": [rows[0], rows[0]]})
+    runner.run(
+        """
+        get-offsets --bootstrap-server BS --topic s
+        get-offsets --bootstrap-server BS --topic s --time -2
+        get-offsets --bootstrap-server BS --topic s --time max-timestamp
+        get-offsets --bootstrap-server BS --topic s --time 99999999999999
+        get-offsets --bootstrap-server BS --time foo
+        get-offsets --bootstrap-server BS --topic s --partitions 0,2
+        get-offsets --bootstrap-server BS --partitions x
+        get-offsets --bootstrap-server BS --partitions 1 --topic-partitions x
+        get-offsets --bootstrap-server BS --topic-partitions s:1-
+        get-offsets --bootstrap-server BS --topic-partitions s:-1,s:2
+        get-offsets --bootstrap-server BS --topic nosuch
+        get-offsets --bootstrap-server foo
+        get-offsets --time 1
+        delete-records --bootstrap-server BS
+        delete-records --bootstrap-server BS --offset-json-file DIR/nothing.json
+        delete-records --bootstrap-server BS --offset-json-file DIR/broken.json
+        delete-records --bootstrap-server BS --offset-json-file DIR/version.json
+        delete-records --bootstrap-server BS --offset-json-file DIR/double.json
+        ~ delete-records --bootstrap-server BS --offset-json-file DIR/delete.json
+        get-offsets --bootstrap-server BS --topic s --time earliest
+        log-dirs --bootstrap-server BS --describe --topic-list s
+        log-dirs --bootstrap-server BS --describe --topic-list x
+        log-dirs --bootstrap-server BS --describe --broker-list 7,8
+        log-dirs --bootstrap-server BS --describe --broker-list x
+        log-dirs --bootstrap-server BS
+        features --bootstrap-server BS version-mapping
+        features --bootstrap-server BS version-mapping --release-version 3.7-IV0
+        features --bootstrap-server BS feature-dependencies --feature metadata.version=29 --feature eligible.leader.replicas.version=1
+        features --bootstrap-server BS feature-dependencies --feature foo=1
+        features --bootstrap-server BS feature-dependencies --feature transaction.version=9
+        features --bootstrap-server BS feature-dependencies --feature x=y
+        features --bootstrap-server BS upgrade
+        features --bootstrap-server BS upgrade --feature a=1 --feature a=2
+        features --bootstrap-server BS upgrade --dry-run --feature foo=1
+        features --bootstrap-server BS disable --dry-run --feature group.version --unsafe
+        features --bootstrap-server BS upgrade --release-version 4.3-IV0 --feature a=1
+        cluster cluster-id --bootstrap-server BS
+        cluster list-endpoints --bootstrap-server BS
+        cluster list-endpoints --bootstrap-server BS --include-fenced-brokers
+        cluster unregister --bootstrap-server BS --id 7
+        cluster cluster-id
+        quorum --bootstrap-server BS describe
+        quorum --bootstrap-server BS describe --status --replication
+        quorum --bootstrap-server BS describe --status --human-readable
+        ~ api-versions --bootstrap-server BS
+        storage version-mapping -r 4.0-IV3
+        storage feature-dependencies -f eligible.leader.replicas.version=1
+        """
+    )
+
+
+def test_kafka_storage(runner: Runner) -> None:
+    runner.file(
+        "node.properties",
+        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\nlog.dirs={runner._folder}/a,{runner._folder}/b\n",
+    )
+    runner.run("storage info -c DIR/node.properties")
+    (runner._folder / "a").mkdir()
+    runner.run(
+        """
+        storage info -c DIR/node.properties
+        < storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg
+        storage info -c DIR/node.properties
+        storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg
+        storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg -g
+        """
+    )
+    runner.file("b/meta.properties", "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAg\nnode.id=2\ndirectory.id=AAAAAAAAAAAAAAAAAAAABg\n")
+    runner.run("storage info -c DIR/node.properties")
+
+
+def test_the_console_tools_read_each_others_records(
+    apaches: ApacheTools, cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = ["--bootstrap-server", cluster.bootstrap_servers]
+    reader = [word for name in ("parse.key=true", "parse.headers=true", "null.marker=NULL") for word in ("--reader-property", name)]
+    lines = "h1:a,h2:b\tk1\tv1\nh1:\tk2\tNULL\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert ours("producer", [*connection, "--topic", "c-own", *reader]).code == 0
+    assert apaches.run(apache_tools.PRODUCER, *connection, "--topic", "c-apache", *reader, stdin=lines).code == 0
+    shown = [word for name in ("key", "offset", "partition", "headers") for word in ("--formatter-property", f"print.{name}=true")]
+    for topic in ("c-own", "c-apache"):
+        arguments = [*connection, "--topic", topic, "--from-beginning", "--max-messages", "2", "--timeout-ms", "20000", *shown]
+        theirs = apaches.run(apache_tools.CONSUMER, *arguments)
+        out = io.TextIOWrapper(io.BytesIO())
+        monkeypatch.setattr("sys.stdout", out)
+        from kmirror.cli import console_consumer
+
+        code = console_consumer.main(arguments)
+        monkeypatch.undo()
+        assert (code, out.buffer.getvalue().decode()) == (theirs.code, theirs.out)  # type: ignore[attr-defined]
+        assert theirs.out == "Partition:0\tOffset:0\th1:a,h2:b\tk1\tv1\nPartition:0\tOffset:1\th1:\tk2\tnull\n"
