@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import (
@@ -20,8 +21,11 @@ from kmirror.common.topic_partition import (
 from kmirror.runtime.api import Runtime
 from kmirror.server.controller_channel import ControllerChannel
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 
+CREATE_TOPICS_VERSION = 7
 _log = logging.getLogger(__name__)
 
 
@@ -33,19 +37,27 @@ class AutoTopicCreationManager:
         self._in_flight: dict[str, None] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
-    def create_topics(self, names: Iterable[str]) -> None:
-        """Ask the controller for those that are not asked for yet; returns at once."""
+    def create_topics(self, names: Iterable[str], asker: Request | None = None) -> None:
+        """Ask the controller for those that are not asked for yet; returns at once.
+
+        With `asker` it is that client's request: made with its permissions, and taken from its quota.
+        """
         missing = [name for name in names if name not in self._in_flight]
         if not missing:
             return
         self._in_flight.update(dict.fromkeys(missing))
         self._tasks = [task for task in self._tasks if not task.done()]
-        self._tasks.append(self._runtime.spawn(self._create(missing), name="auto-topic-creation"))
+        self._tasks.append(self._runtime.spawn(self._create(missing, asker), name="auto-topic-creation"))
 
-    async def _create(self, names: list[str]) -> None:
+    async def _create(self, names: list[str], asker: Request | None) -> None:
         request = CreateTopicsRequest(topics=[self._creatable(name) for name in names], timeout_ms=self._config.request_timeout_ms)
         try:
-            response: CreateTopicsResponse = await self._controller.send(request)
+            response: CreateTopicsResponse
+            if asker is None:
+                response = await self._controller.send(request)
+            else:
+                forwarded = replace(asker, api_key=ApiKeys.CREATE_TOPICS, api_version=CREATE_TOPICS_VERSION, message=request)
+                response = await self._controller.forward(forwarded)
         except ApiException as error:
             _log.warning("Auto topic creation of %s failed: %s", ", ".join(names), error.message)
             return

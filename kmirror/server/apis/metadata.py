@@ -100,7 +100,7 @@ def _asked_topics(apis: KafkaApis, request: Request) -> list[MetadataResponseTop
                 missing.append(key)
     if message.allow_auto_topic_creation and apis.config.auto_create_topics_enable:
         allowed = [name for name in missing if _may_create(apis, request, name)]
-        apis.auto_topic_creation.create_topics(allowed)
+        apis.auto_topic_creation.create_topics(allowed, request)
         for name in missing:
             if name not in allowed:
                 answers[name].error_code = Errors.TOPIC_AUTHORIZATION_FAILED

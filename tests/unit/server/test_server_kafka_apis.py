@@ -368,8 +368,9 @@ def test_an_unknown_topic_is_created_through_the_controller_once(tmp_path: Path)
             errors = [topic.error_code for topic in answer.topics]
             assert errors == [Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.INVALID_TOPIC_EXCEPTION]
         await asyncio.sleep(0)
-        sent = [topic for message in world.controller.sent for topic in message.topics]
+        sent = [topic for asked in world.controller.forwarded for topic in asked.message.topics]
         assert [(topic.name, topic.num_partitions, topic.replication_factor) for topic in sent] == [("new", 3, 1)]
+        assert world.controller.sent == [], "it is the client's request, with its permissions"
 
     run(scenario)
 
