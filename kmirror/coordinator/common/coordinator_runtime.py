@@ -184,6 +184,10 @@ class CoordinatorRuntime(Generic[S]):
         """Every shard, those that are loading too."""
         return [context.shard for context in self._contexts.values()]
 
+    def partitions(self) -> list[TopicPartition]:
+        """Partitions that this broker leads, loaded or not, sorted."""
+        return sorted(self._contexts)
+
     def active_shards(self) -> list[S]:
         """Shards that are loaded, in order of their partitions."""
         return [self._contexts[topic_partition].shard for topic_partition in self.active_partitions()]

@@ -17,7 +17,7 @@ from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, P
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
-from kmirror.coordinator.group.classic_rebalance import GroupResult, OnCommitted
+from kmirror.coordinator.group.classic_rebalance import GroupResult, OnCommitted, append_error
 from kmirror.coordinator.group.consumer_group_manager import ASSIGNORS
 from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.coordinator_metadata_image import EMPTY_IMAGE, CoordinatorMetadataImage
@@ -137,6 +137,24 @@ class GroupCoordinator:
     def _shard_of(self, group_id: str) -> TopicPartition:
         return TopicPartition(GROUP_METADATA_TOPIC_NAME, self.partition_for(group_id))
 
+    async def _write(
+        self,
+        topic_partition: TopicPartition,
+        operation: Callable[[GroupCoordinatorShard, int], CoordinatorResult[R]],
+        *,
+        timeout_ms: int | None = None,
+    ) -> R:
+        try:
+            return await self._shards.write(topic_partition, operation, timeout_ms=timeout_ms)
+        except ApiException as error:
+            raise _as_told(error) from error
+
+    async def _read(self, topic_partition: TopicPartition, operation: Callable[[GroupCoordinatorShard, int], R]) -> R:
+        try:
+            return await self._shards.read(topic_partition, operation)
+        except ApiException as error:
+            raise _as_told(error) from error
+
     # -- the consumer rebalance protocol ------------------------------------------------------------------------------
 
     async def consumer_group_heartbeat(
@@ -144,9 +162,7 @@ class GroupCoordinator:
     ) -> ConsumerGroupHeartbeatResponse:
         """One step of a member (KIP-848)."""
         self._validate_consumer_heartbeat(request, api_version)
-        return await self._shards.write(
-            self._shard_of(request.group_id), lambda shard, _: shard.groups.consumer_heartbeat(request, requester)
-        )
+        return await self._write(self._shard_of(request.group_id), lambda shard, _: shard.groups.consumer_heartbeat(request, requester))
 
     def _validate_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
         """INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for what no group could take."""
@@ -177,7 +193,7 @@ class GroupCoordinator:
 
     async def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         self._check_group_id(group_id)
-        return await self._shards.read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_consumer_group(group_id))
+        return await self._read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_consumer_group(group_id))
 
     # -- the classic rebalance protocol -------------------------------------------------------------------------------
 
@@ -218,26 +234,24 @@ class GroupCoordinator:
             await self._shards.write(self._shard_of(group_id), run)
         except ApiException as failed:
             if not callbacks:
-                raise
+                raise _as_told(failed) from failed
             error = failed.error
         for callback in callbacks:
             callback(error)
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         self._check_group_id(request.group_id)
-        return await self._shards.write(
-            self._shard_of(request.group_id), lambda shard, _: CoordinatorResult([], shard.groups.heartbeat(request))
-        )
+        return await self._write(self._shard_of(request.group_id), lambda shard, _: CoordinatorResult([], shard.groups.heartbeat(request)))
 
     async def leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
         self._check_group_id(request.group_id)
-        return await self._shards.write(self._shard_of(request.group_id), lambda shard, _: shard.groups.leave(request))
+        return await self._write(self._shard_of(request.group_id), lambda shard, _: shard.groups.leave(request))
 
     # -- offsets ----------------------------------------------------------------------------------------------------
 
     async def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> OffsetCommitResponse:
         """Group ids may be empty here, as in Kafka's simple consumers of old."""
-        return await self._shards.write(
+        return await self._write(
             self._shard_of(request.group_id),
             lambda shard, now_ms: shard.offsets.commit(request, api_version, now_ms),
             timeout_ms=OFFSET_COMMIT_TIMEOUT_MS,
@@ -290,7 +304,7 @@ class GroupCoordinator:
     ) -> dict[str, dict[int, FetchedOffset]]:
         """Committed offsets of `wanted` partitions (None: of all that have one); None where nothing was committed, UNSTABLE
         where a transaction is open and `require_stable` is asked for."""
-        return await self._shards.read(
+        return await self._read(
             self._shard_of(group_id),
             lambda shard, _: shard.offsets.fetch(
                 group_id, wanted, member_id=member_id, member_epoch=member_epoch, require_stable=require_stable
@@ -299,29 +313,35 @@ class GroupCoordinator:
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         self._check_group_id(request.group_id)
-        return await self._shards.write(self._shard_of(request.group_id), lambda shard, _: shard.offsets.delete(request))
+        return await self._write(self._shard_of(request.group_id), lambda shard, _: shard.offsets.delete(request))
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
     async def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-        """Groups of every shard that is loaded here; COORDINATOR_LOAD_IN_PROGRESS while one is loading is the caller's to see."""
+        """Groups of every shard of this broker; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
         listed: list[ListedGroup] = []
-        for topic_partition in self._shards.active_partitions():
-            listed += await self._shards.read(topic_partition, lambda shard, _: shard.groups.list_groups(states, types))
+        for topic_partition in self._shards.partitions():
+            listed += await self._read(topic_partition, lambda shard, _: shard.groups.list_groups(states, types))
         return listed
 
     async def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
-        return await self._shards.read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_group(group_id, api_version))
+        return await self._read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_group(group_id, api_version))
 
     async def delete_group(self, group_id: str) -> DeletableGroupResult:
         self._check_group_id(group_id)
-        results = await self._shards.write(self._shard_of(group_id), lambda shard, _: shard.delete_groups([group_id]))
+        results = await self._write(self._shard_of(group_id), lambda shard, _: shard.delete_groups([group_id]))
         return results[0]
 
     @staticmethod
     def _check_group_id(group_id: str) -> None:
         if not group_id:
             raise ApiException(Errors.INVALID_GROUP_ID)
+
+
+def _as_told(error: ApiException) -> ApiException:
+    """What a client is told when the log of the group's partition did not take a record: to look for the coordinator again."""
+    told = append_error(error.error)
+    return error if told is error.error else ApiException(told)
 
 
 def _throw_if(condition: bool, message: str) -> None:

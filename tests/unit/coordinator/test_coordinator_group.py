@@ -235,3 +235,34 @@ def test_a_simple_consumer_commits_without_a_group() -> None:
         assert [(group.group_id, group.protocol_type, group.group_state) for group in listed] == [("g", "", "Empty")]
 
     run(scenario)
+
+
+def test_clients_are_sent_to_look_for_the_coordinator_when_its_log_takes_nothing() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        told = {
+            Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
+            Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
+            Errors.RECORD_LIST_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
+        }
+        for refused, error in told.items():
+            harness.log.refuse = refused
+            with pytest.raises(ApiException) as raised:
+                await harness.commit(3)
+            assert raised.value.error is error
+        harness.log.refuse = None
+        assert await harness.commit(3) == 0
+
+    run(scenario)
+
+
+def test_groups_are_not_listed_while_a_shard_is_loading() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        harness.coordinator._shards.schedule_load(TP, 0)
+        with pytest.raises(ApiException) as raised:
+            await harness.coordinator.list_groups([], [])
+        assert raised.value.error is Errors.COORDINATOR_LOAD_IN_PROGRESS
+
+    run(scenario)
