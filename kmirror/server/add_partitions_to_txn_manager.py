@@ -95,6 +95,7 @@ class AddPartitionsToTxnManager:
         self._queues: dict[int, list[_Queued]] = {}
         self._times = metrics.histogram(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationTimeMs"))
         self._failures = metrics.meter(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationFailureRate"))
+        self._times_ms = metrics.histogram(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationTimeMs"))
 
     async def shutdown(self) -> None:
         await self._scope.cancel()
@@ -115,7 +116,9 @@ class AddPartitionsToTxnManager:
         if not operation.supports_epoch_bump and not self._is_verification_enabled():
             return {}
         started_ms = self._runtime.clock.monotonic_ms()
+        began_ms = self._runtime.clock.monotonic_ms()
         errors = await self._ask(transactional_id, producer_id, producer_epoch, list(partitions), operation)
+        self._times_ms.update(self._runtime.clock.monotonic_ms() - began_ms)
         self._times.update(self._runtime.clock.monotonic_ms() - started_ms)
         if errors:
             self._failures.mark(len(errors))
