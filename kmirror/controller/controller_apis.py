@@ -130,6 +130,11 @@ class ControllerApis:
         }
         return handlers
 
+    def register(self, key: ApiKeys, handler: Handler) -> None:
+        """Serve an API that is another room's to answer."""
+        self._handlers[key] = handler
+        self._versions = self._served_versions()
+
     def _write_handler(self, name: str, decision: Callable[[RequestHeader, Any, bool], ControllerResult[Any]]) -> Handler:
         async def handle(header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
             return await self.controller.write(name, lambda: decision(header, request, context.is_broker))

@@ -1,11 +1,11 @@
 """Formatting a node's directories, as `kafka-storage format` of Kafka 4.3 does (Kafka's `Formatter`).
 
 Every log directory gets `meta.properties` and `bootstrap.checkpoint`; the metadata directory of a controller that begins a
-dynamic quorum also gets `__cluster_metadata-0/00000000000000000000-0000000000.checkpoint` with kraft.version 1 and itself as
-the only voter. The bootstrap records are the feature levels, metadata.version first, and SCRAM credentials.
+dynamic quorum (`--standalone`, or `--initial-controllers` naming itself) also gets
+`__cluster_metadata-0/00000000000000000000-0000000000.checkpoint` with kraft.version 1 and itself as the only voter. The bootstrap records are the feature levels, metadata.version first, and SCRAM credentials.
 
 `mirror.version` can be set only where unstable feature versions are enabled (KIP-1279). What is wrong with the arguments is a
-`FormatterError`, one line in Kafka's words. `--initial-controllers` is not supported: a quorum has one voter here.
+`FormatterError`, one line in Kafka's words.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Protocol
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Clock, FileSystem, Random
 from kmirror.common.uuid import Uuid
+from kmirror.controller.dynamic_voter import DynamicVoter
 from kmirror.controller.metadata_log import METADATA_LOG_FOLDER
 from kmirror.controller.scram_argument import parse_scram_argument
 from kmirror.metadata.features import (
@@ -100,9 +101,15 @@ class FormatOptions:
     release_version: str | None = None
     standalone: bool = False
     no_initial_controllers: bool = False
+    initial_controller: DynamicVoter | None = None
     add_scram: Sequence[str] = ()
     ignore_formatted: bool = False
     directory_ids: Mapping[str, Uuid] = field(default_factory=dict)
+
+    @property
+    def begins_quorum(self) -> bool:
+        """Whether this node becomes the first voter of a dynamic quorum."""
+        return self.standalone or self.initial_controller is not None
 
 
 def parse_feature_argument(text: str) -> tuple[str, int]:
@@ -153,7 +160,7 @@ def _feature_levels(config: NodeConfig, options: FormatOptions) -> dict[str, int
         for needed, minimum in unmet_dependencies(name, levels[name], levels):
             raise FormatterError(f"{name} could not be set to {levels[name]} because it depends on {needed} level {minimum}")
     if KRAFT_VERSION not in options.features:
-        levels[KRAFT_VERSION] = 1 if options.standalone or options.no_initial_controllers else 0
+        levels[KRAFT_VERSION] = 1 if options.begins_quorum or options.no_initial_controllers else 0
     return levels
 
 
@@ -175,23 +182,36 @@ def _checked_level(config: NodeConfig, name: str, level: int) -> int:
 def _check_quorum_flags(config: NodeConfig, options: FormatOptions, levels: dict[str, int]) -> None:
     if options.standalone and options.no_initial_controllers:
         raise FormatterError("argument --no-initial-controllers/-N: not allowed with argument --standalone/-s")
+    if options.initial_controller is not None:
+        _check_initial_controller(config, options, options.initial_controller)
     if options.standalone and not config.is_controller:
         raise FormatterError("You can only use --standalone on a controller.")
-    if options.standalone and config.quorum_voters:
+    if options.begins_quorum and config.quorum_voters:
         raise FormatterError(
             "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. If you want to use "
             "dynamic quorum, please remove controller.quorum.voters and specify controller.quorum.bootstrap.servers instead."
         )
-    if config.is_controller and not config.quorum_voters and not options.standalone and not options.no_initial_controllers:
+    if config.is_controller and not config.quorum_voters and not options.begins_quorum and not options.no_initial_controllers:
         raise FormatterError(
             "Because controller.quorum.voters is not set on this controller, you must specify one of the following: --standalone, "
             "--initial-controllers, or --no-initial-controllers."
         )
-    if levels[KRAFT_VERSION] > 0 and (config.quorum_voters or not (options.standalone or options.no_initial_controllers)):
+    if levels[KRAFT_VERSION] > 0 and (config.quorum_voters or not (options.begins_quorum or options.no_initial_controllers)):
         raise FormatterError(
             "Cannot set kraft.version to 1 unless controller.quorum.voters is empty and one of the flags --standalone, --initial-controllers, or "
             "--no-initial-controllers is used. For dynamic controllers support, try using one of --standalone, --initial-controllers, or "
             "--no-initial-controllers and removing controller.quorum.voters."
+        )
+
+
+def _check_initial_controller(config: NodeConfig, options: FormatOptions, voter: DynamicVoter) -> None:
+    for chosen, flag in ((options.standalone, "--standalone/-s"), (options.no_initial_controllers, "--no-initial-controllers/-N")):
+        if chosen:
+            raise FormatterError(f"argument --initial-controllers/-I: not allowed with argument {flag}")
+    if not config.is_controller or voter.node_id != config.node_id:
+        raise FormatterError(
+            f"Node {config.node_id} is not the voter {voter.node_id} that --initial-controllers names: format other nodes with "
+            "--no-initial-controllers."
         )
 
 
@@ -217,7 +237,7 @@ def _unformatted(directories: Sequence[str], config: NodeConfig, options: Format
 def _kind(directory: str, config: NodeConfig, options: FormatOptions) -> str:
     if directory != config.metadata_log_dir:
         return "data directory"
-    return "dynamic metadata voter directory" if options.standalone else "metadata directory"
+    return "dynamic metadata voter directory" if options.begins_quorum else "metadata directory"
 
 
 def _bootstrap_records(levels: dict[str, int], options: FormatOptions, random: Random) -> list[ApiMessageAndVersion]:
@@ -247,16 +267,28 @@ def _format_directory(
     directory_id = options.directory_ids.get(directory) or random_directory_id(ports.random)
     bootstrap = encode_snapshot(records, clock, last_contained_log_timestamp=0)
     write_atomically(files, f"{directory}/{BOOTSTRAP_FILE_NAME}", bootstrap)
-    if options.standalone and directory == config.metadata_log_dir:
-        _write_zero_checkpoint(directory, directory_id, config, ports)
+    if options.begins_quorum and directory == config.metadata_log_dir:
+        voter = options.initial_controller
+        if voter is not None:
+            directory_id = voter.directory_id
+        _write_zero_checkpoint(directory, directory_id, _endpoints(config, voter), config, ports)
     write_meta_properties(files, directory, MetaProperties(options.cluster_id, config.node_id, directory_id), time_ms=clock.time_ms())
 
 
-def _write_zero_checkpoint(directory: str, directory_id: Uuid, config: NodeConfig, ports: Ports) -> None:
+def _endpoints(config: NodeConfig, voter: DynamicVoter | None) -> list[voters_record.Endpoint]:
+    """Where the voter is reached: as the argument says, else at the node's own controller listeners."""
+    if voter is not None:
+        return [voters_record.Endpoint(name=config.controller_listeners[0].name, host=voter.host, port=voter.port)]
+    return [voters_record.Endpoint(name=e.name, host=e.host, port=e.port) for e in config.controller_listeners]
+
+
+def _write_zero_checkpoint(
+    directory: str, directory_id: Uuid, endpoints: list[voters_record.Endpoint], config: NodeConfig, ports: Ports
+) -> None:
     voter = voters_record.Voter(
         voter_id=config.node_id,
         voter_directory_id=directory_id,
-        endpoints=[voters_record.Endpoint(name=e.name, host=e.host, port=e.port) for e in config.controller_listeners],
+        endpoints=endpoints,
         kraft_version_feature=voters_record.KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
     )
     voters = voters_record.VotersRecord(version=0, voters=[voter])

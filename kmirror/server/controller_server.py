@@ -21,6 +21,7 @@ from kmirror.metadata.registrations import Endpoint
 from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
 from kmirror.network.socket_server import SocketServer
 from kmirror.runtime.api import Runtime
+from kmirror.server.apis.describe_configs import describe_configs
 from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_metrics import register_network
 from kmirror.server.controller_metrics import ControllerMetrics
@@ -33,8 +34,9 @@ from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.request_timing import RequestTiming, timed
 from kmirror.storage.meta_properties import MetaProperties
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
-from kmirror.wire.framing import encode_response, read_request
+from kmirror.wire.framing import RequestHeader, encode_response, read_request
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kmirror.wire.messages.describe_configs import DescribeConfigsResponse
 
 NOT_SERVED = (0, -1)
 """The versions of an API that the controller does not have."""
@@ -74,9 +76,7 @@ class ControllerServer:
             self._handle,
             limits=config.socket_server_limits(),
             connection_quotas=quotas.connections,
-            security=channel_builder(
-                config, self._listener, runtime=runtime, metrics=metrics, images=self._image, ready=self._ready
-            ),
+            security=channel_builder(config, self._listener, runtime=runtime, metrics=metrics, images=self._image, ready=self._ready),
         )
         register_network(metrics, [self._socket_server])
         self._authorizer = create_authorizer(config)
@@ -109,7 +109,13 @@ class ControllerServer:
             self._authorizer.complete_initial_load()
         self.controller.loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))
         self.controller.loader.install_publisher(ControllerMetrics(self.controller, self._metrics, self._runtime.clock))
-        self._ready.set_result(ControllerApis(self.controller, self._authorizer, self._quotas.controller_mutation))
+        apis = ControllerApis(self.controller, self._authorizer, self._quotas.controller_mutation)
+        apis.register(ApiKeys.DESCRIBE_CONFIGS, self._describe_configs)
+        self._ready.set_result(apis)
+
+    async def _describe_configs(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> DescribeConfigsResponse:
+        """Of this node and of the cluster; who may not see something was sorted out before."""
+        return describe_configs(request, self._config, self._image(), check=lambda resource: None)
 
     async def stop(self) -> None:
         await self._socket_server.stop()

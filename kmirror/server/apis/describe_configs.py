@@ -13,6 +13,7 @@ mirrors UNKNOWN_MIRROR.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
@@ -24,8 +25,10 @@ from kmirror.metadata.image import (
     RESOURCE_GROUP,
     RESOURCE_MIRROR,
     RESOURCE_TOPIC,
+    MetadataImage,
 )
 from kmirror.server.config_views import ConfigEntry, ConfigSource, ConfigViews
+from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_configs import (
@@ -50,17 +53,30 @@ _AUTHORIZED_AS = {
 
 
 async def handle_describe_configs(apis: KafkaApis, request: Request) -> DescribeConfigsResponse:
-    message: DescribeConfigsRequest = request.message
-    views = ConfigViews(apis.config, apis.metadata_cache.image)
-    return DescribeConfigsResponse(results=[_describe(apis, request, views, resource) for resource in message.resources])
+    return describe_configs(
+        request.message, apis.config, apis.metadata_cache.image, check=lambda resource: _authorize(apis, request, resource)
+    )
 
 
-def _describe(apis: KafkaApis, request: Request, views: ConfigViews, resource: DescribeConfigsResource) -> DescribeConfigsResult:
-    message: DescribeConfigsRequest = request.message
+def describe_configs(
+    message: DescribeConfigsRequest, config: KafkaConfig, image: MetadataImage, *, check: Callable[[DescribeConfigsResource], None]
+) -> DescribeConfigsResponse:
+    """What a node with this config knows; `check` raises for a resource that the caller may not see."""
+    views = ConfigViews(config, image)
+    return DescribeConfigsResponse(results=[_describe(message, views, config.node_id, resource, check) for resource in message.resources])
+
+
+def _describe(
+    message: DescribeConfigsRequest,
+    views: ConfigViews,
+    node_id: int,
+    resource: DescribeConfigsResource,
+    check: Callable[[DescribeConfigsResource], None],
+) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
-        _authorize(apis, request, resource)
-        entries = _entries(apis, views, resource)
+        check(resource)
+        entries = _entries(views, node_id, resource)
     except ApiException as error:
         _log.info("Error processing describe configs request for resource %s: %s", resource.resource_name, error.message)
         result.error_code, result.error_message = error.error, error.message
@@ -82,7 +98,7 @@ def _authorize(apis: KafkaApis, request: Request, resource: DescribeConfigsResou
         raise ApiException(error, error.message)
 
 
-def _entries(apis: KafkaApis, views: ConfigViews, resource: DescribeConfigsResource) -> list[ConfigEntry]:
+def _entries(views: ConfigViews, node_id: int, resource: DescribeConfigsResource) -> list[ConfigEntry]:
     name = resource.resource_name
     match resource.resource_type:
         case t if t == RESOURCE_TOPIC:
@@ -90,12 +106,12 @@ def _entries(apis: KafkaApis, views: ConfigViews, resource: DescribeConfigsResou
         case t if t == RESOURCE_BROKER:
             if not name:
                 return views.broker_defaults()
-            _check_broker_id(name, apis.config.node_id, "expected {} or empty string, but received {}")
+            _check_broker_id(name, node_id, "expected {} or empty string, but received {}")
             return views.broker()
         case t if t == RESOURCE_BROKER_LOGGER:
             if not name:
                 raise ApiException(Errors.INVALID_REQUEST, "Broker id must not be empty")
-            _check_broker_id(name, apis.config.node_id, "expected {} but received {}")
+            _check_broker_id(name, node_id, "expected {} but received {}")
             return views.loggers()
         case t if t == RESOURCE_CLIENT_METRICS:
             if not name:

@@ -13,6 +13,7 @@ from kmirror.wire.messages import list_partition_reassignments as listing
 from kmirror.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from kmirror.wire.messages.api_versions import ApiVersionsRequest
 from kmirror.wire.messages.describe_cluster import DescribeClusterRequest
+from kmirror.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kmirror.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kmirror.wire.messages.unregister_broker import UnregisterBrokerRequest
 from kmirror.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -140,3 +141,9 @@ def test_the_controllers_own_listener(controllers: Pair) -> None:
             [iac.AlterConfigsResource(BROKER, name, [iac.AlterableConfig("log.retention.ms", DELETE, None)])]
         )
         controllers.same(request, 1, note=name)
+    for kind, name, keys in (
+        (BROKER, "1", ["node.id", "log.retention.ms", "nope", "log.cleaner.threads"]), (BROKER, "", None), (BROKER, "7", None), (BROKER, "x", None),
+        (TOPIC, "nowhere", None), (8, "1", ["root"]), (8, "", None), (16, "m", None), (99, "x", None),
+    ):  # fmt: skip
+        wanted = DescribeConfigsRequest([DescribeConfigsResource(kind, name, keys)], True, False)
+        controllers.same(wanted, 4, note=repr((kind, name)))

@@ -124,6 +124,8 @@ def test_kafka_configs_of_brokers_at_every_level(tool: Tool) -> None:
     assert (
         "num.io.threads=9 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:num.io.threads=9, DEFAULT_CONFIG:num.io.threads=8}" in described
     )
+    of_the_controller = tool.run(CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all", controller=True)
+    assert "process.roles=broker,controller" in of_the_controller
     refused = tool.run(CONFIGS, "--alter", *own, "--add-config", "num.io.threads=90", fails=True)
     assert "value should not be greater than double the current value 9" in refused
     assert "Cannot update these configs dynamically: [node.id]" in tool.run(

@@ -10,6 +10,8 @@ import pytest
 from storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.uuid import Uuid
+from kmirror.controller.dynamic_voter import parse_initial_controllers
 from kmirror.controller.scram_argument import parse_scram_argument
 from kmirror.controller.storage_tool import FormatOptions, format_node, parse_feature_argument
 from kmirror.metadata.snapshot import decode_snapshot
@@ -180,3 +182,51 @@ def test_a_salted_password_gives_the_same_keys() -> None:
     again = parse_scram_argument('SCRAM-SHA-512=[name=a,password=b,salt="N3E=",iterations=8192]', SeededRandom(2))
     assert first == again
     assert (first.mechanism, len(first.stored_key), first.iterations) == (2, 64, 8192)
+
+
+def test_an_initial_controller_that_is_this_node_begins_a_dynamic_quorum(tmp_path: pathlib.Path) -> None:
+    directory_id = Uuid(b"the-directory-id")
+    voter = parse_initial_controllers(f"1@controller.example:9999:{directory_id}")
+    node = Node(tmp_path / "a", voters=False)
+    assert "Formatting dynamic metadata voter directory" in run(node, initial_controller=voter)[1]
+    properties = read_meta_properties(OsFileSystem(), str(tmp_path / "a"))
+    assert properties is not None
+    assert properties.directory_id == directory_id
+    path = tmp_path / "a" / "__cluster_metadata-0" / f"{'0' * 20}-{'0' * 10}.checkpoint"
+    snapshot = decode_snapshot(path.read_bytes(), str(path))
+    assert snapshot.kraft_version == 1
+    assert snapshot.voters is not None
+    [written] = snapshot.voters.voters
+    assert (written.voter_id, written.voter_directory_id) == (1, directory_id)
+    assert [(endpoint.name, endpoint.host, endpoint.port) for endpoint in written.endpoints] == [("CONTROLLER", "controller.example", 9999)]
+
+
+def test_an_initial_controller_must_be_this_node_and_the_only_flag(tmp_path: pathlib.Path) -> None:
+    voter = parse_initial_controllers(f"2@c:9999:{Uuid(b'the-directory-id')}")
+    with pytest.raises(KmirrorError, match="Node 1 is not the voter 2"):
+        run(Node(tmp_path / "a", voters=False), initial_controller=voter)
+    with pytest.raises(KmirrorError, match="not allowed with argument --standalone/-s"):
+        run(Node(tmp_path / "a", voters=False), initial_controller=voter, standalone=True)
+    mine = parse_initial_controllers(f"1@[::1]:9999:{Uuid(b'the-directory-id')}")
+    assert mine.host == "::1"
+    with pytest.raises(KmirrorError, match="You cannot specify controller.quorum.voters and format the node with --initial-controllers"):
+        run(Node(tmp_path / "a"), initial_controller=mine)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "No voters given."), ("1", "No @ found in dynamic voter string."), ("@c:1:x", "Invalid @ at beginning of dynamic voter string."),
+        ("x@c:1:y", "Failed to parse node id in dynamic voter string."), ("-1@c:1:y", "Invalid negative node id -1 in dynamic voter string."),
+        ("1@", "No hostname found after node id."), ("1@[::1:5:y", "Hostname began with left bracket, but no right bracket was found."),
+        ("1@c", "No colon following hostname could be found."), ("1@[::1]5:y", "Port section must start with a colon."),
+        ("1@c:5", "No colon following port could be found."), ("1@c:x:y", "Failed to parse port in dynamic voter string."),
+        ("1@c:70000:y", "Invalid port 70000 in dynamic voter string."), ("1@c:5:y", "Failed to parse directory ID in dynamic voter string."),
+        ("1@c:5:AAAAAAAAAAAAAAAAAAAAAQ,1@d:5:AAAAAAAAAAAAAAAAAAAAAg", "Node id 1 was specified more than once."),
+        ("1@c:5:AAAAAAAAAAAAAAAAAAAAAQ,2@d:5:AAAAAAAAAAAAAAAAAAAAAg", "kmirror runs a controller quorum of one voter; --initial-controllers names 2."),
+    ],
+)  # fmt: skip
+def test_initial_controllers_that_are_none(text: str, problem: str) -> None:
+    with pytest.raises(KmirrorError) as error:
+        parse_initial_controllers(text)
+    assert str(error.value) == problem
