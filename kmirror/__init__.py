@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kmirror.admin.admin_client import AdminClient
     from kmirror.embedded import EmbeddedCluster
+    from kmirror.embedded_security import Security
 
 __version__ = "0.1.0"
-__all__ = ["AdminClient", "EmbeddedCluster", "__version__"]
+__all__ = ["AdminClient", "EmbeddedCluster", "Security", "__version__"]
 
-_LAZY = {"AdminClient": "kmirror.admin.admin_client", "EmbeddedCluster": "kmirror.embedded"}
+_LAZY = {"AdminClient": "kmirror.admin.admin_client", "EmbeddedCluster": "kmirror.embedded", "Security": "kmirror.embedded_security"}
 
 
 def __getattr__(name: str) -> Any:

@@ -37,8 +37,6 @@ from kmirror.runtime.api import Connection, ConnectionProtocol, Runtime, TimerHa
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, Message
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kmirror.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from kmirror.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 CLIENT_SOFTWARE_NAME: Final = "kmirror"
 MAX_RESPONSE_BYTES: Final = 2_147_483_647
@@ -469,23 +467,18 @@ class _ClientConnection:
         if channel is None or sasl is None:
             self._ready = True
             return
-        version = self.choose_version(ApiKeys.SASL_HANDSHAKE, version=1, max_version=None)
-        frame = await self._exchange(SaslHandshakeRequest(mechanism=channel.mechanism), version, deadline_ms)
-        handshake: Any = read_response(ApiKeys.SASL_HANDSHAKE, version, frame)[1]
-        if handshake.error_code:
-            raise self._refused(_handshake_text(handshake, channel.mechanism))
-        version = self.choose_version(ApiKeys.SASL_AUTHENTICATE, version=None, max_version=None)
+        from kmirror.network.security.sasl_client_authenticator import authenticate
+
         try:
-            token: bytes | None = sasl.initial_response()
-            while token is not None:
-                frame = await self._exchange(SaslAuthenticateRequest(auth_bytes=token), version, deadline_ms)
-                answer: Any = read_response(ApiKeys.SASL_AUTHENTICATE, version, frame)[1]
-                if answer.error_code:
-                    raise self._refused(answer.error_message or Errors.for_code(answer.error_code).message)
-                token = sasl.evaluate_challenge(bytes(answer.auth_bytes))
+            lifetime_ms = await authenticate(
+                sasl,
+                channel.mechanism,
+                choose_version=self.choose_version,
+                exchange=lambda request, version: self._exchange(request, version, deadline_ms),
+            )
         except SaslError as error:
             raise self._refused(str(error)) from error
-        self._note_session(answer.session_lifetime_ms)
+        self._note_session(lifetime_ms)
         self._ready = True
 
     def _refused(self, text: str) -> AuthenticationError:
@@ -528,11 +521,3 @@ class _ClientConnection:
                 f"{peer} supports {ApiKeys(api_key).name} in versions {offered[0]} to {offered[1]}, we asked for {wanted}"
             )
         return highest
-
-
-def _handshake_text(handshake: Any, mechanism: str) -> str:
-    if handshake.error_code == Errors.UNSUPPORTED_SASL_MECHANISM:
-        return f"Client SASL mechanism '{mechanism}' not enabled in the server, enabled mechanisms are [{', '.join(handshake.mechanisms)}]"
-    if handshake.error_code == Errors.ILLEGAL_SASL_STATE:
-        return f"Unexpected handshake request with client mechanism {mechanism}, enabled mechanisms are [{', '.join(handshake.mechanisms)}]"
-    return f"{Errors.for_code(handshake.error_code).name} in answer to the handshake with mechanism {mechanism}"

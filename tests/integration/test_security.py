@@ -481,3 +481,59 @@ def test_a_listeners_certificate_and_users_change_while_it_runs(tmp_path: Path) 
 def test_brokers_in_processes_of_their_own_and_a_password_with_quotes() -> None:
     with EmbeddedCluster(2, processes=True, security=Security.sasl_ssl({"alice": 'a "secret" \\ with, =signs'})) as cluster:
         assert topics_of(cluster, security_of(cluster)) == []
+
+
+def test_signed_tokens_of_a_key_set(tmp_path: Path) -> None:
+    import json
+    import time
+
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+    from kmirror.network.security.oauth_bearer_token import encode_base64url
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    numbers = key.public_key().public_numbers()
+    x, y = (encode_base64url(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [{"kid": "k", "kty": "EC", "crv": "P-256", "x": x, "y": y}]}))
+
+    def token(**claims: object) -> str:
+        parts = ({"alg": "ES256", "kid": "k"}, {"iat": time.time(), "exp": time.time() + 60, **claims})
+        signed = ".".join(encode_base64url(json.dumps(part).encode()) for part in parts)
+        r, s = utils.decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+        return f"{signed}.{encode_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+
+    prefix = "listener.name.signed"
+    config = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SIGNED://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SIGNED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        f"{prefix}.sasl.enabled.mechanisms": "OAUTHBEARER",
+        f"{prefix}.oauthbearer.sasl.jaas.config": "x.OAuthBearerLoginModule required;",
+        f"{prefix}.oauthbearer.sasl.server.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+        f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": f"file://{tmp_path}/keys.json",
+        f"{prefix}.sasl.oauthbearer.expected.audience": "kafka",
+        "connection.failed.authentication.delay.ms": "0",
+    }
+    with EmbeddedCluster(config=config) as cluster:
+        port = cluster.call(lambda server: server.bound_port("SIGNED"))
+        security = ClientSecurity.from_props(
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": "x.OAuthBearerLoginModule required;",
+                "sasl.oauthbearer.token.endpoint.url": f"file://{tmp_path}/token",
+            }
+        )
+
+        async def work(runtime: AsyncioRuntime) -> str:
+            client = NetworkClient(runtime, "test", security=security)
+            try:
+                return str((await client.send("127.0.0.1", port, MetadataRequest(), timeout_ms=5_000)).cluster_id)
+            finally:
+                client.close()
+
+        (tmp_path / "token").write_text(token(sub="alice", aud="kafka"))
+        assert run(work) == cluster.cluster_id
+        (tmp_path / "token").write_text(token(sub="alice", aud="other"))
+        with pytest.raises(AuthenticationError, match="invalid_token"):
+            run(work)
