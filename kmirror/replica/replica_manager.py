@@ -14,10 +14,10 @@ import asyncio
 import functools
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import (
     GROUP_METADATA_TOPIC_NAME,
@@ -43,6 +43,7 @@ from kmirror.replica.follower_session import FollowerSession
 from kmirror.replica.metadata_applier import FetcherManager, MetadataApplier
 from kmirror.replica.partition import HIGH_WATERMARK_OFFSET, Partition
 from kmirror.replica.partition_reader import LogReadResult, read_elsewhere, read_partition
+from kmirror.replica.replica_manager_metrics import ReplicaManagerMetrics
 from kmirror.replica.replica_selector import create_replica_selector, find_preferred_read_replica
 from kmirror.replica.replica_types import (
     DeleteRecordsResult,
@@ -123,8 +124,8 @@ class ReplicaManager:
         self._checkpoint_task: asyncio.Task[None] | None = None
         self._checkpoint_write: asyncio.Task[None] | None = None
         self._isr_task: asyncio.Task[None] | None = None
-        self._register_metrics()
-        self.follower_fetches = FollowerFetches(self, self._fetch_expirations["follower"])
+        self._metrics = ReplicaManagerMetrics(self, metrics)
+        self.follower_fetches = FollowerFetches(self, self._metrics.follower_fetch_expirations)
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -313,7 +314,7 @@ class ReplicaManager:
             if response.error is Errors.NONE:
                 self.complete_delayed(topic_partition)
         if pending:
-            operation = DelayedProduce(timeout_ms, pending, responses, future, self._produce_expirations)
+            operation = DelayedProduce(timeout_ms, pending, responses, future, self._metrics.produce_expirations)
             self.delayed_produces.try_complete_else_watch(operation, pending)
         else:
             future.set_result(responses)
@@ -404,7 +405,7 @@ class ReplicaManager:
             statuses,
             self.partitions.get,
             read_again,
-            self._fetch_expirations["follower" if params.replica_id >= 0 else "consumer"],
+            self._metrics.fetch_expirations(is_from_follower=params.is_from_follower),
             must_wait=lambda partition: self._must_wait(params, partition),
         )
         self.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
@@ -538,7 +539,7 @@ class ReplicaManager:
             else:
                 pending[topic_partition] = DeleteRecordsPartitionStatus(required_offset, partition)
         if pending:
-            operation = DelayedDeleteRecords(timeout_ms, pending, results, future, self._delete_records_expirations)
+            operation = DelayedDeleteRecords(timeout_ms, pending, results, future, self._metrics.delete_records_expirations)
             self.delayed_delete_records.try_complete_else_watch(operation, list(pending))
         else:
             future.set_result(results)
@@ -560,34 +561,6 @@ class ReplicaManager:
         log.maybe_increment_log_start_offset(required_offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
         self.follower_fetches.note_change(partition)
         return partition, required_offset
-
-    # --- metrics ----------------------------------------------------------------------------------------------------
-
-    def _register_metrics(self) -> None:
-        def gauge(name: str, count: Any) -> None:
-            self.metrics.gauge(MetricName("kafka.server", "ReplicaManager", name), count)
-
-        gauge("PartitionCount", lambda: len(self.partitions))
-        gauge("LeaderCount", lambda: sum(partition.is_leader for partition in self.partitions.values()))
-        gauge("OfflineReplicaCount", lambda: len(self.offline_partitions))
-        gauge("UnderReplicatedPartitions", lambda: sum(partition.is_under_replicated for partition in self.partitions.values()))
-        gauge("UnderMinIsrPartitionCount", lambda: sum(partition.is_under_min_isr for partition in self.partitions.values()))
-        gauge("AtMinIsrPartitionCount", lambda: sum(partition.is_at_min_isr for partition in self.partitions.values()))
-        gauge("ReassigningPartitions", lambda: sum(partition.is_reassigning for partition in self.partitions.values()))
-        for purgatory in (self.delayed_produces, self.delayed_fetches, self.delayed_delete_records):
-            tags = (("delayedOperation", purgatory.name),)
-            for name, count in (("PurgatorySize", purgatory.watched), ("NumDelayedOperations", purgatory.num_delayed)):
-                self.metrics.gauge(MetricName("kafka.server", "DelayedOperationPurgatory", name, tags), count)
-
-        def expirations(kind: str, *tags: tuple[str, str]) -> MetricName:
-            return MetricName("kafka.server", kind, "ExpiresPerSec", tags)
-
-        self._produce_expirations = self.metrics.meter(expirations("DelayedProduceMetrics"))
-        self._fetch_expirations = {
-            fetcher: self.metrics.meter(expirations("DelayedFetchMetrics", ("fetcherType", fetcher)))
-            for fetcher in ("consumer", "follower")
-        }
-        self._delete_records_expirations = self.metrics.meter(expirations("DelayedDeleteRecordsMetrics"))
 
 
 _CLIENT_MISTAKES = frozenset(
