@@ -17,10 +17,10 @@ from kmirror.storage.file_records import FileRecords
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_file_names import DELETED_FILE_SUFFIX
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata
-from kmirror.storage.log_segment import LogSegment, delete_segment_files
+from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.ports import LogPorts
-from kmirror.storage.segment_files import LogFolder, delete_segments
+from kmirror.storage.segment_files import LogFolder, delete_segment_files, delete_segments
 
 
 class LocalLog:

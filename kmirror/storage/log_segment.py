@@ -547,19 +547,6 @@ class InvalidOffsetError(CorruptFileError):
     """Offsets do not ascend: no index can be built over this segment."""
 
 
-def delete_segment_files(files: FileSystem, directory: str, base_offset: int, suffix: str = "") -> None:
-    """Remove a segment's files where they exist (Kafka's static `LogSegment.deleteIfExists`)."""
-    for name in (
-        log_file_names.offset_index_file,
-        log_file_names.time_index_file,
-        log_file_names.transaction_index_file,
-        log_file_names.log_file,
-    ):
-        path = name(directory, base_offset, suffix)
-        if files.exists(path):
-            files.remove(path)
-
-
 def _replace_suffix(path: str, old_suffix: str, new_suffix: str) -> str:
     assert path.endswith(old_suffix), ("path has another suffix", path, old_suffix)
     return path[: len(path) - len(old_suffix)] + new_suffix

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage import log_file_names
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_file_names import CLEANED_FILE_SUFFIX, DELETED_FILE_SUFFIX, SWAP_FILE_SUFFIX
-from kmirror.storage.log_segment import LogSegment, delete_segment_files
+from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.log_segments import LogSegments, size_in_bytes
 from kmirror.storage.ports import LogPorts
 from kmirror.storage.producer_state_manager import ProducerStateManager
@@ -69,6 +71,19 @@ def run_later(folder: LogFolder, name: str, delay_ms: int, what: str, fn: Callab
             folder.ports.log_dir_failures.maybe_add_offline_log_dir(folder.parent_dir, message, error)
 
     folder.ports.scheduler.schedule_once(name, guarded, delay_ms)
+
+
+def delete_segment_files(files: FileSystem, directory: str, base_offset: int, suffix: str = "") -> None:
+    """Remove a segment's files where they exist (Kafka's static `LogSegment.deleteIfExists`)."""
+    for name in (
+        log_file_names.offset_index_file,
+        log_file_names.time_index_file,
+        log_file_names.transaction_index_file,
+        log_file_names.log_file,
+    ):
+        path = name(directory, base_offset, suffix)
+        if files.exists(path):
+            files.remove(path)
 
 
 def delete_segments(folder: LogFolder, segments: Sequence[LogSegment], *, later: bool = True) -> None:
