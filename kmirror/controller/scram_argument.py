@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 import re
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Random
+from kmirror.network.security.scram_mechanism import MAX_ITERATIONS, ScramMechanism
 from kmirror.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 
-MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
 _FIELD = re.compile(r'\s*([a-z]+)=("[^"]*"|[^,]*)\s*')
 
 
@@ -23,12 +20,12 @@ class ScramArgumentError(KmirrorError):
 
 def parse_scram_argument(argument: str, random: Random) -> UserScramCredentialRecord:
     """The record that the argument asks for; a salt that is not given comes from `random`."""
-    mechanism, separator, rest = argument.partition("=")
+    name, separator, rest = argument.partition("=")
     if not separator:
         raise ScramArgumentError(f"Failed to find equals sign in SCRAM argument '{argument}'")
-    if mechanism not in MECHANISMS:
-        raise ScramArgumentError(f"The add-scram mechanism {mechanism} is not supported.")
-    number, algorithm = MECHANISMS[mechanism]
+    mechanism = ScramMechanism.for_mechanism_name(name)
+    if mechanism is None:
+        raise ScramArgumentError(f"The add-scram mechanism {name} is not supported.")
     fields = _fields(argument, rest)
     if "name" not in fields:
         raise ScramArgumentError("You must supply 'name' to add-scram")
@@ -38,21 +35,14 @@ def parse_scram_argument(argument: str, random: Random) -> UserScramCredentialRe
         raise ScramArgumentError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if "saltedpassword" in fields and "salt" not in fields:
         raise ScramArgumentError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    iterations = _iterations(fields.get("iterations", str(MIN_ITERATIONS)), mechanism)
+    iterations = _iterations(fields.get("iterations", str(mechanism.min_iterations)), mechanism)
     salt = _base64("salt", fields["salt"]) if "salt" in fields else random.token_bytes(26)
     if "saltedpassword" in fields:
         salted = _base64("saltedpassword", fields["saltedpassword"])
     else:
-        salted = hashlib.pbkdf2_hmac(algorithm, fields["password"].encode(), salt, iterations)
-    client_key = hmac.new(salted, b"Client Key", algorithm).digest()
-    return UserScramCredentialRecord(
-        name=fields["name"],
-        mechanism=number,
-        salt=salt,
-        stored_key=hashlib.new(algorithm, client_key).digest(),
-        server_key=hmac.new(salted, b"Server Key", algorithm).digest(),
-        iterations=iterations,
-    )
+        salted = mechanism.salted_password(fields["password"], salt, iterations)
+    credential = mechanism.credential_from_salted(salt, salted, iterations)
+    return UserScramCredentialRecord(name=fields["name"], mechanism=mechanism.type, **credential._asdict())
 
 
 def _fields(argument: str, text: str) -> dict[str, str]:
@@ -70,12 +60,12 @@ def _fields(argument: str, text: str) -> dict[str, str]:
     return fields
 
 
-def _iterations(text: str, mechanism: str) -> int:
-    name = mechanism.replace("-", "_")
+def _iterations(text: str, mechanism: ScramMechanism) -> int:
+    name = mechanism.name
     if not text.isdigit():
         raise ScramArgumentError(f"The 'iterations' value must be a number for add-scram using {name}, got '{text}'")
-    if int(text) < MIN_ITERATIONS:
-        raise ScramArgumentError(f"The 'iterations' value must be >= {MIN_ITERATIONS} for add-scram using {name}")
+    if int(text) < mechanism.min_iterations:
+        raise ScramArgumentError(f"The 'iterations' value must be >= {mechanism.min_iterations} for add-scram using {name}")
     if int(text) > MAX_ITERATIONS:
         raise ScramArgumentError(f"The 'iterations' value must be <= {MAX_ITERATIONS} for add-scram using {name}")
     return int(text)
