@@ -1,9 +1,10 @@
 """The broker role of a node, put together and run in Kafka's order (Kafka's `BrokerServer`).
 
-    log dirs locked ─> listener bound ─> registered ─> metadata caught up ─> logs loaded ─> publishers installed ─> unfenced
+    log dirs locked ─> listener bound ─> metadata caught up ─> logs loaded ─> registered ─> publishers installed ─> unfenced
 
 The listener is bound first, because its port is part of the registration; requests that come before the broker has
-installed its publishers wait. On the way down: leave in good order (the controller moves leaderships away), stop taking
+installed its publishers wait. The registration begins at once but may have to wait for the session of an incarnation that
+died; the logs are recovered meanwhile (Kafka begins with them when it is registered), and checked for strays once more after it. On the way down: leave in good order (the controller moves leaderships away), stop taking
 requests, end what waits, then close the logs and write the clean-shutdown marker.
 
 `BrokerMetadataPublisher` is the one place that says who acts on a metadata change, and in which order: the cache (what
@@ -289,7 +290,8 @@ class BrokerServer:
             for listener in config.broker_listeners
         ]
         self._lifecycle: BrokerLifecycleManager | None = None
-        self._metadata_high_watermark = 0
+        self._metadata_high_watermark = -1
+        self._metadata_waiters: list[tuple[Callable[[int, int], bool], asyncio.Future[None]]] = []
         self._register_metrics(metrics)
 
     def _register_metrics(self, metrics: MetricsRegistry) -> None:
@@ -365,13 +367,17 @@ class BrokerServer:
             offline_log_dirs=self._offline_log_dirs,
         )
         self._lifecycle = lifecycle
+        lifecycle.registered.add_done_callback(self._on_registration)
         self._scope.spawn(lifecycle.run(), name="lifecycle")
-        await lifecycle.registered
-        self.apis.producer_ids.broker_epoch = lifecycle.broker_epoch
-        await self._catch_up(lifecycle.broker_epoch)
+        self._start_fetching_metadata()
+        await self._await_metadata(lambda next_offset, high_watermark: 0 <= high_watermark <= next_offset)
         steps = self.log_manager.load_steps(self._is_stray)
         while await self._runtime.run_blocking(lambda: _run_some(steps)):
             pass
+        await lifecycle.registered
+        self.apis.producer_ids.broker_epoch = lifecycle.broker_epoch
+        await self._await_metadata(lambda next_offset, high_watermark: next_offset > lifecycle.broker_epoch)
+        self.log_manager.set_strays_aside(self._is_stray)
         self.log_manager.start_tasks()
         if self.log_manager.cleaner is not None:
             self._scope.spawn(run_log_cleaner(self._runtime, self.log_manager.cleaner), name="log-cleaner")
@@ -440,14 +446,27 @@ class BrokerServer:
         if unknown and not self._scope.closed:
             self._on_fatal(f"Unable to tell the controller in time that the log dirs {', '.join(unknown)} have failed")
 
-    async def _catch_up(self, offset: int) -> None:
-        """Start fetching metadata and wait until `offset` (our own registration) is loaded."""
-        caught_up: asyncio.Future[None] = self._runtime.create_future()
+    async def _await_metadata(self, is_reached: Callable[[int, int], bool]) -> None:
+        """Wait until the metadata is loaded so far: `is_reached(next offset, high watermark)`."""
+        if not is_reached(self._loader.next_offset, self._metadata_high_watermark):
+            reached: asyncio.Future[None] = self._runtime.create_future()
+            self._metadata_waiters.append((is_reached, reached))
+            await reached
 
+    def _on_registration(self, registered: asyncio.Future[None]) -> None:
+        """A registration that was refused for good ends the start, whatever it waits for."""
+        error = None if registered.cancelled() else registered.exception()
+        if error is not None:
+            for _, reached in self._metadata_waiters:
+                if not reached.done():
+                    reached.set_exception(error)
+
+    def _start_fetching_metadata(self) -> None:
         def progress(next_offset: int, high_watermark: int) -> None:
             self._metadata_high_watermark = high_watermark
-            if next_offset > offset and not caught_up.done():
-                caught_up.set_result(None)
+            for is_reached, reached in self._metadata_waiters:
+                if not reached.done() and is_reached(next_offset, high_watermark):
+                    reached.set_result(None)
 
         fetcher = MetadataFetcher(
             self._runtime,
@@ -459,7 +478,6 @@ class BrokerServer:
             on_batch=metadata_batch_listener(self.apis.metrics),
         )
         self._scope.spawn(fetcher.run(), name="metadata-fetcher")
-        await caught_up
 
     def not_ready_reasons(self) -> list[str]:
         """Why this broker should not be sent clients; nothing when it serves."""

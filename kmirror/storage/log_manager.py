@@ -235,6 +235,13 @@ class LogManager:
             )
         logs[log.topic_partition] = log
 
+    def set_strays_aside(self, is_stray: Callable[[UnifiedLog], bool]) -> None:
+        """Rename the loaded logs that are strays by now: what they were checked against when they were loaded may be older."""
+        for topic_partition, log in list(self._current_logs.items()):
+            if is_stray(log):
+                del self._current_logs[topic_partition]
+                self._rename_stray(log)
+
     def _rename_stray(self, log: UnifiedLog) -> None:
         log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random))
         log.close_handlers()
