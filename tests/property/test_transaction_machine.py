@@ -10,6 +10,8 @@ under way has arrived: no transaction hangs in a log, and each transaction is vi
 
 A marker of version 1 that comes again after its transaction is complete is left out: it would end the producer's next
 transaction. That is the hole of version 1 (KIP-890), which epochs of version 2 close, so there it comes again at any time.
+
+`KMIRROR_TRANSACTION_EXAMPLES=10000` makes the long run of it.
 """
 
 from __future__ import annotations
