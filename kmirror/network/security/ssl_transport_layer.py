@@ -93,6 +93,7 @@ class SslTransportLayer:
 
     def pause_writing(self) -> None:
         self._lower_paused = True
+        self._check_water_marks()
 
     def resume_writing(self) -> None:
         self._lower_paused = False
@@ -269,11 +270,11 @@ class SslTransportLayer:
         return data
 
     def _check_water_marks(self) -> None:
-        unsent = self.unsent_bytes
-        if not self._writing_paused and unsent > WRITE_HIGH_WATER_BYTES:
+        """Told from our own queue and the state below: below, nobody says when the last bytes fell under a mark that only we use."""
+        if not self._writing_paused and (self._lower_paused or self._queued_bytes > WRITE_HIGH_WATER_BYTES):
             self._writing_paused = True
             self._protocol.pause_writing()
-        elif self._writing_paused and unsent <= WRITE_LOW_WATER_BYTES:
+        elif self._writing_paused and not self._lower_paused and self._queued_bytes <= WRITE_LOW_WATER_BYTES:
             self._writing_paused = False
             self._protocol.resume_writing()
 

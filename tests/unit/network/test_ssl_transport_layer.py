@@ -197,8 +197,9 @@ def test_large_responses_wait_for_the_connection_below(folder: Path) -> None:
     pair.server_wire.held = True
     body, tail = bytes(range(256)) * 8_000, b"t" * 3_000_000
     pair.server.write([b"head", Slice(body), memoryview(tail)])
-    assert pair.server_upper.writing_paused and pair.server.unsent_bytes >= len(body) + len(tail)
+    assert pair.server.unsent_bytes >= len(body) + len(tail)
     pair.server.pause_writing()
+    assert pair.server_upper.writing_paused
     queued = pair.server_wire.unsent_bytes
     pair.server.write([b"more"])
     assert pair.server_wire.unsent_bytes == queued
@@ -209,6 +210,18 @@ def test_large_responses_wait_for_the_connection_below(folder: Path) -> None:
     assert bytes(pair.client_upper.received) == b"head" + body + tail + b"more"
     pair.server.write([b""])
     assert not pair.server_upper.writing_paused and pair.server.unsent_bytes == 0
+
+
+def test_writing_goes_on_while_the_connection_below_still_holds_less_than_its_mark(folder: Path) -> None:
+    """A response ended with 0.3 to 1 MB unsent below, where no mark is passed any more: writing stayed paused for ever."""
+    pair = Pair(folder)
+    pair.loop.run()
+    pair.server_wire.held = True
+    pair.server.pause_writing()
+    pair.server.write([b"x" * 500_000])
+    assert pair.server_upper.writing_paused
+    pair.server.resume_writing()
+    assert pair.server_wire.unsent_bytes > 500_000 and not pair.server_upper.writing_paused
 
 
 def test_what_was_decrypted_waits_while_reading_is_paused(folder: Path) -> None:
