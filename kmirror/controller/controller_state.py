@@ -8,6 +8,7 @@ from kmirror.common.ports import Clock, Random
 from kmirror.common.uuid import Uuid
 from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from kmirror.controller.controller_config import ControllerConfig
+from kmirror.controller.topic_name_collisions import TopicNameCollisions
 from kmirror.metadata.configs import topic_config
 from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, MIRROR_VERSION, MV_DIRECTORY_ASSIGNMENT
 from kmirror.metadata.image import ConfigurationsImage, MetadataImage
@@ -25,6 +26,7 @@ class ControllerState:
     image: MetadataImage = field(default_factory=lambda: MetadataImage.EMPTY)
     log_end_offset: int = 0
     kraft_version: int = 0
+    name_collisions: TopicNameCollisions = field(default_factory=TopicNameCollisions)
     _effective: dict[tuple[str, str], str] = field(default_factory=dict)
     _effective_in: ConfigurationsImage | None = None
 

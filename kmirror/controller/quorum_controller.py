@@ -99,6 +99,7 @@ class QuorumController:
         self.runtime = runtime
         self.loader = MetadataLoader()
         self.state = ControllerState(config, runtime.clock, runtime.random, BrokerHeartbeatManager(config.broker_session_timeout_ms))
+        self.loader.install_publisher(self.state.name_collisions)
         self.cluster = ClusterControlManager(self.state)
         self.configuration = ConfigurationControlManager(self.state)
         self.replication = ReplicationControlManager(self.state, self.cluster, self.configuration)

@@ -117,12 +117,9 @@ class ReplicationControlManager:
         return records, result
 
     def _check_collision(self, name: str) -> None:
-        if "." not in name and "_" not in name:
-            return
-        unified = name.replace(".", "_")
-        for other in self._state.image.topics.by_name:
-            if other != name and other.replace(".", "_") == unified:
-                raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+        other = self._state.name_collisions.other_than(name)
+        if other is not None:
+            raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
     def _creation_configs(self, topic: ct.CreatableTopic) -> dict[str, str]:
         missing = [config.name for config in topic.configs if config.value is None]

@@ -422,3 +422,14 @@ def test_ten_thousand_partitions_at_once_are_the_most() -> None:
     (result,) = controller.run(controller.replication.create_partitions(CreatePartitionsRequest(topics=grown))).results
     assert result.error_code == Errors.POLICY_VIOLATION
     assert len(controller.state.image.topics.by_name["t"].partitions) == 1
+
+
+def test_names_collide_while_the_other_topic_exists() -> None:
+    controller = three()
+    assert create(controller, simple("a.b_c"))[0][1] is Errors.NONE
+    text = "Topic 'a_b.c' collides with existing topic: a.b_c"
+    assert create(controller, simple("a_b.c")) == [("a_b.c", Errors.INVALID_TOPIC_EXCEPTION, text)]
+    assert create(controller, simple("a.b_c"))[0][1] is Errors.TOPIC_ALREADY_EXISTS
+    assert create(controller, simple("abc"))[0][1] is Errors.NONE
+    controller.run(controller.replication.delete_topics(DeleteTopicsRequest(topics=[DeleteTopicState(name="a.b_c")])))
+    assert create(controller, simple("a_b.c"))[0][1] is Errors.NONE
