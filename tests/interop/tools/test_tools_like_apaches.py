@@ -308,12 +308,12 @@ def test_kafka_consumer_groups(runner: Runner, cluster: EmbeddedCluster) -> None
             runner.run(f"groups --bootstrap-server BS --describe --group {group} {details}")
     runner.run(
         """
-        groups --bootstrap-server BS --list
-        groups --bootstrap-server BS --list --state
-        groups --bootstrap-server BS --list --type --state
-        groups --bootstrap-server BS --list --state Empty
-        groups --bootstrap-server BS --list --type consumer
-        groups --bootstrap-server BS --describe --all-groups --state
+        ~ groups --bootstrap-server BS --list
+        ~ groups --bootstrap-server BS --list --state
+        ~ groups --bootstrap-server BS --list --type --state
+        ~ groups --bootstrap-server BS --list --state Empty
+        ~ groups --bootstrap-server BS --list --type consumer
+        ~ groups --bootstrap-server BS --describe --all-groups --state
         groups --bootstrap-server BS --describe --group nosuch
         groups --bootstrap-server BS --describe --group nosuch --members
         groups --bootstrap-server BS --describe --group classic --members --state
@@ -356,7 +356,7 @@ def test_kafka_consumer_groups(runner: Runner, cluster: EmbeddedCluster) -> None
         groups --validate-regex '('
         > groups --bootstrap-server BS --delete --group empty
         < groups --bootstrap-server BS --delete --group other-group-with-a-long-name
-        groups --bootstrap-server BS --list
+        ~ groups --bootstrap-server BS --list
         """
     )
     for member in members:
@@ -500,7 +500,6 @@ def test_kafka_storage(runner: Runner) -> None:
         storage info -c DIR/node.properties
         < storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg
         storage info -c DIR/node.properties
-        storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg
         storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg -g
         """
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 
 import pytest
 
@@ -514,3 +516,16 @@ def test_consumption_is_measured_without_the_time_of_rebalances() -> None:
     progress = Progress(100.0, bytes=2 * 1024 * 1024, records=20, rebalance_s=1.0)
     assert progress.columns(Progress(100.0), 102.0) == "2.0000, 1.0000, 20, 10.0000, 1000, 1000, 2.0000, 20.0000"
     assert format_time(0.25, "SSS") == "250"
+
+
+@pytest.mark.parametrize("tool", ["console_producer", "console_consumer", "producer_perf_test", "consumer_perf_test"])
+def test_without_the_extra_the_tools_name_it(tool: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    more = {
+        "producer_perf_test": ["--num-records", "1", "--record-size", "1", "--throughput", "-1"],
+        "consumer_perf_test": ["--num-records", "1"],
+    }
+    module = importlib.import_module(f"kmirror.cli.{tool}")
+    assert module.main(["--bootstrap-server", "b:1", "--topic", "t", *more.get(tool, [])]) == 1
+    name = f"kafka-{tool.replace('_', '-')}"
+    assert capsys.readouterr().err == f"{name} needs the package confluent-kafka; install the extra: pip install 'kmirror[clients]'\n"
