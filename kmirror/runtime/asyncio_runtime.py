@@ -55,7 +55,9 @@ class AsyncioRuntime:
         return self._loop.call_soon(function)
 
     def call_later_ms(self, delay_ms: float, function: Callable[[], object]) -> TimerHandle:
-        return self._loop.call_later(delay_ms / 1000, function)
+        if asyncio._get_running_loop() is self._loop:
+            return self._loop.call_later(delay_ms / 1000, function)
+        return _TimerFromOutside(self._loop, delay_ms / 1000, function)
 
     async def run_blocking(self, function: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._workers, function)
@@ -114,6 +116,28 @@ class AsyncioRuntime:
     def close(self) -> None:
         """End the worker threads; what they run is finished first."""
         self._workers.shutdown(wait=True)
+
+
+class _TimerFromOutside:
+    """A timer asked for by a worker: the loop's heap of timers belongs to the loop's thread, so it is set there."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, delay_s: float, function: Callable[[], object]) -> None:
+        self._loop = loop
+        self._delay_s = delay_s
+        self._function = function
+        self._handle: asyncio.TimerHandle | None = None
+        self._is_cancelled = False
+        loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        if not self._is_cancelled:
+            self._handle = self._loop.call_later(self._delay_s, self._function)
+
+    def cancel(self) -> None:
+        """On the loop's thread."""
+        self._is_cancelled = True
+        if self._handle is not None:
+            self._handle.cancel()
 
 
 def _bound(family: socket.AddressFamily, address: tuple[Any, ...], *, every_interface: bool) -> socket.socket:

@@ -290,6 +290,7 @@ class BrokerServer:
             for listener in config.broker_listeners
         ]
         self._lifecycle: BrokerLifecycleManager | None = None
+        self._is_loading_logs = False
         self._metadata_high_watermark = -1
         self._metadata_waiters: list[tuple[Callable[[int, int], bool], asyncio.Future[None]]] = []
         self._register_metrics(metrics)
@@ -372,8 +373,10 @@ class BrokerServer:
         self._start_fetching_metadata()
         await self._await_metadata(lambda next_offset, high_watermark: 0 <= high_watermark <= next_offset)
         steps = self.log_manager.load_steps(self._is_stray)
+        self._is_loading_logs = True
         while await self._runtime.run_blocking(lambda: _run_some(steps)):
             pass
+        self._is_loading_logs = False
         await lifecycle.registered
         self.apis.producer_ids.broker_epoch = lifecycle.broker_epoch
         await self._await_metadata(lambda next_offset, high_watermark: next_offset > lifecycle.broker_epoch)
@@ -431,6 +434,13 @@ class BrokerServer:
         return [directory_id for directory_id in self._directory_ids if directory_id not in live]
 
     def _on_log_dir_failure(self, log_dir: str, error: OSError) -> None:
+        """While the logs are loaded the log manager is on a worker, and what follows belongs to the loop."""
+        if self._is_loading_logs:
+            self._runtime.call_later_ms(0, lambda: self._handle_log_dir_failure(log_dir))
+        else:
+            self._handle_log_dir_failure(log_dir)
+
+    def _handle_log_dir_failure(self, log_dir: str) -> None:
         """Its partitions go offline here; the controller elects others for them once it knows, and has to know in time."""
         self.replica_manager.handle_log_dir_failure(log_dir)
         if not self.log_manager.live_log_dirs:

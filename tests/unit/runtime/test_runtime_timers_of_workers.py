@@ -1,0 +1,47 @@
+"""Logs that are loaded on a worker schedule work for the loop: the loop's own heap of timers was changed under its hands."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.runtime.log_scheduler import RuntimeLogScheduler
+
+
+def test_timers_from_workers_run_on_the_loop_and_leave_its_heap_alone() -> None:
+    async def scenario() -> None:
+        runtime = AsyncioRuntime()
+        scheduler = RuntimeLogScheduler(runtime)
+        loop_thread, ran = threading.get_ident(), []
+
+        def schedule_many() -> None:
+            for _ in range(2000):
+                scheduler.schedule_once("t", lambda: ran.append(threading.get_ident()), 1)
+
+        busy = [asyncio.ensure_future(runtime.run_blocking(schedule_many)) for _ in range(3)]
+        while not all(task.done() for task in busy):
+            handles = [runtime.call_later_ms(1 + number, lambda: None) for number in range(50)]
+            await asyncio.sleep(0.001)
+            for handle in handles:
+                handle.cancel()
+        while len(ran) < 6000:
+            await asyncio.sleep(0.005)
+        assert set(ran) == {loop_thread}
+        scheduler.close()
+        runtime.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_a_timer_from_a_worker_that_is_cancelled_does_not_run() -> None:
+    async def scenario() -> None:
+        runtime = AsyncioRuntime()
+        ran: list[int] = []
+        timer = await runtime.run_blocking(lambda: runtime.call_later_ms(1, lambda: ran.append(1)))
+        timer.cancel()
+        await asyncio.sleep(0.02)
+        assert ran == []
+        runtime.close()
+
+    asyncio.run(scenario())
