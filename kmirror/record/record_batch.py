@@ -194,25 +194,28 @@ class RecordBatch:
 
     def records(self) -> Iterator[Record]:
         """The records in order. INVALID_RECORD or CORRUPT_MESSAGE where the bytes are not what the header claims."""
-        if self.record_count < 0:
-            raise invalid_record(f"Found invalid record count {self.record_count} in magic v{self.magic} batch")
-        if self.record_count == 0:
+        count = self.record_count
+        if count < 0:
+            raise invalid_record(f"Found invalid record count {count} in magic v{self.magic} batch")
+        if count == 0:
             return
         body = self.body()
+        size = len(body)
+        base_offset, base_timestamp, base_sequence = self.base_offset, self.base_timestamp, self.base_sequence
         log_append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME_FLAG else None
         position = 0
-        for index in range(1, self.record_count + 1):
-            if position >= len(body):
+        for index in range(1, count + 1):
+            if position >= size:
                 raise invalid_record("Incorrect declared batch size, premature EOF reached")
             record, position = read_record(
                 body,
                 position,
-                base_offset=self.base_offset,
-                base_timestamp=self.base_timestamp,
-                base_sequence=self.base_sequence,
+                base_offset=base_offset,
+                base_timestamp=base_timestamp,
+                base_sequence=base_sequence,
                 log_append_time=log_append_time,
             )
-            if index == self.record_count and position != len(body):
+            if index == count and position != size:
                 raise invalid_record("Incorrect declared batch size, records still remaining in file")
             yield record
 
