@@ -29,7 +29,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
-from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.errors import ConfigError, Errors, KmirrorError
 from kmirror.network.client_security import ClientChannelBuilder, ClientSecurity
 from kmirror.network.frames import FrameReader, InvalidReceiveError, new_scratch
 from kmirror.network.security.authentication_errors import SaslError, SslHandshakeError
@@ -463,7 +463,10 @@ class _ClientConnection:
     async def log_in(self, deadline_ms: int) -> None:
         """The SASL exchange, where the client has one; the connection is usable after it."""
         channel = self._client.channel
-        sasl = None if channel is None else channel.new_sasl_client(self.host)
+        try:
+            sasl = None if channel is None else channel.new_sasl_client(self.host)
+        except ConfigError as error:  # no credentials, or they cannot be had now
+            raise self._refused(str(error)) from error
         if channel is None or sasl is None:
             self._ready = True
             return
@@ -476,13 +479,13 @@ class _ClientConnection:
                 choose_version=self.choose_version,
                 exchange=lambda request, version: self._exchange(request, version, deadline_ms),
             )
-        except SaslError as error:
+        except (SaslError, ConfigError) as error:
             raise self._refused(str(error)) from error
         self._note_session(lifetime_ms)
         self._ready = True
 
     def _refused(self, text: str) -> AuthenticationError:
-        error = AuthenticationError(f"{self.host}:{self._node.port} refused the login: {text}")
+        error = AuthenticationError(f"the login at {self.host}:{self._node.port} failed: {text}")
         _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self._node.port, text)
         self.lose(error)
         return error

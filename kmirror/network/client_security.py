@@ -156,6 +156,9 @@ class ClientChannelBuilder:
             if url is None:
                 return unsecured_token(options, self._runtime.clock.time_ms())
             path = url.removeprefix("file:").replace("//", "", 1) if url.startswith("file://") else url.removeprefix("file:")
-            return self._runtime.files.read_bytes(path).decode().strip()
+            try:
+                return self._runtime.files.read_bytes(path).decode().strip()
+            except OSError as error:
+                raise ConfigError(f"Cannot read the token {path}: {error.strerror or error}") from error
 
         return lambda host: OAuthBearerSaslClient(token, extensions)

@@ -135,8 +135,8 @@ class KafkaConfig:
 
     def security_protocol_of(self, listener_name: str) -> str:
         """Of any listener, this node's own or not."""
-        protocol = self._protocols.get(listener_name)
-        if protocol is None:
+        protocol = self._protocols.get(listener_name, listener_name)
+        if protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(f"No security protocol defined for listener {listener_name}")
         return protocol
 

@@ -532,6 +532,8 @@ def test_signed_tokens_of_a_key_set(tmp_path: Path) -> None:
             finally:
                 client.close()
 
+        with pytest.raises(AuthenticationError, match="Cannot read the token"):
+            run(work)
         (tmp_path / "token").write_text(token(sub="alice", aud="kafka"))
         assert run(work) == cluster.cluster_id
         (tmp_path / "token").write_text(token(sub="alice", aud="other"))

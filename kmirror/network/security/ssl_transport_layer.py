@@ -236,7 +236,11 @@ class SslTransportLayer:
                 self._failed = EOFError(str(error))
                 self.abort()
                 return
-            self._tls.write(chunk)
+            try:
+                self._tls.write(chunk)
+            except ssl.SSLError as error:  # the peer ended the session
+                self._fail(error)
+                return
             self._queued_bytes -= len(chunk)
             self._flush()
         if self._closing and not self._queue:
