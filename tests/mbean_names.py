@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable
 
 FACTS = pathlib.Path(__file__).parent / "conformance" / "kafka_4_3_mbeans.txt"
-VARIABLE = (
-    "request version error topic partition listener networkProcessor processor user client-id broker logDirectory BrokerId id "
-    "clientSoftwareName clientSoftwareVersion broker-id fetcherId client_instance_id"
-).split()
+VARIABLE = [
+    "request", "version", "error", "topic", "partition", "listener", "networkProcessor", "processor", "user", "client-id", "broker",
+    "logDirectory", "BrokerId", "id", "clientSoftwareName", "clientSoftwareVersion", "broker-id", "fetcherId", "client_instance_id",
+]  # fmt: skip
 _TAG = re.compile(rf",({'|'.join(VARIABLE)})=(\"[^\"]*\"|[^,]*)")
 TEXTS = {"EventType", "RateUnit", "LatencyUnit"}
 """Attributes that say how to read the others."""

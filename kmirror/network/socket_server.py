@@ -416,7 +416,9 @@ class _ServerConnection:
             self._connection.write(answer.parts)
             stats = self._server.stats
             stats.responses += 1
-            stats.outgoing_bytes += sum([len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size for part in answer.parts])
+            stats.outgoing_bytes += sum(
+                [len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size for part in answer.parts]
+            )
         if answer.throttle_time_ms > 0 and not self._lost:
             self._pause_reading()
             self._mute = self._server.call_later_ms(answer.throttle_time_ms, self._unmute)

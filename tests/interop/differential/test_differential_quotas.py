@@ -74,7 +74,9 @@ def test_what_is_refused_and_how(pair: Pair) -> None:
     for number, case in enumerate(REFUSED):
         pair.every_version(alter(case), note=f"case {number}", edit=sort_entries)
     twice: Entity = {"user": "twice", "client-id": None}
-    pair.every_version(alter((twice, {"producer_byte_rate": 1.0}), (twice, {"producer_byte_rate": 2.0}), validate_only=True), edit=sort_entries)
+    pair.every_version(
+        alter((twice, {"producer_byte_rate": 1.0}), (twice, {"producer_byte_rate": 2.0}), validate_only=True), edit=sort_entries
+    )
     pair.every_version(alter(), note="nothing")
     pair.every_version(describe(strict=True), note="nothing was set", edit=sort_entries)
 
