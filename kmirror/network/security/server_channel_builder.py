@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.kafka_principal import USER_TYPE, KafkaPrincipal
-from kmirror.common.metrics import Counter, MetricsRegistry, sensor_metric
+from kmirror.common.metrics import MetricsRegistry, sensor_metric
+from kmirror.common.sensors import Avg, CumulativeSum, Max, Rate, Sensor, Stat
 from kmirror.network.request_context import CLOSE, PASS_ON, CloseType, PassOn
 from kmirror.network.security.authentication_errors import AuthenticationProtocolError, SslHandshakeError
 from kmirror.network.security.sasl_server_authenticator import Parts, SaslFailure, SaslServerAuthenticator, SaslSettings
@@ -52,20 +53,24 @@ class SecuredConnection(ConnectionProtocol, Protocol):
 
 
 class AuthenticationMetrics:
-    """Kafka's counts of a listener's logins (socket-server-metrics)."""
+    """Kafka's metrics of a listener's logins (socket-server-metrics): a rate and a total of each outcome, and how long it takes to log in again."""
 
     def __init__(self, metrics: MetricsRegistry, listener_name: str) -> None:
         tags = (("listener", listener_name), ("networkProcessor", "0"))
 
-        def counter(attribute: str) -> Counter:
-            return metrics.counter(sensor_metric("socket-server-metrics", attribute, tags))
+        def sensor(**stats: Stat) -> Sensor:
+            made = Sensor(metrics, metrics.clock)
+            for attribute, stat in stats.items():
+                made.add(sensor_metric("socket-server-metrics", attribute.replace("_", "-"), tags), stat)
+            return made
 
-        self.successful = counter("successful-authentication-total")
-        self.failed = counter("failed-authentication-total")
-        self.successful_again = counter("successful-reauthentication-total")
-        self.failed_again = counter("failed-reauthentication-total")
-        self.without_reauthentication = counter("successful-authentication-no-reauth-total")
-        self.expired_killed = counter("expired-connections-killed-count")
+        self.successful = sensor(successful_authentication_rate=Rate(), successful_authentication_total=CumulativeSum())
+        self.failed = sensor(failed_authentication_rate=Rate(), failed_authentication_total=CumulativeSum())
+        self.successful_again = sensor(successful_reauthentication_rate=Rate(), successful_reauthentication_total=CumulativeSum())
+        self.failed_again = sensor(failed_reauthentication_rate=Rate(), failed_reauthentication_total=CumulativeSum())
+        self.latency = sensor(reauthentication_latency_avg=Avg(), reauthentication_latency_max=Max())
+        self.without_reauthentication = sensor(successful_authentication_no_reauth_total=CumulativeSum())
+        self.expired_killed = sensor(expired_connections_killed_count=CumulativeSum())
 
 
 class ServerChannelBuilder:
@@ -133,8 +138,8 @@ class ServerChannelBuilder:
             self._note_failure(connection, str(problem), again=False)
             connection.close_after(None)
             return
-        self._metrics.successful.increment()
-        self._metrics.without_reauthentication.increment()
+        self._metrics.successful.record()
+        self._metrics.without_reauthentication.record()
 
     def _certificate_principal(self, layer: SslTransportLayer) -> KafkaPrincipal:
         certificate = layer.peer_certificate()
@@ -182,7 +187,7 @@ class ServerChannelBuilder:
             connection.set_max_frame_size(self._sasl.max_receive_size)
             return connection.authenticator
         if authenticator.is_session_expired(now_ms):
-            self._metrics.expired_killed.increment()
+            self._metrics.expired_killed.record()
             _log.debug("Disconnecting expired channel: %s", connection.connection_id)
             return CLOSE
         return PASS_ON
@@ -191,11 +196,12 @@ class ServerChannelBuilder:
         connection.principal = authenticator.principal()
         connection.set_max_frame_size(None)
         if authenticator.is_reauthenticating:
-            self._metrics.successful_again.increment()
+            self._metrics.successful_again.record()
+            self._metrics.latency.record(authenticator.latency_ms)
             return
-        self._metrics.successful.increment()
+        self._metrics.successful.record()
         if not authenticator.supports_reauthentication:
-            self._metrics.without_reauthentication.increment()
+            self._metrics.without_reauthentication.record()
 
     def on_invalid_size(self, connection: SecuredConnection) -> None:
         """A frame was announced that is larger than a token may be."""
@@ -204,6 +210,6 @@ class ServerChannelBuilder:
             self._note_failure(connection, _INVALID_SIZE, again=authenticator.is_reauthenticating)
 
     def _note_failure(self, connection: SecuredConnection, reason: str, *, again: bool) -> None:
-        (self._metrics.failed_again if again else self._metrics.failed).increment()
+        (self._metrics.failed_again if again else self._metrics.failed).record()
         what = "re-authentication" if again else "authentication"
         _log.info("Failed %s with /%s (channelId=%s) (%s)", what, connection.client_address, connection.connection_id, reason)
