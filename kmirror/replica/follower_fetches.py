@@ -116,21 +116,21 @@ class FollowerFetches:
         """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session that have to be looked at."""
         manager, follower = self._replica_manager, followed.follower
         future: asyncio.Future[FetchResults] = manager.runtime.create_future()
-        reads = manager.read_from_log(params, fetch_infos, follower=follower)
+        reads = manager.reads.read_from_log(params, fetch_infos, follower=follower)
         follower.last_fetch_ms = manager.runtime.clock.monotonic_ms()
         has_news = any(read.error is not Errors.NONE or read.diverging_epoch is not None for read in reads)
         if params.max_wait_ms <= 0 or has_news or sum(read.size_in_bytes for read in reads) >= params.min_bytes:
-            future.set_result(manager.fetch_results(params, fetch_infos, reads))
+            future.set_result(manager.reads.fetch_results(params, fetch_infos, reads))
             return future
 
         def answer(infos: FetchInfos) -> None:
             self._waiting.pop(operation, None)
             if not future.done():
-                again = manager.read_from_log(params, infos, is_first_read=False, follower=follower)
-                future.set_result(manager.fetch_results(params, infos, again))
+                again = manager.reads.read_from_log(params, infos, is_first_read=False, follower=follower)
+                future.set_result(manager.reads.fetch_results(params, infos, again))
 
         def look(info: FetchInfo) -> LogReadResult:
-            return manager.read_from_log(params, [info], is_first_read=False)[0]
+            return manager.reads.read_from_log(params, [info], is_first_read=False)[0]
 
         keys: list[PartitionKey] = [(topic.topic_id, topic.partition) for topic, _ in fetch_infos]
         sizes = {key: read.size_in_bytes for key, read in zip(keys, reads, strict=True) if read.size_in_bytes}

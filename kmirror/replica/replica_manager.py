@@ -35,21 +35,18 @@ from kmirror.replica.alter_log_dirs import AssignmentListener, ReplicaAlterLogDi
 from kmirror.replica.alter_partition import AlterPartitionManager, IsrMeters
 from kmirror.replica.broker_topic_stats import BrokerTopicStats
 from kmirror.replica.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsPartitionStatus
-from kmirror.replica.delayed_fetch import DelayedFetch, FetchPartitionStatus
+from kmirror.replica.delayed_fetch import DelayedFetch
 from kmirror.replica.delayed_operation import DelayedOperationPurgatory
 from kmirror.replica.delayed_produce import DelayedProduce, ProducePartitionStatus
 from kmirror.replica.follower_fetches import FollowedPartitions, FollowerFetches
-from kmirror.replica.follower_session import FollowerSession
+from kmirror.replica.log_reads import LogReads
 from kmirror.replica.metadata_applier import FetcherManager, MetadataApplier
 from kmirror.replica.partition import HIGH_WATERMARK_OFFSET, Partition
-from kmirror.replica.partition_reader import LogReadResult, read_elsewhere, read_partition
 from kmirror.replica.replica_manager_metrics import ReplicaManagerMetrics
-from kmirror.replica.replica_selector import create_replica_selector, find_preferred_read_replica
 from kmirror.replica.replica_types import (
     DeleteRecordsResult,
     FetchInfos,
     FetchParams,
-    FetchPartition,
     FetchResults,
     PartitionResponse,
     RecordError,
@@ -116,7 +113,6 @@ class ReplicaManager:
             alter_log_dirs_window_size_seconds=config.alter_log_dirs_replication_quota_window_size_seconds,
         )
         self.alter_log_dirs = ReplicaAlterLogDirs(self)
-        self._replica_selector = create_replica_selector(config.replica_selector_class)
         self._alter_partition_manager = alter_partition_manager
         if alter_partition_manager is not None:
             alter_partition_manager.meters = IsrMeters(metrics)
@@ -125,6 +121,11 @@ class ReplicaManager:
         self._checkpoint_write: asyncio.Task[None] | None = None
         self._isr_task: asyncio.Task[None] | None = None
         self._metrics = ReplicaManagerMetrics(self, metrics)
+        self.reads = LogReads(
+            self,
+            broker_of=self._metadata_applier.broker,
+            expirations={False: self._metrics.consumer_fetch_expirations, True: self._metrics.follower_fetch_expirations},
+        )
         self.follower_fetches = FollowerFetches(self, self._metrics.follower_fetch_expirations)
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -385,138 +386,7 @@ class ReplicaManager:
         """
         if followed is not None:
             return self.follower_fetches.fetch(params, followed, fetch_infos)
-        future: asyncio.Future[FetchResults] = self.runtime.create_future()
-        reads = self.read_from_log(params, fetch_infos)
-        if params.max_wait_ms <= 0 or not fetch_infos or _is_answer(reads, params.min_bytes):
-            future.set_result(self.fetch_results(params, fetch_infos, reads))
-            return future
-        statuses = [
-            FetchPartitionStatus(topic.topic_partition, read.fetch_offset_metadata, fetch)
-            for (topic, fetch), read in zip(fetch_infos, reads, strict=True)
-        ]
-
-        def read_again() -> None:
-            if not future.done():
-                reads = self.read_from_log(params, fetch_infos, is_first_read=False)
-                future.set_result(self.fetch_results(params, fetch_infos, reads))
-
-        operation = DelayedFetch(
-            params,
-            statuses,
-            self.partitions.get,
-            read_again,
-            self._metrics.fetch_expirations(is_from_follower=params.is_from_follower),
-            must_wait=lambda partition: self._must_wait(params, partition),
-        )
-        self.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
-        return future
-
-    def read_from_log(
-        self, params: FetchParams, fetch_infos: FetchInfos, *, is_first_read: bool = True, follower: FollowerSession | None = None
-    ) -> list[LogReadResult]:
-        """One read per partition, within `params.max_bytes` over all (the first batch may exceed it).
-
-        The first read of a fetch moves the follower's state; one after waiting says nothing new about the follower.
-        """
-        results: list[LogReadResult] = []
-        remaining_bytes = params.max_bytes
-        min_one_message = True
-        for topic, fetch in fetch_infos:
-            topic_partition = topic.topic_partition
-            partition = self.partitions.get(topic_partition)
-            if partition is None:
-                results.append(LogReadResult(self._missing_error(topic_partition)))
-                continue
-            if topic.topic_id and partition.topic_id and topic.topic_id != partition.topic_id:
-                results.append(LogReadResult(Errors.INCONSISTENT_TOPIC_ID))
-                continue
-            preferred = self._preferred_read_replica(partition, params, fetch.fetch_offset)
-            if preferred >= 0:
-                results.append(read_elsewhere(partition, fetch, preferred))
-                continue
-            max_bytes = min(fetch.max_bytes, remaining_bytes)
-            result = read_partition(partition, params, fetch, max_bytes=max_bytes, min_one_message=min_one_message)
-            if is_first_read and params.is_from_follower and result.error is Errors.NONE and result.diverging_epoch is None:
-                self._update_follower(partition, params, fetch, result, follower)
-            size = result.size_in_bytes
-            if size > 0 and self._must_wait(params, partition):
-                result.records, size = None, 0
-            if size > 0:
-                min_one_message = False
-            elif follower is not None and result.error is Errors.NONE and result.diverging_epoch is None:
-                result.is_settled = partition.is_settled(params.replica_id, fetch.fetch_offset, follower)
-            remaining_bytes = max(0, remaining_bytes - size)
-            results.append(result)
-        return results
-
-    def _must_wait(self, params: FetchParams, partition: Partition) -> bool:
-        """Whether the leader's throttle holds this follower back: never one that is in sync."""
-        if not params.is_from_follower or params.replica_id in partition.in_sync_replicas:
-            return False
-        return self.quotas.leader.must_wait(partition.topic_partition)
-
-    def _preferred_read_replica(self, partition: Partition, params: FetchParams, fetch_offset: int) -> int:
-        client = params.client_metadata
-        if self._replica_selector is None or client is None or params.is_from_follower or not partition.is_leader:
-            return -1
-        return find_preferred_read_replica(
-            self._replica_selector,
-            partition,
-            client,
-            fetch_offset,
-            broker_of=self._metadata_applier.broker,
-            now_ms=self.runtime.clock.monotonic_ms(),
-        )
-
-    @staticmethod
-    def _update_follower(
-        partition: Partition, params: FetchParams, fetch: FetchPartition, result: LogReadResult, follower: FollowerSession | None
-    ) -> None:
-        try:
-            partition.update_follower_fetch_state(
-                replica_id=params.replica_id,
-                fetch_offset=fetch.fetch_offset,
-                follower_log_start_offset=fetch.log_start_offset,
-                leader_log_end_offset=result.log_end_offset,
-                broker_epoch=params.replica_epoch,
-                current_leader_epoch=fetch.current_leader_epoch,
-                session=follower,
-            )
-        except ApiException as error:
-            _log.debug("%s", error.message)
-            result.error = error.error
-            result.records = None
-
-    def fetch_results(self, params: FetchParams, fetch_infos: FetchInfos, reads: list[LogReadResult]) -> FetchResults:
-        """What was read, as an answer; it counts as sent."""
-        is_from_follower = params.is_from_follower
-        results: FetchResults = []
-        for (topic, _), read in zip(fetch_infos, reads, strict=True):
-            if is_from_follower:
-                self.stats.replication_bytes_out.mark(read.size_in_bytes)
-                partition = self.partitions.get(topic.topic_partition)
-                if partition is not None and partition.is_adding_replica(params.replica_id):
-                    self.stats.reassignment_bytes_out.mark(read.size_in_bytes)
-            elif read.size_in_bytes:
-                self.stats.fetched(topic.topic, size_in_bytes=read.size_in_bytes)
-            results.append((topic, read.to_partition_data()))
-        return results
-
-    def record_throttled_replication(self, results: FetchResults) -> None:
-        """What a follower is sent of throttled partitions counts, also when the follower is in sync."""
-        leader = self.quotas.leader
-        if leader.is_unused:
-            return
-        for topic, data in results:
-            if data.size_in_bytes and leader.is_throttled(topic.topic_partition):
-                leader.record(data.size_in_bytes)
-
-    def _missing_error(self, topic_partition: TopicPartition) -> Errors:
-        try:
-            self.get_partition_or_exception(topic_partition)
-        except ApiException as error:
-            return error.error
-        return Errors.UNKNOWN_SERVER_ERROR
+        return self.reads.fetch_messages(params, fetch_infos)
 
     # --- delete records ---------------------------------------------------------------------------------------------
 
@@ -575,10 +445,3 @@ _CLIENT_MISTAKES = frozenset(
     )
 )
 """Errors that are expected to happen: no line in the log, and no offset in the answer (Kafka's UNKNOWN_LOG_APPEND_INFO)."""
-
-
-def _is_answer(reads: list[LogReadResult], min_bytes: int) -> bool:
-    """Whether a fetch has something to say right away: enough bytes, an error, a divergence, or a better replica."""
-    if sum(read.size_in_bytes for read in reads) >= min_bytes:
-        return True
-    return any(read.error is not Errors.NONE or read.diverging_epoch is not None or read.preferred_read_replica >= 0 for read in reads)

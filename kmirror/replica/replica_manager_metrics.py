@@ -44,9 +44,6 @@ class ReplicaManagerMetrics:
         self.follower_fetch_expirations = expirations("DelayedFetchMetrics", ("fetcherType", "follower"))
         self.delete_records_expirations = expirations("DelayedDeleteRecordsMetrics")
 
-    def fetch_expirations(self, *, is_from_follower: bool) -> Meter:
-        return self.follower_fetch_expirations if is_from_follower else self.consumer_fetch_expirations
-
 
 def _counter(manager: ReplicaManager, is_counted: Callable[[Partition], bool]) -> Callable[[], int]:
     return lambda: sum(map(is_counted, manager.partitions.values()))

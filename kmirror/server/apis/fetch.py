@@ -108,7 +108,7 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
             return response
     selection = context.select(results)
     if replica_id >= 0:
-        apis.replica_manager.record_throttled_replication(selection.results)
+        apis.replica_manager.reads.record_throttled_replication(selection.results)
     return _answer(apis, request, selection)
 
 

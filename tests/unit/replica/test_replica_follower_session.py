@@ -26,14 +26,14 @@ class SessionWorld(BrokerWorld):
         self.topic_id = self.create_topic("t", replicas=(1, 2), partitions=PARTITIONS)
         self.session_id, self.epoch = 0, 0
         self.looks: list[int] = []
-        read = self.replica_manager.read_from_log
+        read = self.replica_manager.reads.read_from_log
 
         def counted(params, infos, **options):  # type: ignore[no-untyped-def]
             if options.get("is_first_read", True):
                 self.looks = [topic.partition for topic, _ in infos]
             return read(params, infos, **options)
 
-        self.replica_manager.read_from_log = counted  # type: ignore[method-assign]
+        self.replica_manager.reads.read_from_log = counted  # type: ignore[method-assign]
 
     def request(self, changes: dict[int, int], *, max_wait_ms: int = 0) -> fetch.FetchRequest:
         """`changes`: partition to fetch offset."""

@@ -141,7 +141,7 @@ def test_a_throttled_leader_gives_nothing_to_a_follower_that_is_behind_and_all_t
         first = await follow(world, 3, 0)
         assert first.size_in_bytes > 1000, "the rate is not exceeded yet"
         topic = TopicIdPartition(world.cache.topic_id("t"), "t", 0)
-        world.replica_manager.record_throttled_replication([(topic, first)])
+        world.replica_manager.reads.record_throttled_replication([(topic, first)])
         assert (await follow(world, 3, 0)).size_in_bytes == 0
         assert (await follow(world, 2, 0)).size_in_bytes > 1000, "the ISR is never held back"
         waiting = world.replica_manager.fetch_messages(
