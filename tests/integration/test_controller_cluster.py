@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from kmirror import EmbeddedCluster
 from kmirror.metadata.registrations import PartitionRegistration
@@ -107,3 +108,34 @@ def test_switching_unclean_elections_on_elects(cluster: EmbeddedCluster) -> None
     assert partition(cluster, "lost").isr == (3,)
     cluster.start_node(1)
     until(lambda: set(partition(cluster, "lost").isr) == {2, 3}, "2 follows again")
+
+
+def test_more_fetchers_at_runtime_share_the_partitions_and_lose_nothing(cluster: EmbeddedCluster) -> None:
+    names = [f"spread-{number}" for number in range(8)]
+    for name in names:
+        create(cluster, name, [1, 2])
+
+    def fetchers(server: KafkaServer) -> dict[int, int]:
+        assert server.broker is not None
+        manager = server.broker._replica_fetchers
+        spread: dict[int, int] = {}
+        for (fetcher_id, leader_id), fetcher in manager._fetchers.items():
+            mine = [key for key, _ in fetcher.states() if key.topic in names and leader_id == 1]
+            spread[fetcher_id] = spread.get(fetcher_id, 0) + len(mine)
+        return {fetcher_id: count for fetcher_id, count in spread.items() if count}
+
+    until(lambda: sum(cluster.call(fetchers, 1).values()) == 8, "broker 2 follows all of them")
+    assert list(cluster.call(fetchers, 1)) == [0]
+    for value in ("2", None):
+        operation = 0 if value else 1
+        change = iac.AlterConfigsResource(4, "2", [iac.AlterableConfig("num.replica.fetchers", operation, value)])
+        assert ask(cluster.nodes[1].port, iac.IncrementalAlterConfigsRequest([change]), 1).responses[0].error_code == 0
+        wanted = {0, 1} if value else {0}
+        until(lambda wanted=wanted: set(cluster.call(fetchers, 1)) == wanted, f"fetchers {wanted}")
+        assert sum(cluster.call(fetchers, 1).values()) == 8
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        for name in names:
+            producer.produce(name, b"value", partition=0)
+        assert producer.flush(20) == 0
+    for name in names:
+        assert partition(cluster, name).isr == (1, 2)
