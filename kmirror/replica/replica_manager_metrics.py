@@ -34,7 +34,8 @@ class ReplicaManagerMetrics:
         for purgatory in (manager.delayed_produces, manager.delayed_fetches, manager.delayed_delete_records):
             tags = (("delayedOperation", purgatory.name),)
             for name, count in (("PurgatorySize", purgatory.watched), ("NumDelayedOperations", purgatory.num_delayed)):
-                registry.gauge(MetricName("kafka.server", "DelayedOperationPurgatory", name, tags), count)
+                read = _with_followers(manager, count) if purgatory is manager.delayed_fetches else count
+                registry.gauge(MetricName("kafka.server", "DelayedOperationPurgatory", name, tags), read)
 
         def expirations(kind: str, *tags: tuple[str, str]) -> Meter:
             return registry.meter(MetricName("kafka.server", kind, "ExpiresPerSec", tags))
@@ -43,6 +44,11 @@ class ReplicaManagerMetrics:
         self.consumer_fetch_expirations = expirations("DelayedFetchMetrics", ("fetcherType", "consumer"))
         self.follower_fetch_expirations = expirations("DelayedFetchMetrics", ("fetcherType", "follower"))
         self.delete_records_expirations = expirations("DelayedDeleteRecordsMetrics")
+
+
+def _with_followers(manager: ReplicaManager, count: Callable[[], int]) -> Callable[[], int]:
+    """Fetches of followers with a session wait elsewhere."""
+    return lambda: count() + manager.follower_fetches.num_delayed
 
 
 def _counter(manager: ReplicaManager, is_counted: Callable[[Partition], bool]) -> Callable[[], int]:
