@@ -77,7 +77,7 @@ class ControllerMetrics:
         yield _controller("FencedBrokerCount"), sum(broker.fenced for broker in brokers)
         yield _controller("ControlledShutdownBrokerCount"), sum(broker.in_controlled_shutdown for broker in brokers)
         now_ms = self._clock.monotonic_ms()
-        for broker in controller.state.heartbeats.brokers.values():
+        for broker in list(controller.state.heartbeats.brokers.values()):
             tag = ("broker", str(broker.broker_id))
             silent_ms = now_ms - broker.last_contact_ms if broker.contacted else 0
             state = controller.state.heartbeats.current_state(broker.broker_id)

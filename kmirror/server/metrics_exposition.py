@@ -14,34 +14,64 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Generator
 
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value
 
+READINGS_PER_STEP = 400
+LINES_PER_STEP = 4_000
 PROMETHEUS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_]+")
 
 
-def prometheus_text(registry: MetricsRegistry) -> str:
-    """All numbers, grouped by series."""
+def prometheus_steps(registry: MetricsRegistry) -> Generator[None, None, list[bytes]]:
+    """All numbers, grouped by series, in parts; yields after so many readings as take a few milliseconds."""
     series: dict[str, list[str]] = {}
-    for name, metric in registry:
+    for count, (name, metric) in enumerate(registry, 1):
         attributes = {name.attribute: metric.value()} if name.attribute else metric.attributes()
         labels = _labels(name)
         prefix = f"{_safe(name.group)}_{_safe(name.type)}_"
         for attribute, value in attributes.items():
             if not isinstance(value, str):
                 series.setdefault(prefix + _safe(attribute), []).append(f"{labels} {_number(value)}")
-    lines: list[str] = []
+        if count % READINGS_PER_STEP == 0:
+            yield
+    parts: list[bytes] = []
     for series_name, samples in series.items():
-        lines.append(f"# TYPE {series_name} untyped")
-        lines += [f"{series_name}{sample}" for sample in samples]
-    return "\n".join(lines) + "\n"
+        parts.append(f"# TYPE {series_name} untyped\n".encode())
+        for start in range(0, len(samples), LINES_PER_STEP):
+            lines = [f"{series_name}{sample}\n" for sample in samples[start : start + LINES_PER_STEP]]
+            parts.append("".join(lines).encode())
+            if len(lines) == LINES_PER_STEP:
+                yield
+    return parts
 
 
-def json_text(registry: MetricsRegistry) -> str:
-    """`{mbean: {attribute: value}}`; what is not a number is null."""
-    beans = {bean: {name: _plain(value) for name, value in attributes.items()} for bean, attributes in registry.mbeans().items()}
-    return json.dumps(beans)
+def json_steps(registry: MetricsRegistry) -> Generator[None, None, list[bytes]]:
+    """`{mbean: {attribute: value}}` in parts; what is not a number is null."""
+    beans: dict[str, dict[str, Value | None]] = {}
+    for count, (name, metric) in enumerate(registry, 1):
+        attributes = {name.attribute: metric.value()} if name.attribute else metric.attributes()
+        beans.setdefault(name.mbean, {}).update({attribute: _plain(value) for attribute, value in attributes.items()})
+        if count % READINGS_PER_STEP == 0:
+            yield
+    parts, lines = [b"{"], list[str]()
+    for count, (bean, shown) in enumerate(beans.items(), 1):
+        lines.append(f"{', ' if count > 1 else ''}{json.dumps(bean)}: {json.dumps(shown)}")
+        if count % READINGS_PER_STEP == 0:
+            parts.append("".join(lines).encode())
+            lines = []
+            yield
+    return [*parts, "".join(lines).encode(), b"}\n"]
+
+
+def whole(steps: Generator[None, None, list[bytes]]) -> str:
+    """All steps at once, as text."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return b"".join(done.value).decode()
 
 
 def _labels(name: MetricName) -> str:

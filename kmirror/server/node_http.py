@@ -11,13 +11,13 @@ directory offline; a controller is ready when it is active.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.runtime.api import Runtime
-from kmirror.server.http_server import HttpResponse, HttpServer
-from kmirror.server.metrics_exposition import PROMETHEUS_CONTENT_TYPE, json_text, prometheus_text
+from kmirror.server.http_server import HttpResponse, HttpServer, Steps
+from kmirror.server.metrics_exposition import PROMETHEUS_CONTENT_TYPE, json_steps, prometheus_steps
 
 HTTP_LISTENER_CONFIG = "kmirror.http.listener"
 _JSON = "application/json"
@@ -43,8 +43,8 @@ class NodeHttp:
             host,
             port,
             {
-                "/metrics": lambda: HttpResponse(200, PROMETHEUS_CONTENT_TYPE, prometheus_text(metrics).encode()),
-                "/metrics.json": lambda: HttpResponse(200, _JSON, json_text(metrics).encode()),
+                "/metrics": lambda: _in_steps(PROMETHEUS_CONTENT_TYPE, prometheus_steps(metrics)),
+                "/metrics.json": lambda: _in_steps(_JSON, json_steps(metrics)),
                 "/health": self._health,
                 "/health/live": lambda: _json(200, {"live": True}),
                 "/health/ready": self._ready,
@@ -70,5 +70,10 @@ class NodeHttp:
         return _json(503 if reasons else 200, {"live": True, "ready": not reasons, "reasons": reasons})
 
 
+def _in_steps(content_type: str, steps: Generator[None, None, list[bytes]]) -> Steps:
+    body = yield from steps
+    return HttpResponse(200, content_type, body)
+
+
 def _json(status: int, value: dict[str, object]) -> HttpResponse:
-    return HttpResponse(status, _JSON, json.dumps(value).encode() + b"\n")
+    return HttpResponse(status, _JSON, [json.dumps(value).encode() + b"\n"])

@@ -11,7 +11,7 @@ from storage_doubles import ManualClock
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricName, MetricsRegistry, sensor_metric
 from kmirror.server.http_server import IDLE_MS
-from kmirror.server.metrics_exposition import json_text, prometheus_text
+from kmirror.server.metrics_exposition import json_steps, prometheus_steps, whole
 from kmirror.server.node_http import NodeHttp, parse_http_listener
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimWorld
@@ -23,7 +23,7 @@ class Bench:
         self.node = self.world.node("node").boot()
         self.client = self.world.node("client").boot()
         self.reasons: list[str] = []
-        metrics = MetricsRegistry(self.node.clock)
+        self.metrics = metrics = MetricsRegistry(self.node.clock)
         metrics.counter(MetricName("g", "t", "m")).increment(3)
         self.http = NodeHttp(self.node, "node:8080", metrics, lambda: self.reasons)
         self.world.loop.run_until_complete(self.node.spawn(self.http.start(), name="start"))
@@ -94,11 +94,11 @@ def test_series_are_named_as_the_jmx_exporter_names_them():
     metrics.meter(MetricName("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", (("topic", 'a"b\\c'),))).mark(7)
     metrics.gauge(sensor_metric("Produce", "byte-rate", (("user", "alice"), ("client-id", ""))), lambda: float("nan"))
     metrics.gauge(sensor_metric("app-info", "version"), lambda: "4.3.0")
-    lines = prometheus_text(metrics).splitlines()
+    lines = whole(prometheus_steps(metrics)).splitlines()
     assert 'kafka_server_BrokerTopicMetrics_Count{name="BytesInPerSec",topic="a\\"b\\\\c"} 7' in lines
     assert 'kafka_server_Produce_byte_rate{user="alice"} NaN' in lines
     assert not [line for line in lines if "app_info" in line], "a text is no number"
-    assert json.loads(json_text(metrics))["kafka.server:type=Produce,user=alice"] == {"byte-rate": None}
+    assert json.loads(whole(json_steps(metrics)))["kafka.server:type=Produce,user=alice"] == {"byte-rate": None}
 
 
 def test_the_listener_is_host_and_port():
@@ -107,3 +107,17 @@ def test_the_listener_is_host_and_port():
     for wrong in ("8080", "host:", "host:x", "host:70000"):
         with pytest.raises(ConfigError, match=r"kmirror\.http\.listener: Value must be of the form host:port"):
             parse_http_listener(wrong)
+
+
+def test_many_metrics_are_told_in_steps_and_nothing_is_lost(bench):
+    """A scrape of ten thousand partitions must not hold up requests; what is asked meanwhile waits for its turn."""
+    metrics = bench.metrics
+    metrics.add_collector(lambda: ((MetricName("g", "many", "m", (("partition", str(number)),)), number) for number in range(9_000)))
+    assert sum(1 for _ in prometheus_steps(metrics)) > 20 and sum(1 for _ in json_steps(metrics)) > 40
+    peer = bench.peer()
+    peer.connection.write([b"GET /metrics HTTP/1.1\r\n\r\nGET /metrics.json HTTP/1.1\r\n\r\nGET /health/live HTTP/1.1\r\n\r\n"])
+    bench.world.loop.run_for_us(2_000_000)
+    assert peer.received.count(b"HTTP/1.1 200 OK") == 3
+    first, second, _ = bytes(peer.received).split(b"HTTP/1.1 200 OK")[1:]
+    assert first.count(b"g_many_Value{") == 9_000 and b'g_many_Value{name="m",partition="8999"} 8999\n' in first
+    assert len(json.loads(second.partition(b"\r\n\r\n")[2])) == 9_001
