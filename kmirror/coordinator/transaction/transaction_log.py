@@ -38,7 +38,8 @@ def transaction_key(transactional_id: str) -> bytes:
 
 
 def transaction_record(metadata: TransactionMetadata, *, transaction_version: int) -> CoordinatorRecord:
-    """The record that makes `metadata` the state of its transactional id."""
+    """The record that makes `metadata` the state of its transactional id. UNSUPPORTED_VERSION for a transaction of version 2 where the
+    feature is at 0: its records could not say so."""
     is_empty = metadata.state is TransactionState.EMPTY
     assert not (is_empty and metadata.partitions), f"{metadata.transactional_id!r} has partitions in state Empty: {metadata.partitions}"
     version = value_version(transaction_version)
@@ -56,7 +57,6 @@ def transaction_record(metadata: TransactionMetadata, *, transaction_version: in
     )
     if version < FIRST_FLEXIBLE_VALUE_VERSION:
         value.previous_producer_id = value.next_producer_id = -1
-        value.client_transaction_version = 0
     out = Writer()
     value.write(out, version)
     return CoordinatorRecord(transaction_key(metadata.transactional_id), version.to_bytes(2, "big") + out.to_bytes())

@@ -159,6 +159,8 @@ async def _ask_coordinator(
     if transaction.verify_only:
         return await coordinator.verify_partitions(*producer, partitions)
     error = await coordinator.add_partitions(*producer, partitions, client_transaction_version=TRANSACTIONS_V2)
+    if error is Errors.UNSUPPORTED_VERSION:
+        raise ApiException(error)  # transaction.version is 0 here: said of the whole request, as Kafka does
     return dict.fromkeys(partitions, error)
 
 

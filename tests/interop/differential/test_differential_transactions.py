@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -30,6 +30,7 @@ from kmirror.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kmirror.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 pytestmark = pytest.mark.interop
@@ -254,6 +255,30 @@ def test_every_request_in_every_state(pair: Pair, state: Callable[[Producer, int
             for producer in producers.values():
                 producer.settle()
             pair.same(DescribeTransactionsRequest([name]), 0, note=f"after {note}", edit=blank_times)
+
+
+@pytest.fixture(params=[1, 0])
+def older_transactions(request: pytest.FixtureRequest, pair: Pair) -> Iterator[int]:
+    """Both clusters with transaction.version at an older level."""
+
+    def set_level(level: int) -> None:
+        updates = [FeatureUpdateKey("transaction.version", level, False, 1 if level == 2 else 2)]
+        for side in pair.sides:
+            answer = side.ask(UpdateFeaturesRequest(feature_updates=updates), 1)
+            assert answer.error_code == 0 and all(result.error_code == 0 for result in answer.results), (side.name, answer)
+        time.sleep(0.5)  # until the brokers have it
+
+    set_level(request.param)
+    yield request.param
+    set_level(2)
+
+
+def test_every_request_where_transactions_are_older(pair: Pair, older_transactions: int) -> None:
+    def ongoing_there(producer: Producer, version: int) -> None:
+        ongoing(producer, version)
+
+    ongoing_there.__name__ = f"ongoing at {older_transactions}"
+    test_every_request_in_every_state(pair, ongoing_there, 1)
 
 
 def test_markers_by_hand(pair: Pair) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from transaction_doubles import TIMEOUT_MS, ShardWorld
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.transaction.transaction_coordinator_shard import ProducerResult, TransactionFilter
 from kmirror.coordinator.transaction.transaction_log import read_transaction_record, transaction_record
@@ -287,6 +287,17 @@ def test_records_have_the_version_of_the_feature(version: int) -> None:
     world = ShardWorld(transaction_version=version)
     world.init()
     assert world.log[0].value is not None and world.log[0].value[:2] == min(version, 1).to_bytes(2, "big")
+
+
+def test_transactions_of_version_2_need_the_feature() -> None:
+    """A record of version 0 could not say that its transaction is one of version 2."""
+    world = ShardWorld(transaction_version=0)
+    world.init()
+    with pytest.raises(ApiException) as caught:
+        world.add(PRODUCER, A)
+    assert caught.value.error is Errors.UNSUPPORTED_VERSION
+    assert world.state().state is S.EMPTY and len(world.log) == 1
+    assert world.add(PRODUCER, A, version=0) is Errors.NONE
 
 
 def test_a_record_of_a_later_version_is_not_misread() -> None:
