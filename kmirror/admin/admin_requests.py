@@ -32,7 +32,11 @@ class NoBrokerError(KmirrorError):
 
 
 class AdminRequests:
-    """One cluster's brokers and the ways to ask them. The families of `AdminClient` build on this."""
+    """One cluster's brokers and the ways to ask them. The families of `AdminClient` build on this.
+
+    `controllers`: the bootstrap servers are controllers (Kafka's bootstrap.controllers). They answer what is theirs: configurations, features,
+    the quorum, rules, reassignments; what brokers know is not to be had from them.
+    """
 
     def __init__(
         self,
@@ -42,11 +46,13 @@ class AdminRequests:
         client_id: str = "adminclient",
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         security: ClientSecurity = ClientSecurity.PLAINTEXT,
+        controllers: bool = False,
     ) -> None:
         self._runtime = runtime
         self._bootstrap = list(bootstrap_servers)
         self._client = NetworkClient(runtime, client_id, security=security)
         self._timeout_ms = timeout_ms
+        self._controllers = controllers
         self._nodes: dict[int, Node] = {}
 
     def close(self) -> None:

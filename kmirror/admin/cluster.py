@@ -40,8 +40,9 @@ class ClusterAdmin(AdminRequests):
     """The cluster and its nodes."""
 
     async def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
-        """Id, controller, and brokers, sorted by id."""
-        request = describe_cluster.DescribeClusterRequest(endpoint_type=BROKERS, include_fenced_brokers=include_fenced_brokers)
+        """Id, controller, and brokers (or, asked of controllers, those), sorted by id."""
+        kind = CONTROLLERS if self._controllers else BROKERS
+        request = describe_cluster.DescribeClusterRequest(endpoint_type=kind, include_fenced_brokers=include_fenced_brokers)
         response = await self._ask_any(request, self._timeout_ms)
         raise_for(response.error_code, response.error_message)
         nodes = {row.broker_id: Node(row.broker_id, row.host, row.port, row.rack) for row in response.brokers}

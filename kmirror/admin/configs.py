@@ -20,7 +20,7 @@ class ConfigAdmin(AdminRequests):
         """All entries of one resource, in the order of the answer."""
         resource = describe_configs.DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
         request = describe_configs.DescribeConfigsRequest(resources=[resource], include_synonyms=include_synonyms)
-        node_id = _broker_of(resource_type, name)
+        node_id = None if self._controllers else _broker_of(resource_type, name)
         if node_id is None:
             response = await self._ask_any(request, self._timeout_ms)
         else:
@@ -54,7 +54,7 @@ class ConfigAdmin(AdminRequests):
         ]
         resource = incremental_alter_configs.AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
         request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        node_id = _broker_of(resource_type, name)
+        node_id = None if self._controllers else _broker_of(resource_type, name)
         if node_id is None:
             response = await self._ask_any(request, self._timeout_ms)
         else:

@@ -72,7 +72,7 @@ class AclCommand:
         options = self._options
         servers = options.bootstrap_server or options.bootstrap_controller
         action = self._add if options.add else self._remove if options.remove else self._list
-        with_admin(servers, options.command_config, action)
+        with_admin(servers, options.command_config, action, controllers=options.bootstrap_controller is not None)
         return 0
 
     async def _add(self, admin: AdminClient) -> None:

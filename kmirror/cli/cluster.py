@@ -33,6 +33,8 @@ def run(options: argparse.Namespace) -> int:
     from kmirror.common.errors import ApiException
 
     config = options.command_config or options.config
+    if options.command == "list-endpoints" and options.include_fenced_brokers and options.bootstrap_controller:
+        raise CommandError("The option --include-fenced-brokers is only supported with --bootstrap-server option")
     servers = options.bootstrap_server or options.bootstrap_controller
 
     async def cluster_id(admin: AdminClient) -> None:
@@ -57,16 +59,23 @@ def run(options: argparse.Namespace) -> int:
             keys = ("id", "host", "port", "rack", "fenced")
             print_json([dict(zip(keys, row, strict=True)) | {"endpointType": kind} for row in rows])
             return
-        host = max([4, *(len(node.host) for node in found.nodes)])
-        rack = max([10, *(len(node.rack or "null") for node in found.nodes)])
-        states = kind == "broker"
-        print(f"{'ID':<10} {'HOST':<{host}} {'PORT':<10} {'RACK':<{rack}} {'STATE':<10} {'ENDPOINT_TYPE':<15}")
+        header = ("ID", "HOST", "PORT", "RACK", *(("STATE",) if kind == "broker" else ()), "ENDPOINT_TYPE")
+        widths = [
+            10,
+            max([4, *(len(row[1]) for row in rows)]),
+            10,
+            max([10, *(len(row[3] or "null") for row in rows)]),
+            *([10] * (len(header) - 5)),
+            15,
+        ]
+        print(" ".join(f"{cell:<{width}}" for cell, width in zip(header, widths, strict=True)))
         for node_id, name, port, place, fenced in rows:
-            state = ("fenced" if fenced else "unfenced") if states else ""
-            print(f"{node_id:<10} {name:<{host}} {port:<10} {place or 'null':<{rack}} {state:<10} {kind:<15}")
+            state = ("fenced" if fenced else "unfenced",) if kind == "broker" else ()
+            cells = (str(node_id), name, str(port), place or "null", *state, kind)
+            print(" ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)))
 
     work = {"cluster-id": cluster_id, "unregister": unregister, "list-endpoints": endpoints}[options.command]
-    with_admin(servers, config, work)
+    with_admin(servers, config, work, controllers=options.bootstrap_controller is not None)
     return 0
 
 

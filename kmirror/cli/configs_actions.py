@@ -39,7 +39,12 @@ class ConfigCommand:
             raise KmirrorError("An entity name must be specified for every entity type")
         servers = options.bootstrap_server or options.bootstrap_controller
         try:
-            with_admin(servers, options.command_config, self._alter if options.alter else self._describe)
+            with_admin(
+                servers,
+                options.command_config,
+                self._alter if options.alter else self._describe,
+                controllers=options.bootstrap_controller is not None,
+            )
         except ApiException as error:
             raise CommandError(f"Error while executing config command with args '{self._arguments()}'\n{error.message}") from error
         return 0

@@ -67,7 +67,12 @@ def run(options: argparse.Namespace) -> int:
         else:
             await _update(admin, options, updates)
 
-    with_admin(options.bootstrap_server or options.bootstrap_controller, options.command_config, work)
+    with_admin(
+        options.bootstrap_server or options.bootstrap_controller,
+        options.command_config,
+        work,
+        controllers=options.bootstrap_controller is not None,
+    )
     return 0
 
 

@@ -54,7 +54,12 @@ def run(options: argparse.Namespace) -> int:
         else:
             print(replication_text(quorum, now_ms=_now_ms() if options.human_readable else None))
 
-    with_admin(options.bootstrap_server or options.bootstrap_controller, options.command_config, ask)
+    with_admin(
+        options.bootstrap_server or options.bootstrap_controller,
+        options.command_config,
+        ask,
+        controllers=options.bootstrap_controller is not None,
+    )
     return 0
 
 

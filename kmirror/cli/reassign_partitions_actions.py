@@ -57,7 +57,13 @@ class ReassignPartitionsCommand:
         options = self._options
         action = next(name for name in ("verify", "generate", "execute", "cancel", "list") if getattr(options, name))
         servers = options.bootstrap_server or options.bootstrap_controller
-        with_admin(servers, options.command_config, getattr(self, f"_{action}"), client_id="reassign-partitions-tool")
+        with_admin(
+            servers,
+            options.command_config,
+            getattr(self, f"_{action}"),
+            client_id="reassign-partitions-tool",
+            controllers=options.bootstrap_controller is not None,
+        )
         return 0
 
     # --- generate and execute -----------------------------------------------------------------------------------------

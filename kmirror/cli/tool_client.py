@@ -24,7 +24,9 @@ def command_properties(command_config: str | None) -> dict[str, str]:
     return {} if command_config is None else read_properties(Path(command_config))
 
 
-def open_admin(runtime: Runtime, bootstrap_servers: str, properties: Mapping[str, str], *, client_id: str) -> AdminClient:
+def open_admin(
+    runtime: Runtime, bootstrap_servers: str, properties: Mapping[str, str], *, client_id: str, controllers: bool = False
+) -> AdminClient:
     """An admin client; `client.id`, `default.api.timeout.ms` and the security settings are those of `properties`."""
     timeout = properties.get(TIMEOUT_SETTING, str(DEFAULT_TIMEOUT_MS))
     if not timeout.isdigit():
@@ -36,17 +38,23 @@ def open_admin(runtime: Runtime, bootstrap_servers: str, properties: Mapping[str
         client_id=properties.get("client.id", client_id),
         timeout_ms=int(timeout),
         security=ClientSecurity.from_props(properties),
+        controllers=controllers,
     )
 
 
 def with_admin(
-    bootstrap_servers: str, command_config: str | None, work: Callable[[AdminClient], Awaitable[T]], *, client_id: str = "adminclient-1"
+    bootstrap_servers: str,
+    command_config: str | None,
+    work: Callable[[AdminClient], Awaitable[T]],
+    *,
+    client_id: str = "adminclient-1",
+    controllers: bool = False,
 ) -> T:
-    """Run `work(admin)` to its end."""
+    """Run `work(admin)` to its end; `controllers`: the servers are controllers (`--bootstrap-controller`)."""
     properties = command_properties(command_config)
 
     async def main(runtime: Runtime) -> T:
-        async with open_admin(runtime, bootstrap_servers, properties, client_id=client_id) as admin:
+        async with open_admin(runtime, bootstrap_servers, properties, client_id=client_id, controllers=controllers) as admin:
             return await work(admin)
 
     result = run(main)

@@ -85,10 +85,14 @@ def ours(name: str, arguments: list[str]) -> Done:
 
 
 class Runner:
-    """Runs scripts; BS is the cluster's address, DIR a folder for files."""
+    """Runs scripts; BS is the brokers' address, CC the controller's, DIR a folder for files."""
 
     def __init__(self, apaches: ApacheTools, cluster: EmbeddedCluster, folder: Path) -> None:
         self._apaches, self._cluster, self._folder = apaches, cluster, folder
+
+    def _filled(self, word: str) -> str:
+        controller = f"127.0.0.1:{self._cluster.nodes[0].controller_port}"
+        return word.replace("BS", self._cluster.bootstrap_servers).replace("CC", controller).replace("DIR", str(self._folder))
 
     def file(self, name: str, value: object) -> None:
         (self._folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
@@ -98,7 +102,7 @@ class Runner:
         for line in filter(None, map(str.strip, script.splitlines())):
             mark = line[0] if line[0] in "<>~" else ""
             name, *arguments = shlex.split(line.removeprefix(mark))
-            words = [word.replace("BS", self._cluster.bootstrap_servers).replace("DIR", str(self._folder)) for word in arguments]
+            words = [self._filled(word) for word in arguments]
             if mark == "<":
                 assert ours(name, words).code == 0, line
                 continue
@@ -345,7 +349,6 @@ def test_kafka_consumer_groups(runner: Runner, cluster: EmbeddedCluster) -> None
         > groups --bootstrap-server BS --delete-offsets --group empty --topic g:0
         < groups --bootstrap-server BS --delete-offsets --group empty --topic g:1
         groups --bootstrap-server BS --describe --group empty
-        groups --bootstrap-server BS --delete-offsets --group empty
         groups --bootstrap-server BS --delete --group nosuch --group classic
         groups --bootstrap-server BS --delete --topic g --group x
         groups --bootstrap-server BS --list --group x
@@ -483,6 +486,24 @@ def test_small_tools(runner: Runner, cluster: EmbeddedCluster) -> None:
         ~ api-versions --bootstrap-server BS
         storage version-mapping -r 4.0-IV3
         storage feature-dependencies -f eligible.leader.replicas.version=1
+        """
+    )
+
+
+def test_controllers_are_asked_instead_of_brokers(runner: Runner) -> None:
+    runner.run(
+        """
+        cluster cluster-id --bootstrap-controller CC
+        cluster list-endpoints --bootstrap-controller CC
+        cluster list-endpoints --bootstrap-controller CC --include-fenced-brokers
+        configs --bootstrap-controller CC --describe --entity-type brokers
+        configs --bootstrap-controller CC --describe --topic nosuch
+        > configs --bootstrap-controller CC --alter --broker 1 --add-config log.cleaner.threads=1
+        configs --bootstrap-controller CC --describe --broker 1
+        < configs --bootstrap-controller CC --alter --broker 1 --delete-config log.cleaner.threads
+        configs --bootstrap-controller CC --describe --broker 1
+        reassign --bootstrap-controller CC --list
+        quorum --bootstrap-controller CC describe
         """
     )
 
