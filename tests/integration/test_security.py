@@ -539,3 +539,12 @@ def test_signed_tokens_of_a_key_set(tmp_path: Path) -> None:
         (tmp_path / "token").write_text(token(sub="alice", aud="other"))
         with pytest.raises(AuthenticationError, match="invalid_token"):
             run(work)
+
+
+def test_limits_of_connections_hold_before_the_handshake() -> None:
+    config = {"max.connections.per.ip": "2", "connections.max.idle.ms": "600"}
+    with EmbeddedCluster(security=Security.ssl(), config=config) as cluster:
+        first, second, third = (RawClient(cluster) for _ in range(3))
+        assert third.is_closed()
+        assert first.is_closed() and second.is_closed()  # silent for longer than the idle time
+        assert topics_of(cluster, security_of(cluster, None)) == []
