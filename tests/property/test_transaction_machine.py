@@ -20,18 +20,21 @@ import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
 from storage_doubles import StorageWorld
 from transaction_doubles import TIMEOUT_MS, ShardWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.transaction.transaction_coordinator_shard import PendingCompletion
+from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
 from kmirror.coordinator.transaction.transaction_state import TRANSITIONS, TransactionState
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import build_batch
@@ -40,6 +43,7 @@ from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.producer_append_info import ProducerAppendInfo
 from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
@@ -501,3 +505,43 @@ def test_a_coordinator_that_was_replaced_does_not_end_a_later_transaction() -> N
     machine.write_marker_again(*machine.old_markers[0])
     check(machine)
     machine.teardown()
+
+
+# -- ablations: without a safeguard the checks must notice -----------------------------------------------------------------------
+
+
+def without_strict_markers(patch: pytest.MonkeyPatch) -> None:
+    strict = ProducerAppendInfo._check_marker_epoch
+    patch.setattr(ProducerAppendInfo, "_check_marker_epoch", lambda info, epoch, offset, version: strict(info, epoch, offset, 0))
+
+
+def without_coordinator_epochs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerAppendInfo, "_check_coordinator_epoch", lambda info, coordinator_epoch, offset: None)
+
+
+def without_fencing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        TransactionMetadata, "prepare_fence_producer_epoch", lambda metadata: replace(metadata, state=TransactionState.PREPARE_EPOCH_FENCE)
+    )
+
+
+def without_verification(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionMachine, "ask_coordinator", lambda machine, write: setattr(write, "is_verified", True))
+
+
+@pytest.mark.parametrize(
+    ("ablate", "history"),
+    [
+        (without_strict_markers, test_an_old_marker_of_version_2_does_not_end_the_next_transaction),
+        (without_coordinator_epochs, test_a_coordinator_that_was_replaced_does_not_end_a_later_transaction),
+        (without_fencing, lambda: test_a_producer_whose_transaction_timed_out_does_not_commit_the_rest_of_it(0)),
+        (without_verification, lambda: test_a_batch_that_comes_after_its_transaction_was_aborted_does_not_hang(2)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_missing_safeguard_is_noticed(
+    ablate: Callable[[pytest.MonkeyPatch], None], history: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ablate(monkeypatch)
+    with pytest.raises(AssertionError):
+        history()
