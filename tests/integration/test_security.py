@@ -548,3 +548,17 @@ def test_limits_of_connections_hold_before_the_handshake() -> None:
         assert third.is_closed()
         assert first.is_closed() and second.is_closed()  # silent for longer than the idle time
         assert topics_of(cluster, security_of(cluster, None)) == []
+
+
+def test_no_library_of_security_is_loaded_for_a_plaintext_node() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from kmirror.embedded import EmbeddedCluster\n"
+        "with EmbeddedCluster(): pass\n"
+        "heavy = ('cryptography', 'gssapi', 'kmirror.network.security.ssl_', 'kmirror.network.security.sasl_server', 'kmirror.network.security.server_')\n"
+        "print([name for name in sys.modules if name.startswith(heavy)])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.strip() == "[]", done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,17 +125,3 @@ def test_credentials_come_from_the_image_as_it_is_now() -> None:
     CLOCK.now_ms += 5_000
     assert credentials.of_token(sha_512, "t") is None
     assert ImageCredentials(lambda: images[-1], RUNTIME, None).of_token(sha_512, "t") is None
-
-
-def test_no_library_of_security_is_loaded_for_a_plaintext_node() -> None:
-    import subprocess
-    import sys
-
-    code = (
-        "import sys; from kmirror.embedded import EmbeddedCluster\n"
-        "with EmbeddedCluster(): pass\n"
-        "heavy = ('cryptography', 'gssapi', 'kmirror.network.security.ssl_', 'kmirror.network.security.sasl_server', 'kmirror.network.security.server_')\n"
-        "print([name for name in sys.modules if name.startswith(heavy)])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
-    assert done.stdout.strip() == "[]", done.stdout
