@@ -15,6 +15,8 @@ Behaviour
 * below v10 a topic whose broker compression is zstd answers UNSUPPORTED_COMPRESSION_TYPE
 * up to v5 KAFKA_STORAGE_ERROR becomes NOT_LEADER_OR_FOLLOWER, which those clients know
 * a session's error is the response's only content
+* a consumer above its quota is answered at once, without data and with the throttle time; nobody is given more in one answer than fits
+  the window of the quota, for that would never get through
 * from v11 on a consumer may read from a follower; the leader names a better one where `replica.selector.class` knows one
 """
 

@@ -12,6 +12,7 @@ Behaviour
 * exactly one batch of magic 2 a partition, else INVALID_RECORD; zstd below v7: UNSUPPORTED_COMPRESSION_TYPE
 * acks 0 answers nothing; when a partition failed, the connection is closed, which is all a client can notice
 * a read-only mirror partition: READ_ONLY_TOPIC, or NOT_LEADER_OR_FOLLOWER while its state is not known
+* a producer above its quota is answered as ever, with the throttle time; its connection is muted (`server.request_throttling`)
 * internal topics: only for the client id `__admin_client`
 * transactional batches: the client needs WRITE on the transactional id, and the transaction coordinator is asked about the
   partition before the first batch (`server.transaction_verification`): it must be in the transaction, or is added to it (v12 on)
