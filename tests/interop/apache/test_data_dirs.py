@@ -52,12 +52,15 @@ def test_apache_kafka_serves_a_data_dir_of_ours_and_we_serve_it_again(tmp_path: 
     folder = tmp_path / "ours"
     with EmbeddedCluster(folder=folder) as cluster:
         create(cluster.bootstrap_servers, "t")
+        create(cluster.bootstrap_servers, "idle")
         fill(cluster.bootstrap_servers, "t", 0, 2000)
         cluster_id, data = cluster.cluster_id, cluster.log_dir()
     with apache_kafka(tmp_path / "apache", formatted=True, cluster_id=cluster_id, data_dir=data) as peer:
         assert everything(peer.bootstrap_servers, "t", 2000) == keys(2000)
         fill(peer.bootstrap_servers, "t", 2000, 500)
+        fill(peer.bootstrap_servers, "idle", 0, 100)
         peer.stop()
+    assert not list(data.glob("*-stray")), "a partition that we never wrote to is Apache Kafka's, too"
     with EmbeddedCluster(folder=folder, cluster_id=cluster_id) as cluster:
         assert everything(cluster.bootstrap_servers, "t", 2500) == keys(2500)
 
