@@ -118,6 +118,7 @@ class BrokerLifecycleManager:
 
     async def _register(self) -> None:
         identity = self._identity
+        told: Errors | None = None
         while True:
             request = BrokerRegistrationRequest(
                 broker_id=identity.broker_id,
@@ -143,7 +144,9 @@ class BrokerLifecycleManager:
                 error = Errors(response.error_code)
                 if error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
                     raise ApiException(error, f"The controller refuses to register broker {identity.broker_id}: {error.name}")
-                _log.info("Unable to register broker %d because the controller returned error %s", identity.broker_id, error.name)
+                if error is not told:
+                    _log.info("Unable to register broker %d because the controller returned error %s", identity.broker_id, error.name)
+                told = error
             except ApiException as failed:
                 if failed.error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
                     self.registered.set_exception(failed)
