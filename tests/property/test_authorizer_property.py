@@ -28,7 +28,7 @@ class Context(NamedTuple):
 
 
 def _id(number: int) -> Uuid:
-    return Uuid(number.to_bytes(16, "big"))
+    return Uuid(number.to_bytes(8, "big") * 2)
 
 
 acls = st.builds(

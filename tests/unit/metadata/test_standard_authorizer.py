@@ -49,7 +49,7 @@ def acl(
 
 def authorizer(*acls: StandardAcl, **options: object) -> StandardAuthorizer:
     made = StandardAuthorizer(**options)  # type: ignore[arg-type]
-    made.load_snapshot({Uuid(number.to_bytes(16, "big")): entry for number, entry in enumerate(acls, 1)})
+    made.load_snapshot({Uuid(number.to_bytes(8, "big") * 2): entry for number, entry in enumerate(acls, 1)})
     made.complete_initial_load()
     return made
 
