@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
 from kmirror.common.errors import ApiException, ConfigError, Errors
+from kmirror.metadata.image import FeaturesImage, MetadataImage
 from kmirror.metadata.resource_configs import validate_group_configs
+from kmirror.server.apis.consumer_groups import handle_consumer_group_heartbeat
 from kmirror.server.broker_server import group_config
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 NODE = {
     "node.id": "1",
@@ -70,3 +76,15 @@ def test_the_bounds_are_those_of_the_properties() -> None:
             {"consumer.session.timeout.ms": "4000"},
             {"group.consumer.min.session.timeout.ms": "1000", "group.consumer.heartbeat.interval.ms": "5000"},
         )
+
+
+@pytest.mark.parametrize(
+    ("level", "protocols", "is_enabled"), [(1, "classic,consumer", True), (0, "classic,consumer", False), (1, "classic", False)]
+)
+def test_the_consumer_protocol_needs_its_feature_and_the_brokers_leave(level: int, protocols: str, is_enabled: bool) -> None:
+    image = MetadataImage(features=FeaturesImage({"group.version": level} if level else {}))
+    config = KafkaConfig.from_props(NODE | {"group.coordinator.rebalance.protocols": protocols})
+    apis = SimpleNamespace(metadata_cache=SimpleNamespace(image=image), config=config, authorize=lambda *asked: False)
+    request = SimpleNamespace(message=ConsumerGroupHeartbeatRequest(group_id="g"))
+    response = asyncio.run(handle_consumer_group_heartbeat(apis, request))
+    assert response.error_code == (Errors.GROUP_AUTHORIZATION_FAILED if is_enabled else Errors.UNSUPPORTED_VERSION)
