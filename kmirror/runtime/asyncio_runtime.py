@@ -108,7 +108,10 @@ class AsyncioRuntime:
         try:
             version = ipaddress.ip_address(host).version
         except ValueError:
-            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            try:
+                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except ValueError as error:  # an encoding of names refuses what is none, before the resolver sees it
+                raise OSError(errno.EINVAL, f"{host!r} is not the name of a host") from error
             found.sort(key=lambda entry: entry[0] != socket.AF_INET)
             return [(entry[0], entry[4]) for entry in found]
         return [(socket.AF_INET, (host, port)) if version == 4 else (socket.AF_INET6, (host, port, 0, 0))]
