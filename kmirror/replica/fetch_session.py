@@ -103,10 +103,10 @@ class FetchSession(Struct):
                 self.follower.unsettle(key)
         for topic in forgotten:
             key = _key(topic)
-            self.partitions.pop(key, None)
+            cached = self.partitions.pop(key, None)
             self.nameless.pop(key, None)
-            if self.follower is not None:
-                self.follower.settle(key)
+            if self.follower is not None and cached is not None:
+                self.follower.forget(key, cached.topic)
 
     def name_topics(self, names: Mapping[Uuid, str]) -> None:
         """Topic ids that were not known when the partitions came, and are now."""

@@ -116,6 +116,10 @@ class FollowerFetches:
         """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session that have to be looked at."""
         manager, follower = self._replica_manager, followed.follower
         future: asyncio.Future[FetchResults] = manager.runtime.create_future()
+        for topic in follower.take_forgotten():
+            partition = manager.partitions.get(topic.topic_partition)
+            if partition is not None:
+                partition.end_session(params.replica_id, follower)
         reads = manager.reads.read_from_log(params, fetch_infos, follower=follower)
         follower.last_fetch_ms = manager.runtime.clock.monotonic_ms()
         has_news = any(read.error is not Errors.NONE or read.diverging_epoch is not None for read in reads)

@@ -8,13 +8,15 @@ Every `FULL_LOOK_INTERVAL_MS` everything is looked at, which is also how slow ne
 
 A settled partition is fetched by every fetch of its session without being looked at, so its follower is caught up each time.
 `Replica` therefore refers to the session and takes `last_fetch_ms` for the time at which it was caught up last. The next look,
-which any change brings about before the follower's next fetch, ends that.
+which any change brings about before the follower's next fetch, ends that; so does the request that forgets the partition
+(the follower cannot go on with it, or a throttle holds it back), or a replica that is fetched no more would stay in the ISR.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 
 PartitionKey = tuple[Uuid | str, int]
@@ -53,13 +55,14 @@ class PartitionChanges:
 class FollowerSession:
     """What has to be looked at; `last_fetch_ms` is when the follower's last fetch was read (monotonic)."""
 
-    __slots__ = ("_changes", "_next_full_look_ms", "_seen", "last_fetch_ms", "to_look")
+    __slots__ = ("_changes", "_forgotten", "_next_full_look_ms", "_seen", "last_fetch_ms", "to_look")
 
     def __init__(self, changes: PartitionChanges, keys: Iterable[PartitionKey]) -> None:
         self._changes = changes
         self._seen = changes.sequence
         self._next_full_look_ms = 0
         self.last_fetch_ms = 0
+        self._forgotten: list[TopicIdPartition] = []
         self.to_look: dict[PartitionKey, None] = dict.fromkeys(keys)
 
     def collect(self, partitions: Container[PartitionKey], every_key: Iterable[PartitionKey], now_ms: int) -> list[PartitionKey]:
@@ -77,6 +80,16 @@ class FollowerSession:
 
     def settle(self, key: PartitionKey) -> None:
         self.to_look.pop(key, None)
+
+    def forget(self, key: PartitionKey, topic: TopicIdPartition) -> None:
+        """The follower fetches it no more."""
+        self.to_look.pop(key, None)
+        self._forgotten.append(topic)
+
+    def take_forgotten(self) -> list[TopicIdPartition]:
+        """What was forgotten since the last call."""
+        forgotten, self._forgotten = self._forgotten, []
+        return forgotten
 
     def unsettle(self, key: PartitionKey) -> None:
         """Look at it, after those that wait already."""

@@ -492,6 +492,12 @@ class Partition:
             self._maybe_increment_leader_high_watermark(self.log)
         self._on_progress(self.topic_partition)
 
+    def end_session(self, replica_id: int, session: FollowerSession) -> None:
+        """The follower's session fetches this partition no more."""
+        replica = self.remote_replicas.get(replica_id)
+        if replica is not None and replica.session is session:
+            replica.end_session()
+
     def is_settled(self, replica_id: int, fetch_offset: int, session: FollowerSession) -> bool:
         """Whether a follower has all there is, is in the ISR, and was found so by this session."""
         replica = self.remote_replicas.get(replica_id)

@@ -48,9 +48,7 @@ class Replica:
         session: FollowerSession | None = None,
     ) -> None:
         """A follower fetched from `fetch_offset`, so it has everything before it."""
-        if self.session is not None:
-            self.last_caught_up_time_ms = self.caught_up_time_ms
-            self.last_fetch_time_ms = max(self.last_fetch_time_ms, self.session.last_fetch_ms)
+        self.end_session()
         self.session = session if fetch_offset >= leader_log_end_offset else None
         if fetch_offset >= leader_log_end_offset:
             self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, now_ms)
@@ -61,6 +59,13 @@ class Replica:
         self.last_fetch_leader_log_end_offset = leader_log_end_offset
         self.last_fetch_time_ms = now_ms
         self.broker_epoch = broker_epoch
+
+    def end_session(self) -> None:
+        """What its session fetches from now on says nothing of this partition; it was caught up with the last fetch until now."""
+        if self.session is not None:
+            self.last_caught_up_time_ms = self.caught_up_time_ms
+            self.last_fetch_time_ms = max(self.last_fetch_time_ms, self.session.last_fetch_ms)
+            self.session = None
 
     def reset(self, *, leader_log_end_offset: int, now_ms: int, is_new_leader: bool, is_follower_in_sync: bool) -> None:
         """A new leader epoch: nothing that was known of the follower's log holds any more."""

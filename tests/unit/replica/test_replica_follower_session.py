@@ -35,7 +35,7 @@ class SessionWorld(BrokerWorld):
 
         self.replica_manager.reads.read_from_log = counted  # type: ignore[method-assign]
 
-    def request(self, changes: dict[int, int], *, max_wait_ms: int = 0) -> fetch.FetchRequest:
+    def request(self, changes: dict[int, int], *, max_wait_ms: int = 0, forgotten: tuple[int, ...] = ()) -> fetch.FetchRequest:
         """`changes`: partition to fetch offset."""
         partitions = [
             fetch.FetchPartition(
@@ -50,6 +50,7 @@ class SessionWorld(BrokerWorld):
             session_id=self.session_id,
             session_epoch=self.epoch,
             topics=[fetch.FetchTopic(topic_id=self.topic_id, partitions=partitions)] if partitions else [],
+            forgotten_topics_data=[fetch.ForgottenTopic(topic_id=self.topic_id, partitions=list(forgotten))] if forgotten else [],
         )
 
     async def fetch(self, changes: dict[int, int] | None = None) -> dict[int, fetch.PartitionData]:
@@ -115,6 +116,28 @@ def test_a_settled_follower_stays_in_sync_over_an_idle_hour_and_not_when_it_is_g
         await world.fetch()
         now_ms = world.runtime.clock.monotonic_ms()
         assert not replica.is_caught_up(leader_log_end_offset=end, now_ms=now_ms, max_lag_ms=30_000), "it fetches, and does not move"
+
+    run(scenario)
+
+
+def test_a_follower_that_forgot_a_partition_does_not_stay_in_sync_by_fetching_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = SessionWorld(tmp_path)
+        await world.open()
+        world.take(await world.ask(ApiKeys.FETCH, world.request({}, forgotten=(5,)), 17))
+        partition = world.partition("t", 5)
+        replica = partition.remote_replicas[2]
+        world.append(5)
+        end = partition.log.log_end_offset
+        for advanced_ms, is_caught_up in ((29_000, True), (2_000, False)):
+            world.runtime.advance(advanced_ms)
+            await world.fetch()
+            now_ms = world.runtime.clock.monotonic_ms()
+            assert replica.is_caught_up(leader_log_end_offset=end, now_ms=now_ms, max_lag_ms=30_000) is is_caught_up
+        await world.fetch({5: 0})
+        await world.fetch({5: end})
+        now_ms = world.runtime.clock.monotonic_ms()
+        assert replica.is_caught_up(leader_log_end_offset=end, now_ms=now_ms, max_lag_ms=30_000), "it is fetched again"
 
     run(scenario)
 
