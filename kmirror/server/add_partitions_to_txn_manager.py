@@ -32,6 +32,7 @@ from kmirror.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from kmirror.wire.primitives import ProtocolReadError
 
 FIRST_BATCHED_VERSION: Final = 4
 _log = logging.getLogger(__name__)
@@ -95,7 +96,6 @@ class AddPartitionsToTxnManager:
         self._queues: dict[int, list[_Queued]] = {}
         self._times = metrics.histogram(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationTimeMs"))
         self._failures = metrics.meter(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationFailureRate"))
-        self._times_ms = metrics.histogram(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationTimeMs"))
 
     async def shutdown(self) -> None:
         await self._scope.cancel()
@@ -116,9 +116,7 @@ class AddPartitionsToTxnManager:
         if not operation.supports_epoch_bump and not self._is_verification_enabled():
             return {}
         started_ms = self._runtime.clock.monotonic_ms()
-        began_ms = self._runtime.clock.monotonic_ms()
         errors = await self._ask(transactional_id, producer_id, producer_epoch, list(partitions), operation)
-        self._times_ms.update(self._runtime.clock.monotonic_ms() - began_ms)
         self._times.update(self._runtime.clock.monotonic_ms() - started_ms)
         if errors:
             self._failures.mark(len(errors))
@@ -182,7 +180,7 @@ class AddPartitionsToTxnManager:
         request = AddPartitionsToTxnRequest(transactions=[queued.transaction for queued in batch])
         try:
             response = await self._brokers.send(broker_id, request)
-        except (ApiException, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
+        except (ApiException, DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError) as error:
             _log.info("AddPartitionsToTxn to broker %d failed: %s", broker_id, error)
             return [dict.fromkeys(queued.partitions, Errors.NETWORK_EXCEPTION) for queued in batch]
         if response.error_code:

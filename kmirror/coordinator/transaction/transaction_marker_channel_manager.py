@@ -21,6 +21,7 @@ from kmirror.metadata.image import MetadataImage
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kmirror.wire.primitives import ProtocolReadError
 
 RETRY_BACKOFF_MS: Final = 20
 RETRY_BACKOFF_MAX_MS: Final = 1_000
@@ -136,7 +137,7 @@ class TransactionMarkerChannelManager:
     async def _send(self, broker_id: int, batch: list[_Queued]) -> list[PartitionErrors]:
         try:
             response = await self._brokers.send(broker_id, WriteTxnMarkersRequest(markers=[queued.marker for queued in batch]))
-        except (ApiException, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
+        except (ApiException, DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError) as error:
             _log.info("Transaction markers could not be sent to broker %d and are sent again: %s", broker_id, error)
             return [dict.fromkeys(queued.partitions, Errors.NETWORK_EXCEPTION) for queued in batch]
         answered: dict[int, PartitionErrors] = {}

@@ -30,6 +30,7 @@ from kmirror.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kmirror.wire.primitives import ProtocolReadError
 
 STATE = TopicPartition(TRANSACTION_STATE_TOPIC_NAME, 0)
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -43,6 +44,7 @@ class Leaders:
         self.asked: list[tuple[int, WriteTxnMarkersRequest]] = []
         self.errors: dict[TopicPartition, list[Errors]] = {}
         self.lost: set[int] = set()
+        self.garbled: set[int] = set()
         self.held: asyncio.Event | None = None
 
     async def send(self, broker_id: int, message: Any) -> Any:
@@ -51,6 +53,8 @@ class Leaders:
             await self.held.wait()
         if broker_id in self.lost:
             raise DisconnectError(f"broker {broker_id} is gone")
+        if broker_id in self.garbled:
+            raise ProtocolReadError("the response ends too early")
         return WriteTxnMarkersResponse([self._result(marker) for marker in message.markers])
 
     def _result(self, marker: Any) -> WritableTxnMarkerResult:
@@ -169,6 +173,23 @@ def test_a_marker_is_sent_again_where_it_could_not_be_written() -> None:
         brokers = [broker for broker, _ in world.leaders.asked]
         assert brokers[:2] == [2, 3] and set(brokers[2:]) == {4, 5}, "the new leaders are asked"
         assert brokers.count(5) == 1, "what is written is not written again"
+        await world.coordinator.shutdown()
+
+    run(scenario)
+
+
+def test_an_answer_that_cannot_be_read_does_not_end_the_markers_to_that_broker() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        producer = await world.begun()
+        world.leaders.garbled = {3}
+        await world.end(producer)
+        await world.settle()
+        assert await world.state() == "PrepareCommit"
+        world.leaders.garbled.clear()
+        await world.settle(ms=600)
+        assert await world.state() == "CompleteCommit"
         await world.coordinator.shutdown()
 
     run(scenario)

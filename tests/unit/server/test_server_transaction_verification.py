@@ -9,6 +9,7 @@ import pytest
 from broker_doubles import BrokerWorld, batch_of, run
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricName
 from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPartition
 from kmirror.network.client import DisconnectError
 from kmirror.server.add_partitions_to_txn_manager import AddPartitionsToTxnManager, TransactionSupportedOperation
@@ -21,6 +22,7 @@ from kmirror.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kmirror.wire.primitives import ProtocolReadError
 
 T = TopicPartition("t", 0)
 OPERATION = TransactionSupportedOperation
@@ -33,12 +35,14 @@ class Coordinators:
         self.asked: list[Any] = []
         self.errors: list[Errors] = []
         self.of_all = Errors.NONE
-        self.lost = False
+        self.lost = self.garbled = False
 
     async def send(self, broker_id: int, message: Any) -> Any:
         self.asked.append(message)
         if self.lost:
             raise DisconnectError("gone")
+        if self.garbled:
+            raise ProtocolReadError("the response ends too early")
         results = []
         for transaction in message.transactions:
             error = self.errors.pop(0) if self.errors else Errors.NONE
@@ -120,6 +124,20 @@ def test_no_coordinator_and_no_answer_are_retried_by_clients(tmp_path: Path) -> 
             Errors.INVALID_TXN_STATE,
             "Partition was not added to the transaction",
         )
+
+    run(scenario)
+
+
+def test_an_answer_that_cannot_be_read_is_no_answer_and_the_next_question_is_asked(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, coordinators = world_with(tmp_path)
+        world.create_topic(TRANSACTION_STATE_TOPIC_NAME)
+        coordinators.garbled = True
+        assert "NETWORK_EXCEPTION" in (await send(world, 12)).error_message
+        coordinators.garbled = False
+        assert Errors.for_code((await send(world, 12)).error_code) is Errors.NONE
+        times = world.metrics.histogram(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationTimeMs"))
+        assert times.attributes()["Count"] == len(coordinators.asked) == 2, "each question counts once"
 
     run(scenario)
 
