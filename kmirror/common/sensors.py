@@ -19,7 +19,8 @@ from typing import NamedTuple, Protocol
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
 from kmirror.common.ports import Clock
 
-FOREVER_MS = 2**63 - 1
+FOREVER_MS = 2**31 - 1
+"""The longest throttle time that a response can tell."""
 
 
 @dataclass(slots=True)
@@ -279,10 +280,11 @@ def throttle_time_ms(violation: QuotaViolation, now_ms: int) -> int:
     if violation.bound <= 0:
         return FOREVER_MS
     if isinstance(stat, TokenBucket):
-        return java_round(-violation.value / violation.bound * 1000)
+        return min(FOREVER_MS, java_round(-violation.value / violation.bound * 1000))
     if not isinstance(stat, Rate):
         raise ValueError(f"a {type(stat).__name__} has no throttle time")
-    return java_round((violation.value - violation.bound) / violation.bound * stat.window_size_ms(violation.metric.config, now_ms))
+    over = (violation.value - violation.bound) / violation.bound
+    return min(FOREVER_MS, java_round(over * stat.window_size_ms(violation.metric.config, now_ms)))
 
 
 def java_round(value: float) -> int:

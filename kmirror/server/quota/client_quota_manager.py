@@ -29,6 +29,9 @@ from kmirror.common.ports import Clock
 from kmirror.common.sensors import Avg, MetricConfig, QuotaViolation, Rate, Sensor, throttle_time_ms
 
 INACTIVE_SENSOR_EXPIRATION_MS = 3_600_000
+SWEEP_INTERVAL_MS = 30_000
+MAX_REMEMBERED_CLIENTS = 10_000
+"""Clients make up their ids as they like, so what is only remembered to save a search is dropped from time to time."""
 
 
 class QuotaType(enum.Enum):
@@ -75,6 +78,7 @@ class ClientQuotaManager:
         self._quotas: dict[tuple[EntityName, EntityName], float] = {}
         self._sensors: dict[tuple[str, str], ClientSensors] = {}
         self._by_client: dict[tuple[str, str], ClientSensors] = {}
+        self._next_sweep_ms = 0
         self._throttled_until_ms: deque[int] = deque()
         metrics.gauge(sensor_metric(quota_type.value, "queue-size"), self._queue_size)
 
@@ -164,6 +168,8 @@ class ClientQuotaManager:
         key = (principal.name, client_id)
         sensors = self._by_client.get(key)
         if sensors is None or sensors.quota.last_record_ms < self._clock.monotonic_ms() - INACTIVE_SENSOR_EXPIRATION_MS:
+            if len(self._by_client) >= MAX_REMEMBERED_CLIENTS:
+                self._by_client.clear()
             sensors = self._by_client[key] = self._get_or_create(self._tags(*key))
         return sensors
 
@@ -181,7 +187,11 @@ class ClientQuotaManager:
         return sensors
 
     def _forget_inactive(self) -> None:
-        oldest_ms = self._clock.monotonic_ms() - INACTIVE_SENSOR_EXPIRATION_MS
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._next_sweep_ms:
+            return
+        self._next_sweep_ms = now_ms + SWEEP_INTERVAL_MS
+        oldest_ms = now_ms - INACTIVE_SENSOR_EXPIRATION_MS
         for tags in [tags for tags, sensors in self._sensors.items() if sensors.quota.last_record_ms < oldest_ms]:
             for sensor in self._sensors.pop(tags):
                 sensor.close()

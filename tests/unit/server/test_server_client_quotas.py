@@ -15,7 +15,7 @@ from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import ClientQuotaEntity, MetadataImage, MetadataProvenance
 from kmirror.metadata.loader import LoaderManifest, LoaderManifestType
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.server.quota.client_quota_manager import DEFAULT, ClientQuotaManager, QuotaType, QuotaWindow
+from kmirror.server.quota.client_quota_manager import DEFAULT, MAX_REMEMBERED_CLIENTS, ClientQuotaManager, QuotaType, QuotaWindow
 from kmirror.server.quota.client_request_quota_manager import ClientRequestQuotaManager
 from kmirror.server.quota.controller_mutation_quota_manager import ControllerMutationQuotaManager
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
@@ -83,6 +83,26 @@ def test_nothing_is_kept_before_the_first_quota(produce: ClientQuotaManager, clo
     assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 1e12, clock.now_ms) == 0
     assert len(metrics) == before and not produce.enabled
     assert produce.max_value_in_quota_window(ALICE, "c") is None
+
+
+def test_a_throttle_time_fits_its_response(produce: ClientQuotaManager, clock: ManualClock, metrics: MetricsRegistry) -> None:
+    """A response that could not be encoded closed the connection of a client far above its quota."""
+    produce.update_quota(DEFAULT, None, 1.0)
+    assert produce.maybe_record_and_get_throttle_time_ms(ALICE, "c", 100_000_000, clock.now_ms) == 2**31 - 1
+    mutations = ControllerMutationQuotaManager(QuotaWindow(), metrics, clock)
+    mutations.update_quota("alice", None, 1e-6)
+    quota = mutations.new_quota_for(ALICE, "c", is_strict=False)
+    quota.record(10_000)
+    assert quota.throttle_time_ms == 2**31 - 1
+
+
+def test_client_ids_that_come_once_are_not_remembered_for_ever(produce: ClientQuotaManager, clock: ManualClock) -> None:
+    produce.update_quota("alice", None, 1e9)
+    for number in range(MAX_REMEMBERED_CLIENTS + 5):
+        produce.maybe_record_and_get_throttle_time_ms(ALICE, f"c-{number}", 1, clock.now_ms)
+    assert len(produce._by_client) == 5
+    assert produce._by_client[("alice", f"c-{MAX_REMEMBERED_CLIENTS}")].quota.metrics, "one rate for the user, as before"
+    assert len(produce._sensors) == 1
 
 
 def test_a_changed_quota_applies_to_the_rate_that_is_there(produce: ClientQuotaManager, clock: ManualClock) -> None:
