@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
+from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic, TopicResults
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
@@ -54,6 +54,7 @@ class MirrorCommand:
         properties = {} if options.command_config is None else read_properties(options.command_config)
         self._admin = open_admin(runtime, options.bootstrap_server, properties, client_id="kafka-mirrors")
         self._opened: list[AdminClient] = [self._admin]
+        self._source_configs: dict[str, str] = {}
 
     def close(self) -> None:
         for client in self._opened:
@@ -132,19 +133,27 @@ class MirrorCommand:
         return _matching(self._options.topic, {row.topic for row in described.partitions})
 
     async def _source(self) -> AdminClient:
-        """A client of the mirror's source: --mirror-config where given, else the mirror's own configs (never its secrets, C22)."""
+        """A client of the mirror's source: --mirror-config where given, else the mirror's own configs (never its secrets, C22).
+
+        A source that asks for a password needs --mirror-config.
+        """
         if self._options.mirror_config is not None:
             configs = read_properties(self._options.mirror_config)
         else:
             entries = await self._admin.describe_configs(ConfigResourceType.MIRROR, self._options.mirror)
             configs = {entry.name: entry.value for entry in entries if entry.value is not None}
-        _check_plaintext(configs, f"mirror {self._options.mirror}")
         if not configs.get(BOOTSTRAP_SERVERS):
             raise ApiException(Errors.UNKNOWN_MIRROR, "The mirror does not exist.")
+        self._source_configs = configs
         return self._client(configs[BOOTSTRAP_SERVERS])
 
     def _client(self, bootstrap_servers: str) -> AdminClient:
-        client = AdminClient(self._runtime, parse_bootstrap_servers(bootstrap_servers), client_id="kafka-mirrors")
+        """A client of the source, or of a cluster behind it, which is taken to be secured alike."""
+        try:
+            client = open_admin(self._runtime, bootstrap_servers, self._source_configs, client_id="kafka-mirrors")
+        except ConfigError as error:
+            hint = "" if self._options.mirror_config is not None else " (a mirror's secrets are not told: give them with --mirror-config)"
+            raise ConfigError(f"mirror {self._options.mirror}: {error}{hint}") from error
         self._opened.append(client)
         return client
 
@@ -222,12 +231,6 @@ def _matching(pattern: str, topics: Iterable[str]) -> list[str]:
 def _raise_failures(result: TopicResults) -> None:
     if result.failed:
         raise KmirrorError("; ".join(f"{topic}: {error.message}" for topic, error in sorted(result.failed.items())))
-
-
-def _check_plaintext(configs: dict[str, str], what: str) -> None:
-    protocol = configs.get("security.protocol", "PLAINTEXT")
-    if protocol != "PLAINTEXT":
-        raise ConfigError(f"{what}: security.protocol={protocol} is not supported by this version; only PLAINTEXT is")
 
 
 def _warn(text: str) -> None:
