@@ -318,10 +318,14 @@ class GroupCoordinator:
     # -- groups -----------------------------------------------------------------------------------------------------
 
     async def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-        """Groups of every shard of this broker; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
+        """Groups of every shard of this broker; COORDINATOR_LOAD_IN_PROGRESS while one is loading. A shard that leaves meanwhile has none."""
         listed: list[ListedGroup] = []
         for topic_partition in self._shards.partitions():
-            listed += await self._read(topic_partition, lambda shard, _: shard.groups.list_groups(states, types))
+            try:
+                listed += await self._read(topic_partition, lambda shard, _: shard.groups.list_groups(states, types))
+            except ApiException as error:
+                if error.error is not Errors.NOT_COORDINATOR:
+                    raise
         return listed
 
     async def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:

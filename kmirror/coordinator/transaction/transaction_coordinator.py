@@ -234,12 +234,17 @@ class TransactionCoordinator:
         return found
 
     async def list_transactions(self, wanted: TransactionFilter) -> list[TransactionMetadata]:
-        """Those of all shards here; COORDINATOR_LOAD_IN_PROGRESS while one of them is loading."""
+        """Those of all shards here; COORDINATOR_LOAD_IN_PROGRESS while one of them is loading. A shard that leaves meanwhile has none."""
         if any(self._shards.state(topic_partition) is CoordinatorState.LOADING for topic_partition in self._leader_epochs):
             raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS)
         found: list[TransactionMetadata] = []
         for topic_partition in self._shards.active_partitions():
-            found += await self._shards.read(topic_partition, lambda shard, now_ms: shard.list_transactions(wanted, now_ms))
+            try:
+                found += await self._shards.read(topic_partition, lambda shard, now_ms: shard.list_transactions(wanted, now_ms))
+            except ApiException as error:
+                told = _translated(error)
+                if told.error is not Errors.NOT_COORDINATOR:
+                    raise told from error
         return found
 
     async def _ask_producer(self, transactional_id: str, operation: Operation[ProducerResult]) -> ProducerResult:

@@ -257,6 +257,19 @@ def test_clients_are_sent_to_look_for_the_coordinator_when_its_log_takes_nothing
     run(scenario)
 
 
+def test_a_shard_that_leaves_while_groups_are_listed_does_not_fail_the_others() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        assert await harness.commit(9) == 0
+        other = TopicPartition(GROUP_METADATA_TOPIC_NAME, 1)
+        shards = harness.coordinator._shards
+        shards.partitions = lambda: [other, TP]  # type: ignore[method-assign]
+        assert [group.group_id for group in await harness.coordinator.list_groups([], [])] == ["g"]
+
+    run(scenario)
+
+
 def test_groups_are_not_listed_while_a_shard_is_loading() -> None:
     async def scenario() -> None:
         harness = Harness()

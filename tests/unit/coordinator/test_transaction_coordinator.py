@@ -178,6 +178,26 @@ def test_a_marker_is_sent_again_where_it_could_not_be_written() -> None:
     run(scenario)
 
 
+def test_a_shard_that_leaves_while_transactions_are_listed_is_left_out() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        await world.begun()
+        world.log.hold = True
+        unanswered = asyncio.ensure_future(world.coordinator.init_producer_id("tx2", timeout_ms=60_000, expected=None))
+        await world.settle()
+        listing = asyncio.ensure_future(world.coordinator.list_transactions(TransactionFilter()))
+        await world.settle()
+        assert not listing.done(), "it waits for what is not committed"
+        world.lead(STATE.topic, 2)
+        await world.settle()
+        assert listing.result() == []
+        assert (await unanswered).error is Errors.NOT_COORDINATOR
+        await world.coordinator.shutdown()
+
+    run(scenario)
+
+
 def test_an_answer_that_cannot_be_read_does_not_end_the_markers_to_that_broker() -> None:
     async def scenario() -> None:
         world = World()
