@@ -86,14 +86,23 @@ class MetadataApplier:
         self._apply_throttled_rates(delta)
         self._apply_topic_configs(delta)
         for (topic, number), (topic_id, registration) in changes.leaders.items():
-            self._make_leader(TopicIdPartition(topic_id, topic, number), registration)
+            led = TopicIdPartition(topic_id, topic, number)
+            try:
+                self._make_leader(led, registration)
+            except ApiException as error:
+                self._skip(led, error)
         to_stop: list[TopicPartition] = []
         to_fetch: dict[TopicPartition, InitialFetchState] = {}
         for (topic, number), (topic_id, registration) in changes.followers.items():
-            self._make_follower(TopicIdPartition(topic_id, topic, number), registration, to_stop, to_fetch)
+            followed = TopicIdPartition(topic_id, topic, number)
+            try:
+                self._make_follower(followed, registration, to_stop, to_fetch)
+            except ApiException as error:
+                self._skip(followed, error)
         if self.fetcher_manager is not None:
             if to_stop:
                 self.fetcher_manager.remove_fetcher_for_partitions(to_stop)
+            to_fetch = {followed: state for followed, state in to_fetch.items() if followed in self._replica_manager.partitions}
             if to_fetch:
                 self.fetcher_manager.add_fetcher_for_partitions(to_fetch)
             if changes.leaders or changes.deletes or to_stop:
@@ -235,9 +244,7 @@ class MetadataApplier:
                 target_directory_id=None if directory == DIRECTORY_UNASSIGNED else directory,
             )
         except ApiException as error:
-            _log.error("Skipped the state change of %s: %s", topic, error.message)
-            if error.error is Errors.KAFKA_STORAGE_ERROR:
-                self._mark_offline(topic.topic_partition, topic.topic_id)
+            self._skip(topic, error)
             return None
         log.update_high_watermark(self._checkpointed_high_watermark(log, topic.topic_partition))
         actual = self._log_manager.directory_id(log.parent_dir)
@@ -252,6 +259,14 @@ class MetadataApplier:
             return
         if self._log_manager.directory_id(future.parent_dir) == directory:
             self._log_manager.replace_current_with_future_log(topic_partition)
+
+    def _skip(self, topic: TopicIdPartition, error: ApiException) -> None:
+        """One partition's log cannot be worked on; the others of the delta are not touched by that."""
+        _log.error("Skipped the state change of %s: %s", topic, error.message)
+        if error.error is Errors.KAFKA_STORAGE_ERROR:
+            if self.fetcher_manager is not None:
+                self.fetcher_manager.remove_fetcher_for_partitions([topic.topic_partition])
+            self._mark_offline(topic.topic_partition, topic.topic_id)
 
     def _mark_offline(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         manager = self._replica_manager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from broker_doubles import BrokerWorld, batch_of, run
@@ -197,5 +198,58 @@ def test_a_failed_directory_takes_its_partitions_offline_until_the_topic_is_anot
         world.delete_topic("t")
         world.create_topic("t")
         assert world.partition("t", 0).log.parent_dir == second
+
+    run(scenario)
+
+
+class Fetchers:
+    """A `FetcherManager` that only remembers what is fetched."""
+
+    def __init__(self) -> None:
+        self.fetched: set[TopicPartition] = set()
+
+    def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, Any]) -> None:
+        self.fetched |= set(partitions)
+
+    def remove_fetcher_for_partitions(self, partitions: list[TopicPartition]) -> None:
+        self.fetched -= set(partitions)
+
+    def shutdown_idle_fetchers(self) -> None:
+        """None has a task."""
+
+
+def test_a_disk_that_fails_during_an_election_does_not_keep_the_delta_from_the_other_partitions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(f"{tmp_path}/one,{tmp_path}/two", others=(2,))
+        topic_id = world.create_topic("t", partitions=2)
+
+        def broken(*_: Any) -> None:
+            raise OSError("broken")
+
+        world.partition("t", 0).log.leader_epoch_cache.assign = broken
+        world.apply(*(PartitionChangeRecord(topic_id=topic_id, partition_id=number, leader=1) for number in (0, 1)))
+        assert T0 in world.replica_manager.offline_partitions
+        assert (world.partition("t", 1).is_leader, world.partition("t", 1).leader_epoch) == (True, 1)
+
+    run(scenario)
+
+
+def test_a_partition_whose_directory_fails_in_the_same_delta_is_not_fetched(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(f"{tmp_path}/one,{tmp_path}/two", others=(2,))
+        fetchers = Fetchers()
+        world.replica_manager.set_fetcher_manager(fetchers)
+        make = world.log_manager.get_or_create_log
+
+        def make_or_fail(topic_partition: TopicPartition, **options: Any) -> Any:
+            if topic_partition.partition < 2:
+                return make(topic_partition, **options)
+            world.replica_manager.handle_log_dir_failure(world.partition("t", 0).log.parent_dir)
+            raise ApiException(Errors.KAFKA_STORAGE_ERROR, "broken")
+
+        world.log_manager.get_or_create_log = make_or_fail
+        world.create_topic("t", partitions=3, replicas=(2, 1))
+        assert fetchers.fetched == {TopicPartition("t", 1)}
+        assert set(world.replica_manager.offline_partitions) == {TopicPartition("t", 0), TopicPartition("t", 2)}
 
     run(scenario)
