@@ -194,7 +194,11 @@ def test_what_produce_refuses(tmp_path: Path) -> None:
             (9, batch_of(b"a") + batch_of(b"b"), Errors.INVALID_RECORD),
             (6, zstd, Errors.UNSUPPORTED_COMPRESSION_TYPE),
             (9, batch_of(b"x" * 300), Errors.MESSAGE_TOO_LARGE),
-            (9, batch_of(b"a", is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+            (
+                9,
+                batch_of(b"a", is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ),
         ]
         for version, records, error in cases:
             response = await exchange(world, ApiKeys.PRODUCE, version, produce_request(records))
