@@ -221,3 +221,17 @@ class TaskScope:
 
     def _report(self, name: str, error: BaseException) -> None:
         self._runtime.report_failure(f"task {name} failed", error)
+
+
+async def run_together(runtime: Runtime, name: str, coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """What the coroutines give, in their order; they wait at the same time. An error ends those that are not done yet."""
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    scope = TaskScope(runtime, name, on_failure=lambda task, error: None)  # whoever awaits hears of it
+    try:
+        tasks = [scope.spawn(coroutine, name=str(number)) for number, coroutine in enumerate(coroutines)]
+        return [await task for task in tasks]
+    finally:
+        await scope.cancel()
+        for coroutine in coroutines:
+            coroutine.close()  # of a node that was killed some never began

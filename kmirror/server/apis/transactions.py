@@ -24,6 +24,7 @@ from kmirror.coordinator.transaction.transaction_coordinator import TransactionC
 from kmirror.coordinator.transaction.transaction_metadata import TRANSACTIONS_V2
 from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kmirror.replica.replica_manager import INTERNAL_TOPICS
+from kmirror.runtime.api import run_together
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -115,7 +116,7 @@ async def handle_add_partitions_to_txn(apis: KafkaApis, request: Request) -> Add
     message: AddPartitionsToTxnRequest = request.message
     if request.api_version >= FIRST_BROKER_VERSION:
         apis.auth.authorize_cluster_operation(request, AclOperation.CLUSTER_ACTION)
-        results = [await _add_for_broker(apis, transaction) for transaction in message.transactions]
+        results = await run_together(apis.runtime, "add-partitions-to-txn", [_add_for_broker(apis, each) for each in message.transactions])
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     errors = await _add_for_client(apis, request, message)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(errors))

@@ -19,6 +19,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.replica.partition import ReadOnlyReason
+from kmirror.runtime.api import run_together
 from kmirror.server.request_context import Request
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.wire.api_keys import ApiKeys
@@ -42,7 +43,7 @@ async def handle_write_txn_markers(apis: KafkaApis, request: Request) -> WriteTx
     if not apis.auth.may_on_cluster(request, AclOperation.ALTER, log_if_denied=False):
         apis.auth.authorize_cluster_operation(request, AclOperation.CLUSTER_ACTION)
     appends = [_Append(apis, marker) for marker in message.markers]
-    return WriteTxnMarkersResponse(markers=[await append.result() for append in appends])
+    return WriteTxnMarkersResponse(markers=await run_together(apis.runtime, "markers", [append.result() for append in appends]))
 
 
 class _Append:

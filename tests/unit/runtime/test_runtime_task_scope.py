@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kmirror.runtime.api import TaskScope
+from kmirror.runtime.api import TaskScope, run_together
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimWorld
@@ -59,6 +59,32 @@ def test_a_failing_task_is_reported_and_leaves_the_others_alone(world):
 
     assert world.loop.run_until_complete(runtime.spawn(main(), name="main")) == "good"
     assert failures == [("a/scope/bad", "broken")]
+
+
+def test_what_runs_together_waits_together_and_ends_with_the_first_error(world):
+    runtime = world.node("a").boot()
+    ended = []
+
+    async def work(name: str, delay_ms: int) -> str:
+        try:
+            await runtime.sleep_ms(delay_ms)
+            if name == "bad":
+                raise ValueError("broken")
+            return name
+        finally:
+            ended.append(name)
+
+    async def main() -> int:
+        assert await run_together(runtime, "good", [work("slow", 100), work("quick", 1)]) == ["slow", "quick"]
+        assert await run_together(runtime, "one", [work("one", 1)]) == ["one"]
+        took_ms = runtime.clock.monotonic_ms()
+        with pytest.raises(ValueError):
+            await run_together(runtime, "bad", [work("bad", 1), work("never", 1_000_000)])
+        return runtime.clock.monotonic_ms() - took_ms
+
+    assert world.loop.run_until_complete(runtime.spawn(main(), name="main")) < 100
+    assert ended == ["quick", "slow", "one", "bad", "never"]
+    assert world.loop.failures == []
 
 
 def test_without_a_handler_a_failure_reaches_the_runtime(world):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 from broker_doubles import BrokerWorld, batch_of, run
 
 from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.replica.partition import ReadOnlyReason
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 
@@ -81,5 +89,69 @@ def test_a_mirror_takes_its_markers_from_the_source(tmp_path: Path) -> None:
         partition.set_read_only(ReadOnlyReason.MIRROR_TOPIC)
         assert await end(world) is Errors.NONE
         assert partition.leader_log.log_end_offset == 1
+
+    run(scenario)
+
+
+class SlowGroups:
+    """A group coordinator whose markers are committed when `committed` is set."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.committed = asyncio.Event()
+
+    async def complete_transaction(self, partition: TopicPartition, *, producer_id: int, **_: Any) -> None:
+        self.begun.append(producer_id)
+        await self.committed.wait()
+
+
+def test_markers_for_offsets_wait_for_their_commits_together(tmp_path: Path) -> None:
+    """One after the other they let a coordinator end one transaction a round trip to the followers."""
+
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        world.create_topic(GROUP_METADATA_TOPIC_NAME)
+        groups = world.apis.group_coordinator = SlowGroups()
+        topics = [WritableTxnMarkerTopic(GROUP_METADATA_TOPIC_NAME, [0])]
+        request = WriteTxnMarkersRequest([WritableTxnMarker(producer_id, 0, True, topics, 0, 0) for producer_id in (7, 8, 9)])
+        answer = asyncio.ensure_future(world.ask(ApiKeys.WRITE_TXN_MARKERS, request, 2))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert groups.begun == [7, 8, 9]
+        groups.committed.set()
+        markers = (await answer).markers
+        assert [(marker.producer_id, marker.topics[0].partitions[0].error_code) for marker in markers] == [(7, 0), (8, 0), (9, 0)]
+
+    run(scenario)
+
+
+class SlowTransactions:
+    """A transaction coordinator whose additions are committed when `committed` is set."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.committed = asyncio.Event()
+
+    async def add_partitions(self, transactional_id: str, *_: Any, **__: Any) -> Errors:
+        self.begun.append(transactional_id)
+        await self.committed.wait()
+        return Errors.NONE
+
+
+def test_transactions_that_a_broker_asks_about_wait_for_their_commits_together(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        world.create_topic("t")
+        transactions = world.apis.transaction_coordinator = SlowTransactions()
+        topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])]
+        request = AddPartitionsToTxnRequest(
+            transactions=[AddPartitionsToTxnTransaction(name, producer_id=1, producer_epoch=0, topics=topics) for name in ("a", "b")]
+        )
+        answer = asyncio.ensure_future(world.ask(ApiKeys.ADD_PARTITIONS_TO_TXN, request, 5))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert transactions.begun == ["a", "b"]
+        transactions.committed.set()
+        assert [result.transactional_id for result in (await answer).results_by_transaction] == ["a", "b"]
 
     run(scenario)
