@@ -8,7 +8,7 @@ controller; the rest is forwarded, and both kinds of answers are put together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
@@ -21,10 +21,9 @@ from kmirror.server.kafka_config import KafkaConfig
 SET, DELETE = 0, 1
 
 
-def check_resource(resource: Any, *, resources: Iterable[Any], config: KafkaConfig, configs: ConfigurationsImage) -> None:
+def check_resource(resource: Any, *, is_repeated: bool, config: KafkaConfig, configs: ConfigurationsImage) -> None:
     """ApiException unless this resource of an AlterConfigs or IncrementalAlterConfigs request may go to the controller."""
-    same = [other for other in resources if (other.resource_type, other.resource_name) == (resource.resource_type, resource.resource_name)]
-    if len(same) > 1:
+    if is_repeated:
         raise ApiException(Errors.INVALID_REQUEST, "Each resource must appear at most once.")
     names = [config.name for config in resource.configs]
     if len(set(names)) != len(names):

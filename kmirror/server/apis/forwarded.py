@@ -12,6 +12,7 @@ checks only that BumpLeaderEpochs comes from somebody with ClusterAction.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
@@ -54,11 +55,13 @@ async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
     """AlterConfigs and IncrementalAlterConfigs: what this broker refuses, and the levels of its loggers, stay here; the rest goes on."""
     message = request.message
     resources = list(message.resources)
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     answered: dict[int, ApiException] = {}
     for resource in resources:
         try:
             _check_logger(apis, request, resource)
-            check_resource(resource, resources=resources, config=apis.config, configs=apis.metadata_cache.image.configs)
+            is_repeated = counts[resource.resource_type, resource.resource_name] > 1
+            check_resource(resource, is_repeated=is_repeated, config=apis.config, configs=apis.metadata_cache.image.configs)
             if resource.resource_type == RESOURCE_BROKER_LOGGER:
                 _change_loggers(apis, request, resource)
                 answered[id(resource)] = ApiException(Errors.NONE, "")

@@ -30,6 +30,7 @@ from kmirror.wire.messages import (
     describe_topic_partitions,
     fetch,
     find_coordinator,
+    incremental_alter_configs,
     init_producer_id,
     list_config_resources,
     list_offsets,
@@ -533,3 +534,23 @@ def test_every_served_api_has_a_place_for_an_error() -> None:
 def test_every_handler_file_has_the_handlers_that_the_table_says() -> None:
     for api_key, module in HANDLER_MODULES.items():
         assert api_key in importlib.import_module(f"kmirror.server.apis.{module}").HANDLERS, api_key
+
+
+def test_resources_that_are_named_twice_are_refused_and_the_others_forwarded(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        config = incremental_alter_configs.AlterableConfig(name="retention.ms", config_operation=0, value="1000")
+        resources = [incremental_alter_configs.AlterConfigsResource(2, name, [config]) for name in ("a", "b", "a")]
+        row = incremental_alter_configs.AlterConfigsResourceResponse
+        world.controller.answers["IncrementalAlterConfigsRequest"] = lambda message: (
+            incremental_alter_configs.IncrementalAlterConfigsResponse(
+                responses=[row(resource_type=2, resource_name=resource.resource_name) for resource in message.resources]
+            )
+        )
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=resources)
+        response = await world.ask(ApiKeys.INCREMENTAL_ALTER_CONFIGS, request, 1)
+        answers = [(each.resource_name, each.error_code, each.error_message or "") for each in response.responses]
+        twice = ("a", Errors.INVALID_REQUEST, "Each resource must appear at most once.")
+        assert answers == [("b", Errors.NONE, ""), twice, twice]
+
+    run(scenario)
