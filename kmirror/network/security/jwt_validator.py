@@ -8,6 +8,7 @@ must have been issued, and must be for one of the expected audiences and by the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from kmirror.common.ports import FileSystem
 from kmirror.network.security.oauth_bearer_token import IllegalTokenError, JsonWebToken, OAuthBearerToken, decode_base64url, scope_of
 
 _CURVES = {"P-256": ("SECP256R1", 32), "P-384": ("SECP384R1", 48), "P-521": ("SECP521R1", 66)}
+_log = logging.getLogger(__name__)
 _HASHES = {"256": "SHA256", "384": "SHA384", "512": "SHA512"}
 
 
@@ -81,8 +83,7 @@ class JwtValidator:
             raise IllegalTokenError(f"The algorithm {algorithm} is not acceptable")
         key = self._find_key(key_id)
         if key is None:
-            self._keys = self._read_keys()
-            key = self._find_key(key_id)
+            key = self._find_key_anew(key_id)
         if key is None:
             raise IllegalTokenError(f"Unable to find a suitable verification key for the kid {key_id}")
         if not _is_signed_by(key, algorithm, token.signature, token.signed):
@@ -92,6 +93,14 @@ class JwtValidator:
         if key_id is None and len(self._keys) == 1:
             return self._keys[0]
         return next((key for key in self._keys if key.get("kid") == key_id), None)
+
+    def _find_key_anew(self, key_id: object) -> dict[str, Any] | None:
+        """In the file as it is now; while it cannot be read the keys stay as they were, and the token is refused like any other."""
+        try:
+            self._keys = self._read_keys()
+        except ConfigError as error:
+            _log.error("The keys for bearer tokens stay as they were: %s", error)
+        return self._find_key(key_id)
 
     def _read_keys(self) -> list[dict[str, Any]]:
         try:

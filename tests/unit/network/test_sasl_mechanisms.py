@@ -283,6 +283,17 @@ def test_keys_can_be_rotated(tmp_path: Path) -> None:
     assert validate(second.sign(claims()), NOW_MS).principal_name == "alice"
 
 
+def test_a_key_set_that_is_being_replaced_refuses_unknown_keys_and_goes_on_with_those_it_has(tmp_path: Path) -> None:
+    """The error of the file ended the connection as if the broker had failed."""
+    first, second, keys = Signer("k1", elliptic=True), Signer("k2", elliptic=True), tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [first.web_key]}))
+    validate = jwt_validator(keys)
+    keys.write_text("{")
+    with pytest.raises(IllegalTokenError, match="Unable to find a suitable verification key for the kid k2"):
+        validate(second.sign(claims()), NOW_MS)
+    assert validate(first.sign(claims()), NOW_MS).principal_name == "alice"
+
+
 def test_key_sets_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="only file: URLs are"):
         JwtValidator(
