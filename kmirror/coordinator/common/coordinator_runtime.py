@@ -119,7 +119,7 @@ class _Context(Generic[S]):
         self.shard = shard
         self.timers = timers
         self.state = CoordinatorState.LOADING
-        self.parked: list[_Parked] = []
+        self.parked: dict[_Parked, None] = {}
         self.stop_listening: Callable[[], None] | None = None
 
 
@@ -350,14 +350,13 @@ class CoordinatorRuntime(Generic[S]):
         if self._log.high_watermark(context.topic_partition) >= offset:
             return
         parked = _Parked(offset, self._runtime.create_future())
-        context.parked.append(parked)
+        context.parked[parked] = None
         timer = self._runtime.call_later_ms(timeout_ms, lambda: _fail(parked.future, ApiException(Errors.REQUEST_TIMED_OUT)))
         try:
             await parked.future
         finally:
             timer.cancel()
-            if parked in context.parked:
-                context.parked.remove(parked)
+            context.parked.pop(parked, None)
 
     def _on_high_watermark(self, context: _Context[S], high_watermark: int) -> None:
         for parked in list(context.parked):
