@@ -81,6 +81,7 @@ class BrokerLifecycleManager:
         self._offline_log_dirs = offline_log_dirs
         self._incarnation_id = Uuid.random(runtime.random)
         self._wants_fence = True
+        self._heartbeat_error: Errors | None = None
         self.acknowledged_offline_log_dirs: tuple[Uuid, ...] = ()
         self._wake = asyncio.Event()
         self.state = BrokerState.NOT_RUNNING
@@ -169,8 +170,12 @@ class BrokerLifecycleManager:
         except ApiException:
             return REGISTRATION_RETRY_MS
         if response.error_code:
-            _log.warning("The heartbeat of broker %d failed: %s", self._identity.broker_id, Errors(response.error_code).name)
+            error = Errors.for_code(response.error_code)
+            if error is not self._heartbeat_error:
+                _log.warning("The heartbeat of broker %d failed: %s", self._identity.broker_id, error.name)
+            self._heartbeat_error = error
             return REGISTRATION_RETRY_MS
+        self._heartbeat_error = None
         self.acknowledged_offline_log_dirs = tuple(request.offline_log_dirs)
         return self._take(response, wants_shut_down=wants_shut_down)
 
