@@ -68,11 +68,6 @@ class Histogram:
         self._fold()
         return self._sum / self._count if self._count else 0.0
 
-    def percentile(self, share: float) -> float:
-        """Of the last values, between neighbours where it falls between two, as Yammer does; 0 before the first."""
-        self._fold()
-        return _percentile(sorted(self._last), share)
-
     def attributes(self) -> dict[str, float | str]:
         mean = self.value()
         variance = (self._sum_of_squares - self._sum * mean) / (self._count - 1) if self._count > 1 else 0.0

@@ -208,9 +208,6 @@ class MetricsRegistry:
         """Ask `collect` whenever somebody looks."""
         self._collectors.append(collect)
 
-    def remove_collector(self, collect: Collector) -> None:
-        self._collectors = [other for other in self._collectors if other != collect]
-
     def gauge(self, name: MetricName, read: Callable[[], Value]) -> Gauge:
         gauge = Gauge(read)
         self._metrics[name] = gauge

@@ -65,10 +65,6 @@ class ReplicationQuotaManager:
             pairs = [entry.strip().split(":") for entry in text.split(",")]
             self._throttled[topic] = frozenset(int(partition) for partition, broker in pairs if int(broker) == broker_id)
 
-    def mark_throttled(self, topic: str) -> None:
-        """All partitions of the topic."""
-        self._throttled[topic] = None
-
     def is_throttled(self, topic_partition: TopicPartition) -> bool:
         """Whether the rate is for this partition."""
         if topic_partition.topic not in self._throttled:

@@ -148,10 +148,6 @@ class ConsumerGroup:
                 votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
         return max(sorted(votes), key=lambda name: votes[name], default=None)
 
-    @property
-    def classic_member_count(self) -> int:
-        return sum(member.uses_classic_protocol for member in self.members.values())
-
     def all_use_classic_protocol_except(self, member_ids: Iterable[str]) -> bool:
         excluded = set(member_ids)
         return all(member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in excluded)

@@ -193,11 +193,6 @@ class GroupMetadataManager:
     def replay_consumer_group(self, key: Any, value: Any) -> None:
         self._replay.replay(key, value)
 
-    def simple_group(self, group_id: str) -> None:
-        """A group that was never joined comes into being with its first offset."""
-        if group_id not in self.groups.by_id:
-            self.groups.by_id[group_id] = ClassicGroup(group_id)
-
     def on_loaded(self) -> None:
         self._is_loaded = True
         for group in list(self.groups.by_id.values()):
