@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
@@ -22,6 +22,7 @@ from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -29,6 +30,7 @@ from kmirror.wire.messages.offset_commit import (
 )
 from kmirror.wire.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -49,6 +51,7 @@ from kmirror.wire.messages.offset_fetch import (
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
+P = TypeVar("P", OffsetCommitRequestPartition, OffsetDeleteRequestPartition)
 INVALID_OFFSET = -1
 OFFSET_TOPIC_ID_VERSION = 10
 OFFSET_FETCH_GROUPS_VERSION = 8
@@ -70,13 +73,12 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
     for topic in message.topics:
         by_id = request.api_version >= OFFSET_TOPIC_ID_VERSION
         image = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
-        known = [p for p in topic.partitions if image is not None and p.partition_index in image.partitions]
+        known, unknown = _split(topic.partitions, image)
         error = Errors.UNKNOWN_TOPIC_ID if by_id and image is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
         name = topic.name if image is None else image.name
         if error is not Errors.UNKNOWN_TOPIC_ID and not apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, name):
-            known, error = [], Errors.TOPIC_AUTHORIZATION_FAILED
-        if len(known) < len(topic.partitions):
-            unknown = [p for p in topic.partitions if p not in known]
+            known, unknown, error = [], topic.partitions, Errors.TOPIC_AUTHORIZATION_FAILED
+        if unknown:
             partitions = [OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in unknown]
             refused.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         if image is not None and known:
@@ -93,6 +95,15 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
             answered.topic_id = Uuid.ZERO
     _add_refused(response.topics, refused)
     return response
+
+
+def _split(partitions: list[P], image: TopicImage | None) -> tuple[list[P], list[P]]:
+    """Partitions of a request that the topic has, and those that it has not."""
+    known: list[P] = []
+    unknown: list[P] = []
+    for partition in partitions:
+        (known if image is not None and partition.partition_index in image.partitions else unknown).append(partition)
+    return known, unknown
 
 
 def _add_refused(answered: list[Any], refused: list[Any]) -> None:
@@ -258,11 +269,11 @@ async def handle_offset_delete(apis: KafkaApis, request: Request) -> OffsetDelet
         authorize_group(apis, request, AclOperation.DELETE, message.group_id)
         for topic in message.topics:
             image = _topics(apis).topic(topic.name)
-            known = [p for p in topic.partitions if image is not None and p.partition_index in image.partitions]
+            known, unknown = _split(topic.partitions, image)
             error = Errors.UNKNOWN_TOPIC_OR_PARTITION
             if not apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, topic.name):
-                known, error = [], Errors.TOPIC_AUTHORIZATION_FAILED
-            rows = [OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions if p not in known]
+                known, unknown, error = [], topic.partitions, Errors.TOPIC_AUTHORIZATION_FAILED
+            rows = [OffsetDeleteResponsePartition(p.partition_index, error) for p in unknown]
             if rows:
                 refused.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
             if known:
