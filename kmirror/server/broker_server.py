@@ -394,6 +394,7 @@ class BrokerServer:
             self._reconfigure_security(),
             reconfigure_fetchers(self.replica_manager, self._replica_fetchers),
             lambda before, after: self.group_coordinator.reconfigure(group_config(after)),
+            lambda before, after: self.transactions.reconfigure(after),
         )
         self._loader.install_publisher(self.dynamic_config)
         self._loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))

@@ -47,6 +47,7 @@ class Transactions:
         verification_client: NetworkClient,
         metrics: MetricsRegistry,
     ) -> None:
+        self._config = config
         self._clients = (marker_client, verification_client)
         markers_to, verifications_to = (
             InterBrokerChannel(client, image, listener_name=config.inter_broker_listener_name, request_timeout_ms=config.request_timeout_ms)
@@ -67,8 +68,12 @@ class Transactions:
             image=image,
             brokers=verifications_to,
             metrics=metrics,
-            is_verification_enabled=lambda: config.get_bool("transaction.partition.verification.enable"),
+            is_verification_enabled=lambda: self._config.get_bool("transaction.partition.verification.enable"),
         )
+
+    def reconfigure(self, config: KafkaConfig) -> None:
+        """The broker's settings are these from now on; of transactions', only whether partitions are verified can change."""
+        self._config = config
 
     async def shutdown(self) -> None:
         await self.add_partitions_to_txn.shutdown()

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 from broker_doubles import BrokerWorld, batch_of, run
+from coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName
 from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPartition
-from kmirror.network.client import DisconnectError
+from kmirror.network.client import DisconnectError, NetworkClient
 from kmirror.server.add_partitions_to_txn_manager import AddPartitionsToTxnManager, TransactionSupportedOperation
+from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.transaction_verification import verify_batches
+from kmirror.server.transactions import Transactions
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -164,5 +167,29 @@ def test_what_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
             await verify_batches(world.apis, "tx", mixed, OPERATION.ADD_PARTITION)
         assert caught.value.error is Errors.INVALID_PRODUCER_ID_MAPPING
         assert coordinators.asked == []
+
+    run(scenario)
+
+
+def test_verification_is_switched_on_while_the_broker_runs(tmp_path: Path) -> None:
+    """The setting of the start went on to hold, so guards were given without asking anybody."""
+
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path), props={"transaction.partition.verification.enable": "false"})
+        transactions = Transactions(
+            world.runtime,
+            world.config,
+            log=MemoryLog(),
+            image=lambda: world.cache.image,
+            generate_producer_id=world.apis.producer_ids.generate,
+            marker_client=NetworkClient(world.runtime, "markers"),
+            verification_client=NetworkClient(world.runtime, "verification"),
+            metrics=world.metrics,
+        )
+        verify = transactions.add_partitions_to_txn.add_or_verify
+        assert await verify("tx", 7, 0, [T], OPERATION.GENERIC_ERROR_SUPPORTED) == {}
+        transactions.reconfigure(KafkaConfig.from_props({**world.config.props, "transaction.partition.verification.enable": "true"}))
+        assert await verify("tx", 7, 0, [T], OPERATION.GENERIC_ERROR_SUPPORTED) == {T: Errors.COORDINATOR_NOT_AVAILABLE}
+        await transactions.shutdown()
 
     run(scenario)
