@@ -39,6 +39,8 @@ S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")
 
 LOAD_BUFFER_SIZE_BYTES = 5 * 1024 * 1024
+RECORDS_A_TURN = 1_000
+"""A read holds tens of thousands of records: replayed in one go they would hold up everything else on the broker."""
 DEFAULT_WRITE_TIMEOUT_MS = 5_000
 RECORD_OVERHEAD_BYTES = 30
 RETRY_BACKOFF_MS = 500
@@ -391,9 +393,16 @@ class CoordinatorRuntime(Generic[S]):
         while context.state is CoordinatorState.LOADING and offset < self._log.log_end_offset(topic_partition):
             read = self._log.read(topic_partition, offset, LOAD_BUFFER_SIZE_BYTES)
             next_offset = offset
+            replayed = 0
             for batch in iter_batches(read):
+                if replayed >= RECORDS_A_TURN:
+                    replayed = 0
+                    await self._runtime.sleep_ms(0)
+                    if context.state is not CoordinatorState.LOADING:
+                        return
                 batch.ensure_valid()
                 replay_batch(context.shard, batch, offset)
+                replayed += batch.record_count
                 next_offset = batch.last_offset + 1
             if next_offset == offset:
                 break

@@ -88,6 +88,32 @@ def test_what_was_written_is_there_after_a_reload() -> None:
     scenario(body, flush=True)
 
 
+def test_a_long_load_leaves_turns_to_others_and_ends_when_the_shard_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_runtime, "RECORDS_A_TURN", 4)
+
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        for number in range(10):
+            await shards.write(TP, lambda shard, now, number=number: shard.add(f"{number}a", f"{number}b"))
+        turns = 0
+        shards.schedule_load(TP, 2)
+        (shard,) = shards.shards()
+        while shards.state(TP) is CoordinatorState.LOADING:
+            turns += 1
+            assert len(shard.keys) <= 4 * turns
+            await asyncio.sleep(0)
+        assert len(shard.keys) == 20 and turns >= 5
+        shards.schedule_load(TP, 3)
+        (dropped,) = shards.shards()
+        await asyncio.sleep(0)
+        shards.schedule_unload(TP)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert 0 < len(dropped.keys) < 20 and shards.state(TP) is CoordinatorState.CLOSED
+
+    scenario(body)
+
+
 def test_records_that_need_not_share_a_batch_are_split_before_it_gets_too_large() -> None:
     records = [CoordinatorRecord(b"k" * 10, b"v" * 60) for _ in range(5)]
     assert [len(run) for run in split_records(records, 250)] == [2, 2, 1]
