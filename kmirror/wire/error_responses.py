@@ -43,6 +43,21 @@ def _per_topic(response_struct: str) -> Builder:
     return lambda request, error: [error.struct(response_struct, name=topic.name) for topic in request.topics]
 
 
+def _produce(request: Any, error: ErrorFields) -> list[Any]:
+    return [
+        error.plain(
+            "TopicProduceResponse",
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[
+                error.struct("PartitionProduceResponse", index=data.index, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1)
+                for data in topic.partition_data
+            ],
+        )
+        for topic in request.topic_data
+    ]
+
+
 def _delete_topics(request: Any, error: ErrorFields) -> list[Any]:
     by_state = [error.struct("DeletableTopicResult", name=state.name, topic_id=state.topic_id) for state in request.topics]
     return by_state or [error.struct("DeletableTopicResult", name=name) for name in request.topic_names]
@@ -161,6 +176,7 @@ def _described_scram(request: Any, error: ErrorFields) -> list[Any]:
 
 
 _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
+    ApiKeys.PRODUCE: ("responses", _produce),
     ApiKeys.CREATE_TOPICS: ("topics", _per_topic("CreatableTopicResult")),
     ApiKeys.DELETE_TOPICS: ("responses", _delete_topics),
     ApiKeys.CREATE_PARTITIONS: ("results", _per_topic("CreatePartitionsTopicResult")),
@@ -195,7 +211,9 @@ _FIRST_VERSION_WITH_ERROR_OF_ALL = {
 
 
 def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiException) -> Any:
-    """The response message to `request`; `error` itself is raised again where the API has no place for it."""
+    """The response message to `request`; `error` itself is raised again where the API has no place for it, or the client wants no answer."""
+    if api_key is ApiKeys.PRODUCE and request.acks == 0:
+        raise error
     response: Any = API_TABLE[api_key].response()
     builder = _BUILDERS.get(api_key)
     if builder is not None:

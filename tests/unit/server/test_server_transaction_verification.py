@@ -15,6 +15,7 @@ from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPa
 from kmirror.network.client import DisconnectError, NetworkClient
 from kmirror.server.add_partitions_to_txn_manager import AddPartitionsToTxnManager, TransactionSupportedOperation
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.request_context import CLOSE_CONNECTION
 from kmirror.server.transaction_verification import verify_batches
 from kmirror.server.transactions import Transactions
 from kmirror.wire.api_keys import ApiKeys
@@ -191,5 +192,29 @@ def test_verification_is_switched_on_while_the_broker_runs(tmp_path: Path) -> No
         transactions.reconfigure(KafkaConfig.from_props({**world.config.props, "transaction.partition.verification.enable": "true"}))
         assert await verify("tx", 7, 0, [T], OPERATION.GENERIC_ERROR_SUPPORTED) == {T: Errors.COORDINATOR_NOT_AVAILABLE}
         await transactions.shutdown()
+
+    run(scenario)
+
+
+def test_a_request_of_two_producers_is_answered_and_does_not_lose_its_connection(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, coordinators = world_with(tmp_path)
+        world.create_topic("u")
+        for acks in (-1, 0):
+            topics = [
+                TopicProduceData(name, partition_data=[PartitionProduceData(0, batch(producer_id=producer_id))])
+                for name, producer_id in (("t", 7), ("u", 8))
+            ]
+            response = await world.ask(ApiKeys.PRODUCE, ProduceRequest("tx", acks, 1000, topics), 12)
+            if acks == 0:
+                assert response is CLOSE_CONNECTION, "nobody would read an answer"
+                continue
+            rows = [(topic.name, row) for topic in response.responses for row in topic.partition_responses]
+            assert [(name, Errors.for_code(row.error_code)) for name, row in rows] == [
+                ("t", Errors.INVALID_PRODUCER_ID_MAPPING),
+                ("u", Errors.INVALID_PRODUCER_ID_MAPPING),
+            ]
+            assert rows[0][1].error_message == "Transactional records contained more than one producer ID" and rows[0][1].base_offset == -1
+        assert coordinators.asked == []
 
     run(scenario)
