@@ -7,7 +7,8 @@ bare. What comes bare counts as a broker's: it may change topics that a mirror o
 
 `ControllerServer` (in `server`) owns the socket: it reads header and message with `wire.framing` and calls `handle`.
 
-Not here: DescribeConfigs, and the requests among several voters (Vote, BeginQuorumEpoch, AddRaftVoter ...), since there is one voter.
+DescribeConfigs is `ControllerServer`'s to answer (`register`). Not here: the requests among several voters (Vote, BeginQuorumEpoch ...),
+since there is one voter; AddRaftVoter and its like are answered by `raft_voters`.
 """
 
 from __future__ import annotations
