@@ -108,6 +108,21 @@ def _elect_leaders(request: Any, error: ErrorFields) -> list[Any]:
     ]
 
 
+def _alter_replica_log_dirs(request: Any, error: ErrorFields) -> list[Any]:
+    wanted: dict[str, list[int]] = {}
+    for log_dir in request.dirs:
+        for topic in log_dir.topics:
+            wanted.setdefault(topic.name, []).extend(topic.partitions)
+    return [
+        error.plain(
+            "AlterReplicaLogDirTopicResult",
+            topic_name=name,
+            partitions=[error.struct("AlterReplicaLogDirPartitionResult", partition_index=number) for number in numbers],
+        )
+        for name, numbers in wanted.items()
+    ]
+
+
 def _add_partitions_to_txn(request: Any, error: ErrorFields) -> list[Any]:
     """Up to v3, for clients; brokers (v4 on) have an error of the whole request."""
     return [
@@ -186,6 +201,7 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.METADATA: ("topics", _metadata),
     ApiKeys.DESCRIBE_TOPIC_PARTITIONS: ("topics", _describe_topic_partitions),
     ApiKeys.ELECT_LEADERS: ("replica_election_results", _elect_leaders),
+    ApiKeys.ALTER_REPLICA_LOG_DIRS: ("results", _alter_replica_log_dirs),
     ApiKeys.CREATE_ACLS: ("results", lambda request, error: [error.struct("AclCreationResult") for _ in request.creations]),
     ApiKeys.DELETE_ACLS: ("filter_results", lambda request, error: [error.struct("DeleteAclsFilterResult") for _ in request.filters]),
     ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: ("results", _scram),

@@ -18,7 +18,6 @@ from kmirror.wire.api_keys import ApiKeys
 
 KNOWN: dict[str, str] = {
     "DescribeConfigs of client metrics": "a subscription's defaults are not shown",
-    "AlterReplicaLogDirs": "not served",
     "CreateAcls of any": "ANY is none of the types: Kafka answers UNKNOWN_SERVER_ERROR to all rules of the request, kmirror what is wrong to the one",
     "CreateAcls that match | all": "the same for MATCH",
 }
