@@ -2,7 +2,8 @@
 
 A request is retried while the controller cannot be reached or says that it is not the active one, until the caller's
 time is up (Kafka's `NodeToControllerChannelManager`). A forwarded request is sent as the bytes of a whole request with
-its header, together with the client's principal and address; the envelope's answer holds the bytes of the response.
+its header, together with the client's principal and address; the envelope's answer holds the bytes of the response. Forwarded
+requests have a connection of their own: a controller answers in order, and a slow CreateTopics must not hold up heartbeats.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kmirror.wire.primitives import Writer
 RETRY_BACKOFF_MS = 20
 PRINCIPAL_VERSION = 0
 FRAME_LENGTH_BYTES = 4
+FORWARDED = "forwarded"
 _log = logging.getLogger(__name__)
 
 
@@ -65,7 +67,7 @@ class NodeToControllerChannel:
             request_principal=_principal_bytes(request),
             client_host_address=_address_bytes(request.client_address),
         )
-        answer = await self.send(envelope)
+        answer = await self.send(envelope, connection_key=FORWARDED)
         if answer.error_code:
             raise ApiException(Errors(answer.error_code))
         if answer.response_data is None:
