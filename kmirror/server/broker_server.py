@@ -186,6 +186,7 @@ class BrokerServer:
         self._config = config
         self._cluster_id = cluster_id
         self._scope = TaskScope(runtime, f"broker-{config.node_id}")
+        self._metadata_scope = TaskScope(runtime, f"broker-{config.node_id}-metadata", on_failure=self._metadata_failed)
         self._loader = MetadataLoader()
         self._scheduler = RuntimeLogScheduler(runtime)
         self._client = NetworkClient(runtime, f"broker-{config.node_id}-to-controller", security=controller_security(config))
@@ -488,7 +489,12 @@ class BrokerServer:
             on_progress=progress,
             on_batch=metadata_batch_listener(self.apis.metrics),
         )
-        self._scope.spawn(fetcher.run(), name="metadata-fetcher")
+        self._metadata_scope.spawn(fetcher.run(), name="metadata-fetcher")
+
+    def _metadata_failed(self, name: str, error: BaseException) -> None:
+        """A broker that cannot apply the metadata must not go on with what it knew before (Kafka's fatal fault handler)."""
+        self._runtime.report_failure(f"task {name} failed", error)
+        self._on_fatal(f"Error applying metadata: {error!r}")
 
     def not_ready_reasons(self) -> list[str]:
         """Why this broker should not be sent clients; nothing when it serves."""
@@ -527,6 +533,7 @@ class BrokerServer:
             timer.cancel()
         for socket in self._sockets:
             await socket.stop(grace_ms=SHUTDOWN_GRACE_MS)
+        await self._metadata_scope.cancel()
         await self._scope.cancel()
         await self.mirror.shutdown()
         self._broker_client.close()
@@ -551,6 +558,7 @@ class BrokerServer:
         self._scheduler.close()
         for socket in self._sockets:
             await socket.stop()
+        await self._metadata_scope.cancel()
         await self._scope.cancel()
         self._alter_partition_manager.shutdown()
         self._assignments.shutdown()

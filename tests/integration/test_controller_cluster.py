@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kmirror import EmbeddedCluster
 from kmirror.metadata.registrations import PartitionRegistration
@@ -139,3 +140,24 @@ def test_more_fetchers_at_runtime_share_the_partitions_and_lose_nothing(cluster:
         assert producer.flush(20) == 0
     for name in names:
         assert partition(cluster, name).isr == (1, 2)
+
+
+def test_a_broker_that_cannot_apply_the_metadata_ends() -> None:
+    class Broken:
+        name = "broken"
+        installed = False
+
+        def on_metadata_update(self, delta: object, image: object, manifest: object) -> None:
+            if self.installed:
+                raise RuntimeError("a record that nobody understands")
+            self.installed = True
+
+    with EmbeddedCluster(brokers=2) as cluster:
+        cluster.call(lambda server: server.broker._loader.install_publisher(Broken()), 1)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers.partition(",")[0]})
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(20)
+        deadline = time.monotonic() + 20
+        while not cluster.call(lambda server: server.fatal.done(), 1):
+            assert time.monotonic() < deadline, "the broker lives on"
+            time.sleep(0.05)
+        assert "a record that nobody understands" in cluster.call(lambda server: server.fatal.result(), 1)
