@@ -152,7 +152,7 @@ def test_a_broker_that_cannot_apply_the_metadata_ends() -> None:
                 raise RuntimeError("a record that nobody understands")
             self.installed = True
 
-    with EmbeddedCluster(brokers=2) as cluster:
+    with EmbeddedCluster(brokers=2, config={"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}) as cluster:
         cluster.call(lambda server: server.broker._loader.install_publisher(Broken()), 1)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers.partition(",")[0]})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result(20)
