@@ -86,10 +86,10 @@ def test_librdkafka_manages_scram_users() -> None:
 
 
 def test_librdkafka_logs_in_again() -> None:
-    config = {"connections.max.reauth.ms": "1000"} | FEW_PARTITIONS
+    config = {"connections.max.reauth.ms": "1500"} | FEW_PARTITIONS
     with EmbeddedCluster(security=EVERY_SECURITY[1], config=config) as cluster:
         producer = Producer(cluster.client_properties("alice"))
-        for _ in range(30):
+        for _ in range(50):
             producer.produce("again", b"x")
             assert producer.flush(10) == 0
             producer.poll(0.1)

@@ -142,7 +142,7 @@ def test_the_controllers_own_listener(controllers: Pair) -> None:
         )
         controllers.same(request, 1, note=name)
     for kind, name, keys in (
-        (BROKER, "1", ["node.id", "log.retention.ms", "nope", "log.cleaner.threads"]), (BROKER, "", None), (BROKER, "7", None), (BROKER, "x", None),
+        (BROKER, "1", ["node.id", "log.retention.hours", "nope", "log.cleaner.threads"]), (BROKER, "", None), (BROKER, "7", None), (BROKER, "x", None),
         (TOPIC, "nowhere", None), (8, "", None), (99, "x", None),
     ):  # fmt: skip
         wanted = DescribeConfigsRequest([DescribeConfigsResource(kind, name, keys)], True, False)

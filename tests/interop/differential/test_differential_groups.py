@@ -52,7 +52,19 @@ def await_coordinators(side: Side) -> None:
     raise AssertionError(f"{side.name}: no coordinator")
 
 
+def await_transaction_coordinators(side: Side) -> None:
+    """The first to ask makes the topic, and until it is there the answer is COORDINATOR_NOT_AVAILABLE."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = side.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["g", "h", ""]), 4).coordinators
+        if all(entry.error_code == 0 for entry in found):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{side.name}: no transaction coordinator")
+
+
 def test_find_coordinator(pair: Pair) -> None:
+    pair.each(await_transaction_coordinators)
     for key_type in (0, 1, 2, 3, -1):
         for keys in (["g"], ["g", "h", ""], []):
             pair.every_version(FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys), 4, note=repr((key_type, keys)))

@@ -118,7 +118,9 @@ def test_delegation_tokens_by_kafkas_tool(tmp_path: Path) -> None:
 
 
 def test_the_java_producer_logs_in_again(tmp_path: Path) -> None:
-    config = {"connections.max.reauth.ms": "1000"}
+    config = {
+        "connections.max.reauth.ms": "2000"
+    }  # a client begins at 85 to 95 percent of it; once a second is the most that a broker grants
     with EmbeddedCluster(security=Security.sasl_ssl(USERS), config=config) as cluster:
         producer = client_file(cluster, tmp_path, "alice", acks="all")
         done = java_tool(
