@@ -90,7 +90,9 @@ def _distribution(folder: pathlib.Path) -> pathlib.Path:
     return tools.parent
 
 
-def run_librdkafka(folder: pathlib.Path, bootstrap: str, tests: list[str], *, consumer_protocol: str = "classic") -> dict[str, str]:
+def run_librdkafka(
+    folder: pathlib.Path, bootstrap: str, tests: list[str], *, consumer_protocol: str = "classic", at_a_time: int = 8
+) -> dict[str, str]:
     """`tests` by name, e.g. `0012_produce_consume`; none: all. What shares a number with one of them is run, too."""
     runner = folder / "tests"
     report = runner / f"report-{consumer_protocol}.json"
@@ -107,7 +109,7 @@ def run_librdkafka(folder: pathlib.Path, bootstrap: str, tests: list[str], *, co
     if tests:
         environment["TESTS"] = ",".join(dict.fromkeys(name[:4] for name in tests))
     done = subprocess.run(
-        ["./test-runner", "-p8", "-Q", "-r"],
+        ["./test-runner", f"-p{at_a_time}", "-Q", "-r"],
         cwd=runner,
         env=environment,
         capture_output=True,

@@ -39,6 +39,9 @@ def test_librdkafka(protocol):
     tests = allowed("librdkafka" if protocol == "classic" else "librdkafka_consumer_protocol")
     with EmbeddedCluster(3, config=CONFIG) as cluster:
         outcomes = run_librdkafka(folder, cluster.bootstrap_servers, tests, consumer_protocol=protocol)
+        again = list(broken(outcomes, tests))  # these tests have limits of seconds, and eight at a time on two cores may miss them
+        if again:
+            outcomes |= run_librdkafka(folder, cluster.bootstrap_servers, again, consumer_protocol=protocol, at_a_time=1)
     assert broken(outcomes, tests) == {}
 
 
