@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DIR ?=
 
-.PHONY: demo test lint bench golden interop foreign messages clean
+.PHONY: demo test lint bench golden conformance interop foreign messages clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,9 @@ test: $(STAMP)
 
 golden: $(STAMP)
 	KMIRROR_GOLDEN_DIR=$(if $(DIR),$(abspath $(DIR)),) $(BIN)/python -m pytest tests/golden
+
+conformance: $(STAMP)
+	$(BIN)/python tools/conformance.py
 
 interop: $(STAMP)
 	$(BIN)/python tools/kafka_jars.py
