@@ -6,9 +6,6 @@ The listener is bound first, because its port is part of the registration; reque
 installed its publishers wait. The registration begins at once but may have to wait for the session of an incarnation that
 died; the logs are recovered meanwhile (Kafka begins with them when it is registered), and checked for strays once more after it. On the way down: leave in good order (the controller moves leaderships away), stop taking
 requests, end what waits, then close the logs and write the clean-shutdown marker.
-
-`BrokerMetadataPublisher` is the one place that says who acts on a metadata change, and in which order: the cache (what
-clients are told), the replica manager (logs and roles), the coordinators, the mirror.
 """
 
 from __future__ import annotations
@@ -23,18 +20,13 @@ from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
-from kmirror.coordinator.group.group_coordinator_config import ConsumerGroupMigrationPolicy, GroupCoordinatorConfig
-from kmirror.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
-from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.features import supported_features
-from kmirror.metadata.image import MetadataImage
-from kmirror.metadata.loader import LoaderManifest, MetadataLoader
+from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.registrations import Endpoint
 from kmirror.mirror.channels import InterBrokerChannel
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
-from kmirror.mirror.ports import MirrorConfig
 from kmirror.network.client import NetworkClient
 from kmirror.network.request_context import Answer, CloseType, RequestContext
 from kmirror.network.socket_server import SocketServer
@@ -49,6 +41,7 @@ from kmirror.server.apis import groups, mirror, telemetry
 from kmirror.server.assignments_manager import AssignmentsManager
 from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager, BrokerState
+from kmirror.server.broker_metadata_publisher import BrokerMetadataPublisher, is_stray_replica
 from kmirror.server.broker_metrics import (
     cleaner_readings,
     expired_connections,
@@ -66,12 +59,14 @@ from kmirror.server.dynamic_broker_config import DynamicBrokerConfig, reconfigur
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder, controller_security, inter_broker_security, reconfigure_security
+from kmirror.server.listeners import Listener
 from kmirror.server.log_cleaner_task import run_log_cleaner
 from kmirror.server.metadata_cache import MetadataCache
-from kmirror.server.metadata_fetcher import MetadataFetcher
+from kmirror.server.metadata_fetcher import MetadataFetcher, MetadataProgress
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
 from kmirror.server.request_metrics import RequestChannelMetrics
+from kmirror.server.room_settings import group_config, mirror_config
 from kmirror.server.transactions import Transactions
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.unified_log import UnifiedLog
@@ -82,51 +77,6 @@ LOGS_LOADED_A_TURN = 100
 _log = logging.getLogger(__name__)
 
 
-def group_config(config: KafkaConfig) -> GroupCoordinatorConfig:
-    """The group coordinator's settings from the broker's properties."""
-    return GroupCoordinatorConfig(
-        max_size=config.get_int("group.max.size"),
-        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
-        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
-        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
-        offset_metadata_max_size=config.get_int("offset.metadata.max.bytes"),
-        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
-        offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
-        consumer_assignors=tuple(config.get_list("group.consumer.assignors")),
-        consumer_max_size=config.get_int("group.consumer.max.size"),
-        consumer_session_timeout_ms=config.get_int("group.consumer.session.timeout.ms"),
-        consumer_min_session_timeout_ms=config.get_int("group.consumer.min.session.timeout.ms"),
-        consumer_max_session_timeout_ms=config.get_int("group.consumer.max.session.timeout.ms"),
-        consumer_heartbeat_interval_ms=config.get_int("group.consumer.heartbeat.interval.ms"),
-        consumer_min_heartbeat_interval_ms=config.get_int("group.consumer.min.heartbeat.interval.ms"),
-        consumer_max_heartbeat_interval_ms=config.get_int("group.consumer.max.heartbeat.interval.ms"),
-        consumer_assignment_interval_ms=config.get_int("group.consumer.assignment.interval.ms"),
-        consumer_min_assignment_interval_ms=config.get_int("group.consumer.min.assignment.interval.ms"),
-        consumer_max_assignment_interval_ms=config.get_int("group.consumer.max.assignment.interval.ms"),
-        consumer_regex_refresh_interval_ms=config.get_int("group.consumer.regex.refresh.interval.ms"),
-        consumer_migration_policy=ConsumerGroupMigrationPolicy((config.get_string("group.consumer.migration.policy") or "").lower()),
-    )
-
-
-def mirror_config(config: KafkaConfig) -> MirrorConfig:
-    """The broker settings of mirroring."""
-    return MirrorConfig(
-        broker_id=config.node_id,
-        mirror_topic_num_partitions=config.mirror_topic_num_partitions,
-        mirror_topic_replication_factor=config.mirror_topic_replication_factor,
-        mirror_num_replica_fetchers=config.get_int("mirror.num.replica.fetchers"),
-        mirror_metadata_refresh_interval_ms=config.get_int("mirror.metadata.refresh.interval.ms"),
-        mirror_fetch_backoff_ms=config.get_int("mirror.fetch.backoff.ms"),
-        mirror_truncation_backoff_ms=config.get_int("mirror.truncation.backoff.ms"),
-        request_timeout_ms=config.request_timeout_ms,
-        replica_lag_time_max_ms=config.get_int("replica.lag.time.max.ms"),
-        replica_fetch_max_bytes=config.get_int("replica.fetch.max.bytes"),
-        replica_fetch_response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
-        replica_fetch_min_bytes=config.get_int("replica.fetch.min.bytes"),
-        replica_fetch_wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
-    )
-
-
 def _run_some(steps: Iterator[Callable[[], None]]) -> bool:
     """Load some logs, on a worker: nobody else has the log manager yet. False when all are loaded."""
     loaded = 0
@@ -134,33 +84,6 @@ def _run_some(steps: Iterator[Callable[[], None]]) -> bool:
         step()
         loaded += 1
     return loaded == LOGS_LOADED_A_TURN
-
-
-class BrokerMetadataPublisher:
-    """Hands each metadata change to the rooms that act on it, in their order."""
-
-    name = "BrokerMetadataPublisher"
-
-    def __init__(
-        self,
-        cache: MetadataCache,
-        replica_manager: ReplicaManager,
-        group_coordinator: GroupCoordinator,
-        transaction_coordinator: TransactionCoordinator,
-        mirror: MirrorManager,
-    ) -> None:
-        self._cache = cache
-        self._replica_manager = replica_manager
-        self._group_coordinator = group_coordinator
-        self._transaction_coordinator = transaction_coordinator
-        self._mirror = mirror
-
-    def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
-        self._cache.set_image(image)
-        self._replica_manager.apply_delta(delta, image)
-        self._group_coordinator.on_metadata_update(delta, image)
-        self._transaction_coordinator.on_metadata_update(image)
-        self._mirror.on_metadata_update(delta, image)
 
 
 class BrokerServer:
@@ -188,6 +111,7 @@ class BrokerServer:
         self._scope = TaskScope(runtime, f"broker-{config.node_id}")
         self._metadata_scope = TaskScope(runtime, f"broker-{config.node_id}-metadata", on_failure=self._metadata_failed)
         self._loader = MetadataLoader()
+        self._metadata = MetadataProgress(runtime)
         self._scheduler = RuntimeLogScheduler(runtime)
         self._client = NetworkClient(runtime, f"broker-{config.node_id}-to-controller", security=controller_security(config))
         self._security = inter_broker_security(config)
@@ -195,17 +119,7 @@ class BrokerServer:
             runtime, self._client, controller_host, controller_port, request_timeout_ms=config.request_timeout_ms
         )
         self.metadata_cache = MetadataCache(lambda: self._loader.kraft_version)
-        self.log_manager = LogManager(
-            config.log_manager_config(),
-            files=runtime.files,
-            clock=runtime.clock,
-            random=runtime.random,
-            scheduler=self._scheduler,
-            default_log_config=config.default_log_config(),
-            topic_config=self._topic_config,
-            on_log_dir_failure=self._on_log_dir_failure,
-            on_flush=flush_listener(metrics),
-        )
+        self.log_manager = self._create_log_manager(metrics)
         self._alter_partition_manager = AlterPartitionManager(runtime, config.node_id, self._channel.send, self._broker_epoch_of)
         self.replica_manager = ReplicaManager(
             config.replica_config(), runtime, self.log_manager, metrics, alter_partition_manager=self._alter_partition_manager
@@ -217,38 +131,68 @@ class BrokerServer:
         self.group_coordinator = GroupCoordinator(
             runtime, group_config(config), ReplicaManagerLog(runtime, self.replica_manager), config.node_id, metrics
         )
-        self.transactions = Transactions(
-            runtime,
-            config,
-            log=ReplicaManagerLog(runtime, self.replica_manager),
+        self.transactions = self._create_transactions(metrics)
+        self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers", security=self._security)
+        self.mirror = self._create_mirror(safeguards)
+        self._authorizer = create_authorizer(config)
+        self.apis = self._create_apis(metrics, request_metrics)
+        self._directory_ids = self.log_manager.directory_ids()
+        self._ready: asyncio.Future[None] = runtime.create_future()
+        self._sockets = [self._create_socket_server(listener, metrics) for listener in config.broker_listeners]
+        self._lifecycle: BrokerLifecycleManager | None = None
+        self._is_loading_logs = False
+        self._register_metrics(metrics)
+
+    def _create_log_manager(self, metrics: MetricsRegistry) -> LogManager:
+        return LogManager(
+            self._config.log_manager_config(),
+            files=self._runtime.files,
+            clock=self._runtime.clock,
+            random=self._runtime.random,
+            scheduler=self._scheduler,
+            default_log_config=self._config.default_log_config(),
+            topic_config=self._topic_config,
+            on_log_dir_failure=self._on_log_dir_failure,
+            on_flush=flush_listener(metrics),
+        )
+
+    def _create_transactions(self, metrics: MetricsRegistry) -> Transactions:
+        return Transactions(
+            self._runtime,
+            self._config,
+            log=ReplicaManagerLog(self._runtime, self.replica_manager),
             image=lambda: self.metadata_cache.image,
             generate_producer_id=lambda: self.apis.producer_ids.generate(),
-            marker_client=NetworkClient(runtime, f"broker-{config.node_id}-transaction-markers", security=self._security),
-            verification_client=NetworkClient(runtime, f"broker-{config.node_id}-add-partitions-to-txn", security=self._security),
+            marker_client=NetworkClient(self._runtime, f"broker-{self._config.node_id}-transaction-markers", security=self._security),
+            verification_client=NetworkClient(
+                self._runtime, f"broker-{self._config.node_id}-add-partitions-to-txn", security=self._security
+            ),
             metrics=metrics,
         )
-        self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers", security=self._security)
-        self.mirror = MirrorManager(
-            runtime,
-            mirror_config(config),
-            cluster_id=cluster_id,
+
+    def _create_mirror(self, safeguards: MirrorSafeguards) -> MirrorManager:
+        return MirrorManager(
+            self._runtime,
+            mirror_config(self._config),
+            cluster_id=self._cluster_id,
             replica_manager=self.replica_manager,
-            log=ReplicaManagerLog(runtime, self.replica_manager),
+            log=ReplicaManagerLog(self._runtime, self.replica_manager),
             controller=self._channel,
             brokers=InterBrokerChannel(
                 self._broker_client,
                 lambda: self.metadata_cache.image,
-                listener_name=config.inter_broker_listener_name,
-                request_timeout_ms=config.request_timeout_ms,
+                listener_name=self._config.inter_broker_listener_name,
+                request_timeout_ms=self._config.request_timeout_ms,
             ),
             safeguards=safeguards,
         )
-        authorizer = create_authorizer(config)
-        self.apis = KafkaApis(
-            runtime=runtime,
-            authorizer=authorizer,
-            config=config,
-            cluster_id=cluster_id,
+
+    def _create_apis(self, metrics: MetricsRegistry, request_metrics: RequestChannelMetrics) -> KafkaApis:
+        apis = KafkaApis(
+            runtime=self._runtime,
+            authorizer=self._authorizer,
+            config=self._config,
+            cluster_id=self._cluster_id,
             replica_manager=self.replica_manager,
             metadata_cache=self.metadata_cache,
             controller=self._channel,
@@ -257,44 +201,37 @@ class BrokerServer:
             transaction_coordinator=self.transactions.coordinator,
             add_partitions_to_txn=self.transactions.add_partitions_to_txn,
             mirror=self.mirror,
-            quotas=quotas,
+            quotas=self._quotas,
             request_metrics=request_metrics,
         )
-        self.apis.register(groups.HANDLERS)
-        if config.get_bool(RECEIVER_CONFIG):
-            self.apis.client_metrics = ClientMetricsManager(
+        apis.register(groups.HANDLERS)
+        if self._config.get_bool(RECEIVER_CONFIG):
+            apis.client_metrics = ClientMetricsManager(
                 ClientTelemetryReceiver(metrics),
-                max_bytes=config.get_int("telemetry.max.bytes"),
-                clock=runtime.clock,
-                random=runtime.random,
+                max_bytes=self._config.get_int("telemetry.max.bytes"),
+                clock=self._runtime.clock,
+                random=self._runtime.random,
                 metrics=metrics,
             )
-            self.apis.register(telemetry.HANDLERS)
-        self.apis.register(mirror.HANDLERS)
-        self._directory_ids = self.log_manager.directory_ids()
-        self._authorizer = authorizer
-        self._ready: asyncio.Future[None] = runtime.create_future()
-        self._sockets = [
-            SocketServer(
-                runtime,
-                listener.name,
-                listener.host,
-                listener.port,
-                self._handle,
-                limits=config.socket_server_limits(),
-                connection_quotas=quotas.connections,
-                on_disconnect=None if self.apis.client_metrics is None else self.apis.client_metrics.on_disconnect,
-                security=channel_builder(
-                    config, listener, runtime=runtime, metrics=metrics, images=lambda: self._loader.image, ready=self._ready
-                ),
-            )
-            for listener in config.broker_listeners
-        ]
-        self._lifecycle: BrokerLifecycleManager | None = None
-        self._is_loading_logs = False
-        self._metadata_high_watermark = -1
-        self._metadata_waiters: list[tuple[Callable[[int, int], bool], asyncio.Future[None]]] = []
-        self._register_metrics(metrics)
+            apis.register(telemetry.HANDLERS)
+        apis.register(mirror.HANDLERS)
+        return apis
+
+    def _create_socket_server(self, listener: Listener, metrics: MetricsRegistry) -> SocketServer:
+        client_metrics = self.apis.client_metrics
+        return SocketServer(
+            self._runtime,
+            listener.name,
+            listener.host,
+            listener.port,
+            self._handle,
+            limits=self._config.socket_server_limits(),
+            connection_quotas=self._quotas.connections,
+            on_disconnect=None if client_metrics is None else client_metrics.on_disconnect,
+            security=channel_builder(
+                self._config, listener, runtime=self._runtime, metrics=metrics, images=lambda: self._loader.image, ready=self._ready
+            ),
+        )
 
     def _register_metrics(self, metrics: MetricsRegistry) -> None:
         register_network(metrics, self._sockets)
@@ -372,7 +309,7 @@ class BrokerServer:
         lifecycle.registered.add_done_callback(self._on_registration)
         self._scope.spawn(lifecycle.run(), name="lifecycle")
         self._start_fetching_metadata()
-        await self._await_metadata(lambda next_offset, high_watermark: 0 <= high_watermark <= next_offset)
+        await self._metadata.wait(lambda next_offset, high_watermark: 0 <= high_watermark <= next_offset)
         steps = self.log_manager.load_steps(self._is_stray)
         self._is_loading_logs = True
         while await self._runtime.run_blocking(lambda: _run_some(steps)):
@@ -380,7 +317,7 @@ class BrokerServer:
         self._is_loading_logs = False
         await lifecycle.registered
         self.apis.producer_ids.broker_epoch = lifecycle.broker_epoch
-        await self._await_metadata(lambda next_offset, high_watermark: next_offset > lifecycle.broker_epoch)
+        await self._metadata.wait(lambda next_offset, high_watermark: next_offset > lifecycle.broker_epoch)
         self.log_manager.set_strays_aside(self._is_stray)
         self.log_manager.start_tasks()
         if self.log_manager.cleaner is not None:
@@ -458,35 +395,20 @@ class BrokerServer:
         if unknown and not self._scope.closed:
             self._on_fatal(f"Unable to tell the controller in time that the log dirs {', '.join(unknown)} have failed")
 
-    async def _await_metadata(self, is_reached: Callable[[int, int], bool]) -> None:
-        """Wait until the metadata is loaded so far: `is_reached(next offset, high watermark)`."""
-        if not is_reached(self._loader.next_offset, self._metadata_high_watermark):
-            reached: asyncio.Future[None] = self._runtime.create_future()
-            self._metadata_waiters.append((is_reached, reached))
-            await reached
-
     def _on_registration(self, registered: asyncio.Future[None]) -> None:
         """A registration that was refused for good ends the start, whatever it waits for."""
         error = None if registered.cancelled() else registered.exception()
         if error is not None:
-            for _, reached in self._metadata_waiters:
-                if not reached.done():
-                    reached.set_exception(error)
+            self._metadata.fail(error)
 
     def _start_fetching_metadata(self) -> None:
-        def progress(next_offset: int, high_watermark: int) -> None:
-            self._metadata_high_watermark = high_watermark
-            for is_reached, reached in self._metadata_waiters:
-                if not reached.done() and is_reached(next_offset, high_watermark):
-                    reached.set_result(None)
-
         fetcher = MetadataFetcher(
             self._runtime,
             self._channel,
             self._loader,
             node_id=self._config.node_id,
             cluster_id=self._cluster_id,
-            on_progress=progress,
+            on_progress=self._metadata.update,
             on_batch=metadata_batch_listener(self.apis.metrics),
         )
         self._metadata_scope.spawn(fetcher.run(), name="metadata-fetcher")
@@ -507,7 +429,7 @@ class BrokerServer:
         registration = image.cluster.broker(self._config.node_id)
         if registration is None or registration.fenced:
             reasons.append("the broker is fenced" if registration is not None else "the broker is not registered")
-        behind = self._metadata_high_watermark - self._loader.next_offset
+        behind = self._metadata.high_watermark - self._loader.next_offset
         if behind > 0:
             reasons.append(f"the metadata is {behind} records behind the controller")
         live = self.log_manager.directory_ids()
@@ -515,14 +437,7 @@ class BrokerServer:
         return reasons
 
     def _is_stray(self, log: UnifiedLog) -> bool:
-        """A partition folder that the metadata does not place here (Kafka's `LogManager.isStrayKraftReplica`)."""
-        topics = self._loader.image.topics
-        by_id = log.topic_id is not None and bool(log.topic_id)
-        topic = topics.topic_by_id(log.topic_id) if by_id and log.topic_id is not None else topics.topic(log.topic_partition.topic)
-        if topic is None:
-            return True
-        registration = topic.partitions.get(log.topic_partition.partition)
-        return registration is None or self._config.node_id not in registration.replicas
+        return is_stray_replica(self._loader.image.topics, log, broker_id=self._config.node_id)
 
     async def stop(self) -> None:
         """Controlled shutdown; the data is closed cleanly."""

@@ -9,6 +9,7 @@ has flushed and nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -34,6 +35,37 @@ FETCH_MAX_BYTES = 8 * 1024 * 1024
 RETRY_BACKOFF_MS = 50
 CONNECTION_KEY = "metadata"
 _log = logging.getLogger(__name__)
+
+
+class MetadataProgress:
+    """How far the metadata of this broker is, and who waits for it to get further."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._waiters: list[tuple[Callable[[int, int], bool], asyncio.Future[None]]] = []
+        self.next_offset = 0
+        self.high_watermark = -1
+
+    def update(self, next_offset: int, high_watermark: int) -> None:
+        self.next_offset, self.high_watermark = next_offset, high_watermark
+        for is_reached, reached in self._waiters:
+            if not reached.done() and is_reached(next_offset, high_watermark):
+                reached.set_result(None)
+        self._waiters = [(is_reached, reached) for is_reached, reached in self._waiters if not reached.done()]
+
+    async def wait(self, is_reached: Callable[[int, int], bool]) -> None:
+        """Wait until the metadata is loaded so far: `is_reached(next offset, high watermark)`."""
+        if not is_reached(self.next_offset, self.high_watermark):
+            reached: asyncio.Future[None] = self._runtime.create_future()
+            self._waiters.append((is_reached, reached))
+            await reached
+
+    def fail(self, error: BaseException) -> None:
+        """Nobody needs to wait any longer."""
+        for _, reached in self._waiters:
+            if not reached.done():
+                reached.set_exception(error)
+        self._waiters.clear()
 
 
 class MetadataFetcher:

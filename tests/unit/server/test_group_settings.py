@@ -11,8 +11,8 @@ from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.metadata.image import FeaturesImage, MetadataImage
 from kmirror.metadata.resource_configs import validate_group_configs
 from kmirror.server.apis.consumer_groups import handle_consumer_group_heartbeat
-from kmirror.server.broker_server import group_config
 from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.room_settings import group_config
 from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 NODE = {
