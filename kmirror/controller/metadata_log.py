@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from kmirror.common.errors import CorruptFileError
-from kmirror.common.ports import Buffer, FileSlice
+from kmirror.common.ports import Buffer, Clock, FileSlice, FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.controller.quorum_state import QUORUM_STATE_FILE_NAME, QuorumState, read_quorum_state
@@ -62,6 +62,48 @@ class MetadataLogConfig(Struct, frozen=True):
     retention_ms: int = 604_800_000
 
 
+class SnapshotWriter:
+    """Writes one snapshot. `write` touches nothing that anybody changes meanwhile, so it may run on a worker."""
+
+    def __init__(
+        self,
+        snapshot_id: SnapshotId,
+        image: MetadataImage,
+        files: FileSystem,
+        clock: Clock,
+        *,
+        path: str,
+        part_number: int,
+        kraft_version: int,
+        voters: VotersRecord | None,
+    ) -> None:
+        self.snapshot_id = snapshot_id
+        self.last_contained_log_timestamp = image.provenance.last_contained_log_time_ms
+        self._image = image
+        self._files = files
+        self._clock = clock
+        self._path = path
+        self._part_path = f"{path.removesuffix(CHECKPOINT_SUFFIX)}-{part_number}{CHECKPOINT_SUFFIX}.part"
+        self._kraft_version = kraft_version
+        self._voters = voters
+
+    def write(self) -> int:
+        """Store the snapshot under its name, durably; its size in bytes."""
+        data = encode_snapshot(
+            self._image.records(),
+            self._clock,
+            last_contained_log_timestamp=self.last_contained_log_timestamp,
+            epoch=self.snapshot_id.epoch,
+            kraft_version=self._kraft_version,
+            voters=self._voters,
+        )
+        self._files.write_bytes(self._part_path, data)
+        self._files.fsync_path(self._part_path)
+        self._files.rename(self._part_path, self._path)
+        self._files.fsync_path(self._path.rpartition("/")[0])
+        return len(data)
+
+
 class MetadataLog:
     """`open`, replay `latest_snapshot` and `batches`, `become_leader`, then `append` and `flush`; `close` at the end."""
 
@@ -71,6 +113,7 @@ class MetadataLog:
         self._config = config
         self._quorum_state_path = f"{log.directory}/{QUORUM_STATE_FILE_NAME}"
         self.snapshots: list[SnapshotId] = []
+        self._snapshot_times: dict[SnapshotId, int] = {}
         self.kraft_version = 0
         self.voters: VotersRecord | None = None
         self._voters_in_log = False
@@ -242,34 +285,28 @@ class MetadataLog:
 
     # ---- snapshots
 
-    def encode(self, image: MetadataImage) -> tuple[SnapshotId, bytes]:
-        """The bytes of a snapshot of `image`; touches nothing that changes, so it may run on a worker."""
+    def snapshot_writer(self, image: MetadataImage) -> SnapshotWriter:
+        """What writes a snapshot of `image` on a worker; tell `add_snapshot` when it has."""
         provenance = image.provenance
         snapshot_id = SnapshotId(provenance.last_contained_offset + 1, provenance.last_contained_epoch)
-        data = encode_snapshot(
-            image.records(),
+        assert snapshot_id.end_offset <= self.high_watermark, (snapshot_id, self.high_watermark)
+        return SnapshotWriter(
+            snapshot_id,
+            image,
+            self._ports.files,
             self._ports.clock,
-            last_contained_log_timestamp=provenance.last_contained_log_time_ms,
-            epoch=snapshot_id.epoch,
+            path=self.snapshot_path(snapshot_id),
+            part_number=self._ports.random.randrange(1 << 62),
             kraft_version=self.kraft_version,
             voters=self.voters,
         )
-        return snapshot_id, data
 
-    def write_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        """Store a snapshot under its name, durably; does nothing when there is one of that name."""
-        if snapshot_id in self.snapshots:
-            return
-        assert snapshot_id.end_offset <= self.high_watermark, (snapshot_id, self.high_watermark)
-        files, path = self._ports.files, self.snapshot_path(snapshot_id)
-        stem = path.removesuffix(CHECKPOINT_SUFFIX)
-        part = f"{stem}-{self._ports.random.randrange(1 << 62)}{CHECKPOINT_SUFFIX}.part"
-        files.write_bytes(part, data)
-        files.fsync_path(part)
-        files.rename(part, path)
-        files.fsync_path(self._log.directory)
-        self.snapshots.append(snapshot_id)
-        self.snapshots.sort()
+    def add_snapshot(self, writer: SnapshotWriter) -> None:
+        """The snapshot is stored: brokers may fetch it, and it lets what it holds go."""
+        if writer.snapshot_id not in self.snapshots:
+            self.snapshots.append(writer.snapshot_id)
+            self.snapshots.sort()
+        self._snapshot_times[writer.snapshot_id] = writer.last_contained_log_timestamp
 
     def maybe_clean(self) -> int:
         """Drop the oldest snapshots and the log before the oldest one that stays, while size or age exceed the retention; how many."""
@@ -279,6 +316,7 @@ class MetadataLog:
             self._log.maybe_increment_log_start_offset(self.snapshots[0].end_offset, LogStartOffsetIncrementReason.SNAPSHOT_GENERATED)
             self._log.delete_old_segments()
             self._ports.files.remove(self.snapshot_path(oldest))
+            self._snapshot_times.pop(oldest, None)
             removed += 1
         return removed
 
@@ -290,8 +328,10 @@ class MetadataLog:
         """The oldest snapshot counts from the time of its last record."""
         if self._config.retention_ms < 0:
             return False
-        age = self._ports.clock.time_ms() - self.read_snapshot(self.snapshots[0]).last_contained_log_timestamp
-        return age > self._config.retention_ms
+        oldest = self.snapshots[0]
+        if oldest not in self._snapshot_times:
+            self._snapshot_times[oldest] = self.read_snapshot(oldest).last_contained_log_timestamp
+        return self._ports.clock.time_ms() - self._snapshot_times[oldest] > self._config.retention_ms
 
     def close(self) -> None:
         self._log.close()

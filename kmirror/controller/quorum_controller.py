@@ -6,7 +6,8 @@ response waits until the log is flushed. With one voter, flushed means committed
 
 One task, the pump, runs the events: it takes all that are waiting, decides and appends them one after the other, flushes
 once for all of them on a worker, and answers. Nothing is appended while a flush runs, so the worker has the log to itself,
-and requests that arrive meanwhile share the next flush. A failed flush fails the controller for good: what was not
+and requests that arrive meanwhile share the next flush. A snapshot of the image is written beside the pump, one at a time, into a file
+of its own; only what it makes superfluous is removed by the pump. A failed flush fails the controller for good: what was not
 acknowledged is not guessed at.
 
 `image` is the state with every appended record; the managers hold nothing besides the brokers' heartbeats.
@@ -31,7 +32,8 @@ from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.delegation_token_control_manager import DelegationTokenControlManager
 from kmirror.controller.feature_control_manager import FeatureControlManager
-from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig
+from kmirror.controller.late_work import LateWork
+from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig, SnapshotWriter
 from kmirror.controller.mirror_control_manager import MirrorControlManager
 from kmirror.controller.producer_id_control_manager import ProducerIdControlManager
 from kmirror.controller.replication_control_manager import ReplicationControlManager
@@ -66,31 +68,6 @@ class _WriteEvent(NamedTuple):
     queued_ms: int
 
 
-class _LateWork:
-    """What the metadata log wants done later (removing deleted segments, rewriting a checkpoint), as a `LogScheduler`.
-
-    It may be asked by the loop or by the worker that has the log; the pump runs it when no worker has the log, so the two never
-    write the same file at a time.
-    """
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._pending: list[tuple[int, Callable[[], None]]] = []
-
-    def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> object:
-        self._pending.append((self._runtime.clock.monotonic_ms() + delay_ms, fn))
-        return None
-
-    def run_due(self) -> int | None:
-        """Run what is due, in the order in which it was asked for; ms until the next is due, None when nothing waits."""
-        now = self._runtime.clock.monotonic_ms()
-        due = [fn for due_ms, fn in self._pending if due_ms <= now]
-        self._pending = [entry for entry in self._pending if entry[0] > now]
-        for fn in due:
-            fn()
-        return max(0, min(entry[0] for entry in self._pending) - now) if self._pending else None
-
-
 class QuorumController:
     """Create, `await start()`, `await write(...)`; `await stop()` closes the log cleanly."""
 
@@ -112,7 +89,7 @@ class QuorumController:
         self.mirrors = MirrorControlManager(self.state, self.configuration, self.replication)
         self.incarnation_id = Uuid.random(runtime.random)
         self._log: MetadataLog | None = None
-        self._late_work = _LateWork(runtime)
+        self._late_work = LateWork(runtime)
         self._late_timer: TimerHandle | None = None
         self._queue: list[_WriteEvent] = []
         self._wake = asyncio.Event()
@@ -124,6 +101,8 @@ class QuorumController:
         self._appended_at_ms = 0
         self._bytes_since_snapshot = 0
         self._snapshot_at_ms = 0
+        self._snapshot_done: asyncio.Future[None] | None = None
+        self._clean_is_due = False
         self.on_event: Callable[[int, int], None] | None = None
         """Told of every event: how long it waited (ms), how long it took (ns)."""
         self.events_started = 0
@@ -230,6 +209,8 @@ class QuorumController:
         self._wake.set()
         if self._pump_done is not None:
             await self._pump_done
+        if self._snapshot_done is not None:
+            await self._snapshot_done
         await self._tasks.cancel()
         self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller is shutting down."))
         self._end_late_work()
@@ -269,6 +250,11 @@ class QuorumController:
         return self._snapshot_at_ms
 
     @property
+    def is_writing_snapshot(self) -> bool:
+        """Whether a snapshot is on its way to the disk, or what it makes superfluous is still there."""
+        return self._snapshot_done is not None or self._clean_is_due
+
+    @property
     def is_active(self) -> bool:
         return self._log is not None and self._failure is None and not self._closing
 
@@ -294,6 +280,7 @@ class QuorumController:
                 await self._wake.wait()
                 self._wake.clear()
                 await self._run_events()
+                self._clean_up()
                 self._run_late_work()
         finally:
             if self._pump_done is not None and not self._pump_done.done():
@@ -319,7 +306,7 @@ class QuorumController:
         for future, response in answers:
             if not future.done():
                 future.set_result(response)
-        await self._maybe_snapshot()
+        self._maybe_snapshot()
 
     def _decide(self, event: _WriteEvent) -> Any:
         self.events_started += 1
@@ -456,27 +443,33 @@ class QuorumController:
             await self.runtime.sleep_ms(self.config.delegation_token_expiry_check_interval_ms)
             await self.write("expireDelegationTokens", self.delegation_tokens.sweep_expired_tokens)
 
-    async def _maybe_snapshot(self) -> None:
+    def _maybe_snapshot(self) -> None:
+        """Begin a snapshot if one is due; none while another is being written. Called by the pump, when all of the image is flushed."""
         interval = self.config.snapshot_max_interval_ms
         now = self.runtime.clock.monotonic_ms()
         due = self._bytes_since_snapshot >= self.config.snapshot_max_new_record_bytes or (
             interval > 0 and self._bytes_since_snapshot > 0 and now - self._snapshot_at_ms >= interval
         )
-        if due:
-            await self.take_snapshot()
+        if due and self._snapshot_done is None:
+            self._bytes_since_snapshot, self._snapshot_at_ms = 0, now
+            self._snapshot_done = self.runtime.create_future()
+            self._tasks.spawn(self._take_snapshot(self.log.snapshot_writer(self.image), self._snapshot_done), name="snapshot")
 
-    async def take_snapshot(self) -> None:
-        """Write a snapshot of the present image and drop what the retention no longer needs. Called by the pump only."""
-        image, log = self.image, self.log
-        self._bytes_since_snapshot, self._snapshot_at_ms = 0, self.runtime.clock.monotonic_ms()
+    async def _take_snapshot(self, writer: SnapshotWriter, done: asyncio.Future[None]) -> None:
+        try:
+            self.snapshot_bytes = await self.runtime.run_blocking(writer.write)
+        finally:
+            self._snapshot_done = None
+            done.set_result(None)
+        self.log.add_snapshot(writer)
+        self._clean_is_due = True
+        self._wake.set()
 
-        def encode_and_write() -> None:
-            snapshot_id, data = log.encode(image)
-            log.write_snapshot(snapshot_id, data)
-            self.snapshot_bytes = len(data)
-
-        await self.runtime.run_blocking(encode_and_write)
-        log.maybe_clean()
+    def _clean_up(self) -> None:
+        """Drop what the retention no longer needs beside a new snapshot. Called by the pump, when no worker has the log."""
+        if self._clean_is_due:
+            self._clean_is_due = False
+            self.log.maybe_clean()
 
 
 def _allows_unclean_elections(record: Any) -> bool:

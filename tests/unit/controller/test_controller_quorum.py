@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_apis import ControllerApis
 from kmirror.controller.controller_config import ControllerConfig
 from kmirror.controller.controller_result import ControllerResult
-from kmirror.controller.metadata_log import METADATA_LOG_FOLDER
+from kmirror.controller.metadata_log import METADATA_LOG_FOLDER, SnapshotWriter
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.request_context import ControllerRequestContext
 from kmirror.metadata.loader import MetadataLoader
@@ -76,6 +77,11 @@ class Node:
 
     async def ask(self, key: ApiKeys, request: Any, version: int = 0, context: ControllerRequestContext = BROKER) -> Any:
         return await self.apis.handle(RequestHeader(key, version, 7, "test"), request, context)
+
+    async def snapshots_done(self) -> None:
+        """Wait for the snapshot that is being written, and for what the pump removes after it."""
+        while self.controller.is_writing_snapshot:
+            await asyncio.sleep(0.001)
 
     async def start_broker(self) -> int:
         features = [
@@ -213,6 +219,7 @@ def test_snapshots_replace_the_log(tmp_path: pathlib.Path) -> None:
         await node.restart()
         for name in "ijklmn":
             await node.create_topic(name)
+        await node.snapshots_done()
         assert len(node.controller.log.snapshots) == 1, "only the newest one stays"
         assert node.controller.log.log_start_offset > 0
         image = node.controller.image
@@ -231,6 +238,38 @@ def test_snapshots_replace_the_log(tmp_path: pathlib.Path) -> None:
         assert sorted(image.topics.by_name) == list("abcdefghijklmn")
 
     scenario(test, tmp_path, snapshot_max_new_record_bytes=500, metadata_max_retention_bytes=100, metadata_segment_bytes=400)
+
+
+def test_writes_waited_for_a_snapshot(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow disk under a snapshot held up every request to the controller, heartbeats too."""
+    go_on = threading.Event()
+    begun: list[SnapshotId] = []
+    write = SnapshotWriter.write
+
+    def slow_write(writer: SnapshotWriter) -> int:
+        begun.append(writer.snapshot_id)
+        assert go_on.wait(10)
+        return write(writer)
+
+    monkeypatch.setattr(SnapshotWriter, "write", slow_write)
+
+    async def test(node: Node) -> None:
+        await node.start_broker()
+        for name in "abcdefgh":
+            assert await asyncio.wait_for(node.create_topic(name), 5) is Errors.NONE
+        assert len(begun) == 1, "one snapshot at a time"
+        assert not node.controller.log.snapshots, "it is not told of before it is stored"
+        go_on.set()
+        await node.snapshots_done()
+        assert node.controller.log.snapshots == begun
+        await node.create_topic("z")
+        await node.snapshots_done()
+        assert len(begun) == 2
+        assert decode_snapshot(pathlib.Path(node.controller.log.snapshot_path(begun[0])).read_bytes(), "snapshot").records
+        await node.restart()
+        assert sorted(node.controller.image.topics.by_name) == [*"abcdefgh", "z"]
+
+    scenario(test, tmp_path, snapshot_max_new_record_bytes=500)
 
 
 async def fetch_whole_snapshot(node: Node, snapshot_id: SnapshotId) -> bytes:

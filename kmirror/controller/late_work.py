@@ -1,0 +1,32 @@
+"""What the metadata log puts off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kmirror.runtime.api import Runtime
+
+
+class LateWork:
+    """What the metadata log wants done later (removing deleted segments, rewriting a checkpoint), as a `LogScheduler`.
+
+    It may be asked by the loop or by the worker that has the log; the pump runs it when no worker has the log, so the two never
+    write the same file at a time.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._pending: list[tuple[int, Callable[[], None]]] = []
+
+    def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> object:
+        self._pending.append((self._runtime.clock.monotonic_ms() + delay_ms, fn))
+        return None
+
+    def run_due(self) -> int | None:
+        """Run what is due, in the order in which it was asked for; ms until the next is due, None when nothing waits."""
+        now = self._runtime.clock.monotonic_ms()
+        due = [fn for due_ms, fn in self._pending if due_ms <= now]
+        self._pending = [entry for entry in self._pending if entry[0] > now]
+        for fn in due:
+            fn()
+        return max(0, min(entry[0] for entry in self._pending) - now) if self._pending else None
