@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
@@ -26,8 +27,10 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.local_log import cut, cut_fully, first_offset_above
 from kmirror.mirror.log_verifier import SourceLog, verify_log
+from kmirror.mirror.mirror_metrics import FetcherStats
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import FetchedPartition, FetchPosition, SourceEndPoint
+from kmirror.network.client_metrics import ClientMetrics
 from kmirror.record.record_batch import RecordBatch, next_batch_size
 from kmirror.runtime.api import Runtime
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
@@ -79,6 +82,7 @@ class MirrorFetcher:
 
     def __init__(self, runtime: Runtime, end_point: SourceEndPoint, name: str) -> None:
         self.name = name
+        self.stats = FetcherStats(runtime.clock)
         self._runtime = runtime
         self._end_point = end_point
         self._partitions: dict[TopicPartition, FetchedMirrorPartition] = {}
@@ -94,6 +98,17 @@ class MirrorFetcher:
 
     def owns(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self._partitions
+
+    def lags(self) -> Iterator[tuple[TopicPartition, int]]:
+        """How far each partition is behind the source's high watermark, in records; 0 while that is not known."""
+        for topic_partition, partition in list(self._partitions.items()):
+            log, source_offset = partition.driver.partition.log, partition.driver.status.source_offset
+            yield topic_partition, max(0, source_offset - log.log_end_offset) if log is not None and source_offset >= 0 else 0
+
+    @property
+    def client_metrics(self) -> ClientMetrics:
+        """What its connection counts."""
+        return self._end_point.client_metrics
 
     def add(self, partition: FetchedMirrorPartition) -> None:
         self._partitions[partition.topic_partition] = partition
@@ -129,6 +144,7 @@ class MirrorFetcher:
         if not positions:
             return
         answers = await self._end_point.fetch(positions)
+        self.stats.fetched(sum(len(fetched.records) for fetched in answers.values()))
         current = {partition.topic_partition: partition for partition in ready if self._is_current(partition)}
         for topic_partition, fetched in answers.items():
             answered = current.get(topic_partition)

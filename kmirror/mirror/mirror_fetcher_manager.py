@@ -33,6 +33,14 @@ class _Running(NamedTuple):
     task: asyncio.Task[None]
 
 
+class RunningFetcher(NamedTuple):
+    """A fetcher as the metrics see it (`mirror_metrics.FetcherView`)."""
+
+    key: FetcherKey
+    fetcher: MirrorFetcher
+    is_dead: bool
+
+
 class MirrorFetcherManager:
     """All mirror fetchers of this broker."""
 
@@ -89,6 +97,10 @@ class MirrorFetcherManager:
             del self._fetchers[key]
             running.task.cancel()
             running.fetcher.close()
+
+    def running(self) -> list[RunningFetcher]:
+        """Every fetcher; dead is one whose task ended though nobody ended it."""
+        return [RunningFetcher(key, running.fetcher, running.task.done()) for key, running in self._fetchers.items()]
 
     async def shutdown(self) -> None:
         await self._scope.cancel()

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.delta import MetadataDelta
@@ -27,6 +28,7 @@ from kmirror.mirror.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartitionId, MirrorStateClient
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
 from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager, mirrored_topics, topics_of
+from kmirror.mirror.mirror_metrics import register_mirror_metrics
 from kmirror.mirror.mirror_partition import MirrorPartition, MirrorServices
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
@@ -200,6 +202,16 @@ class MirrorManager:
         for driver in self.led_partitions(mirror_name):
             self.fetchers.remove_partition(driver.id.topic_partition)
             driver.wake()
+
+    def register_metrics(self, metrics: MetricsRegistry) -> None:
+        """Show the MBeans of E7."""
+        register_mirror_metrics(
+            metrics,
+            self._config.broker_id,
+            fetchers=self.fetchers.running,
+            partitions=lambda: [driver.status for driver in self._partitions.values()],
+            sync_errors=self.metadata_manager.errors,
+        )
 
     # --- for handlers -------------------------------------------------------------------------------------------------
 

@@ -42,10 +42,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SyncErrors:
-    """The gauges MetadataRefreshError and TopicConfigMetadataSyncError (MET12, MET13)."""
+    """How often each step failed so far: the gauges MetadataRefreshError, TopicConfigMetadataSyncError,
+    ConsumerGroupOffsetSyncError and AclSyncError (MET12 to MET15)."""
 
     metadata_refresh: int = 0
     topic_config: int = 0
+    group_offset: int = 0
+    acl: int = 0
 
 
 class MirrorMetadataManager:

@@ -30,12 +30,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
 from kmirror.common.errors import ConfigError, Errors, KmirrorError
+from kmirror.network.client_metrics import ClientMetrics
 from kmirror.network.client_security import ClientChannelBuilder, ClientSecurity
 from kmirror.network.frames import FrameReader, InvalidReceiveError, new_scratch
 from kmirror.network.security.authentication_errors import SaslError, SslHandshakeError
 from kmirror.runtime.api import Connection, ConnectionProtocol, Runtime, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, Message
-from kmirror.wire.framing import RequestHeader, encode_request, read_response
+from kmirror.wire.framing import RequestHeader, encode_request, frame_size, read_response
 from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 CLIENT_SOFTWARE_NAME: Final = "kmirror"
@@ -98,6 +99,7 @@ class NetworkClient:
         self._settings = settings or ClientSettings()
         self._channel = None if security.security_protocol == "PLAINTEXT" else ClientChannelBuilder(security, runtime)
         self._scratch = new_scratch()
+        self.metrics = ClientMetrics(runtime.clock)
         self._nodes: dict[tuple[str, int, str], _Node] = {}
         self._closed = False
 
@@ -338,11 +340,13 @@ class _ClientConnection:
 
     def connection_made(self, connection: Connection) -> None:
         self._connection = connection
+        self._client.metrics.opened()
 
     def get_buffer(self, size_hint: int) -> memoryview:
         return self._reader.get_buffer(size_hint)
 
     def buffer_updated(self, size: int) -> None:
+        self._client.metrics.read(size)
         try:
             self._reader.buffer_updated(size)
         except InvalidReceiveError as error:
@@ -357,6 +361,7 @@ class _ClientConnection:
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, SslHandshakeError):
             _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self._node.port, error)
+            self._client.metrics.refused(again=False)
             self.lose(AuthenticationError(f"{self._node.host}:{self._node.port}: {error}"))
             return
         detail = f": {error}" if error is not None else ""
@@ -392,8 +397,10 @@ class _ClientConnection:
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         header = RequestHeader(request.API_KEY, version, correlation_id, self._client.client_id)
-        self._connection.write(encode_request(header, request))
+        frame = encode_request(header, request)
+        self._connection.write(frame)
         self.last_active_ms = self._runtime.clock.monotonic_ms()
+        self._client.metrics.wrote(frame_size(frame), self.last_active_ms)
         return correlation_id
 
     def _on_frame(self, frame: memoryview) -> None:
@@ -405,6 +412,7 @@ class _ClientConnection:
         request = self._in_flight.popleft()
         request.timer.cancel()
         self.last_active_ms = self._runtime.clock.monotonic_ms()
+        self._client.metrics.responses += 1
         if not request.response.done():
             request.response.set_result(frame)
 
@@ -425,6 +433,7 @@ class _ClientConnection:
         self._room.set()
         if self._connection is not None:
             self._connection.abort()
+            self._client.metrics.closed()
         if self._node.connection is self:
             self._node.connection = None
         for request in self._in_flight:
@@ -468,8 +477,11 @@ class _ClientConnection:
         except ConfigError as error:  # no credentials, or they cannot be had now
             raise self._refused(str(error)) from error
         if channel is None or sasl is None:
+            if channel is not None:
+                self._client.metrics.logged_in(again=False, has_end=False, duration_ms=0)
             self._ready = True
             return
+        begun_ms = self._runtime.clock.monotonic_ms()
         from kmirror.network.security.sasl_client_authenticator import authenticate
 
         try:
@@ -482,11 +494,14 @@ class _ClientConnection:
         except (SaslError, ConfigError) as error:
             raise self._refused(str(error)) from error
         self._note_session(lifetime_ms)
+        duration_ms = self._runtime.clock.monotonic_ms() - begun_ms
+        self._client.metrics.logged_in(again=self._ready, has_end=lifetime_ms > 0, duration_ms=duration_ms)
         self._ready = True
 
     def _refused(self, text: str) -> AuthenticationError:
         error = AuthenticationError(f"the login at {self.host}:{self._node.port} failed: {text}")
         _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self._node.port, text)
+        self._client.metrics.refused(again=self._ready)
         self.lose(error)
         return error
 

@@ -240,6 +240,7 @@ class BrokerServer:
         metrics.add_collector(lambda: producer_readings(self.log_manager, self._runtime.clock))
         metrics.add_collector(lambda: fetcher_readings(self._replica_fetchers))
         metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock))
+        self.mirror.register_metrics(metrics)
         cleaner = self.log_manager.cleaner
         if cleaner is not None:
             metrics.add_collector(lambda: cleaner_readings(cleaner, self.log_manager, self._runtime.clock))

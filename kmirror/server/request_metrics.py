@@ -5,7 +5,8 @@
 
 Times are histograms in milliseconds, with fractions where Kafka rounds. The metrics of an API appear with its first request; Kafka
 registers all of them at the start. A fetch counts as Fetch and as FetchConsumer or FetchFollower. Every error code of a response
-counts, NONE too. The response queue does not exist here: its time is always 0.
+counts, NONE too. The response queue does not exist here: its time is always 0. The requests of mirroring also have
+MessageConversionsTimeMs and TemporaryMemoryBytes, as KIP-1279 says: nothing is converted, so every request adds a 0.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from kmirror.common.metrics import Meter, MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
 from kmirror.server.request_context import NoMessage, Request
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
 
 _GROUP, _TYPE = "kafka.network", "RequestMetrics"
 _NS = 1_000_000.0
 _NS_IN_SECOND = 1e9
+MIRROR_API_NAMES = frozenset(API_TABLE[key].name for key in MIRROR_API_KEYS)
 FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
 ErrorCounter = Callable[[Any, dict[int, int]], None]
 
@@ -45,6 +48,8 @@ class RequestMetrics:
         self.response_queue_time = self._histogram("ResponseQueueTimeMs")
         self.response_send_time = self._histogram("ResponseSendTimeMs")
         self.request_bytes = self._histogram("RequestBytes")
+        conversions = ("MessageConversionsTimeMs", "TemporaryMemoryBytes") if api_name in MIRROR_API_NAMES else ()
+        self._no_conversions = (0.0,) * len(conversions)
         self._rows = HistogramRows(
             (self.total_time, _NS),
             (self.request_queue_time, _NS),
@@ -54,6 +59,7 @@ class RequestMetrics:
             (self.response_queue_time, 1),
             (self.response_send_time, _NS),
             (self.request_bytes, 1),
+            *((self._histogram(name), 1) for name in conversions),
         )
 
     def _histogram(self, name: str) -> Histogram:
@@ -76,7 +82,7 @@ class RequestMetrics:
 
     def completed(self, row: tuple[float, ...]) -> None:
         """Times in nanoseconds (of throttling in milliseconds) and the size, in the order of the histograms."""
-        self._rows.add(row)
+        self._rows.add(row + self._no_conversions)
 
 
 class IdleMeter:

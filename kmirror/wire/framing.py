@@ -83,6 +83,13 @@ def _framed(out: Writer) -> list[Buffer | FileSlice]:
     return [length, *parts]
 
 
+def frame_size(frame: list[Buffer | FileSlice]) -> int:
+    """The bytes of what `encode_request` and `encode_response` give, the length in front of them included."""
+    first = frame[0]
+    assert isinstance(first, bytes), "a frame begins with its length"
+    return _INT32.size + int(_INT32.unpack_from(first)[0])
+
+
 def encode_request(header: RequestHeader, message: Message) -> list[Buffer | FileSlice]:
     """What to send: the first part begins with the length of the frame."""
     spec = api_spec(header.api_key)

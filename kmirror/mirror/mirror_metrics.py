@@ -1,0 +1,185 @@
+"""The MBeans of mirroring on one broker (E7 of the KIP decisions), read when somebody looks.
+
+    kafka.server.mirror:type=MirrorFetcherManager     MaxLag, MinFetchRate, DeadThreadCount, FailedPartitionsCount  (clientId=MirrorReplica)
+    kafka.server.mirror:type=MirrorMetadataManager    partitions led here by state; errors of the metadata syncs
+    kafka.server:type=FetcherLagMetrics,name=ConsumerLag           of each partition that is fetched
+    kafka.server:type=FetcherStats,name={BytesPerSec,RequestsPerSec}   of each fetcher
+    kafka.server:type=mirror-broker-D-fetcher-F-mirror-M-metrics   the connection of each fetcher
+
+`kafka.server:type=MirrorReplication`, the bytes a second of throttled partitions, is registered by the throttle itself.
+
+One collector gives all of it: nothing is registered for a partition or a fetcher, so nothing has to be taken away when one goes. What
+is counted while mirroring works is counted once a fetch (`FetcherStats`, `ClientMetrics`), never once a record. A partition counts
+as failing while it is FAILED, and while it has a reason why it cannot go on (a source that does not answer, a step that is tried again).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from kmirror.common.metrics import Meter, MetricName, MetricsRegistry, Value, sensor_metric
+from kmirror.common.ports import Clock
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.source_cluster import SourceNode
+from kmirror.network.client_metrics import ClientMetrics
+
+Reading = tuple[MetricName, Value]
+MIRROR_GROUP = "kafka.server.mirror"
+FETCHER_MANAGER = "MirrorFetcherManager"
+METADATA_MANAGER = "MirrorMetadataManager"
+CLIENT_ID_TAG = (("clientId", "MirrorReplica"),)
+
+STATE_GAUGES = {
+    MirrorPartitionState.FAILED: "FailedPartitionState",
+    MirrorPartitionState.STOPPED: "StoppedPartitionState",
+    MirrorPartitionState.STOPPING: "StoppingPartitionState",
+    MirrorPartitionState.MIRRORING: "MirroringPartitionState",
+    MirrorPartitionState.PREPARING: "PreparingPartitionState",
+    MirrorPartitionState.PAUSING: "PausingPartitionState",
+    MirrorPartitionState.PAUSED: "PausedPartitionState",
+}
+
+
+class FetcherStats:
+    """Requests and bytes of one fetcher (Kafka's class of the same name)."""
+
+    __slots__ = ("bytes_rate", "request_rate")
+
+    def __init__(self, clock: Clock) -> None:
+        self.request_rate = Meter(clock)
+        self.bytes_rate = Meter(clock)
+
+    def fetched(self, size: int) -> None:
+        """A fetch was answered with `size` bytes of records."""
+        self.request_rate.mark()
+        self.bytes_rate.mark(size)
+
+
+class FetcherKeyView(Protocol):
+    """Which fetcher: its number, its source broker (with id, host and port), its mirror."""
+
+    @property
+    def fetcher_id(self) -> int: ...
+    @property
+    def mirror_name(self) -> str: ...
+    @property
+    def source_broker(self) -> SourceNode: ...
+
+
+class RunningFetcherView(Protocol):
+    """What is shown of a fetcher that exists."""
+
+    @property
+    def key(self) -> FetcherKeyView: ...
+    @property
+    def fetcher(self) -> FetcherView: ...
+    @property
+    def is_dead(self) -> bool:
+        """Whether its task ended though nobody ended it."""
+        ...
+
+
+class FetcherView(Protocol):
+    """The fetcher itself."""
+
+    name: str
+    stats: FetcherStats
+
+    @property
+    def client_metrics(self) -> ClientMetrics: ...
+
+    def lags(self) -> Iterable[tuple[TopicPartition, int]]:
+        """How far each of its partitions is behind the source's high watermark, in records; 0 while that is not known."""
+        ...
+
+
+class PartitionView(Protocol):
+    """What is shown of a partition that this broker leads."""
+
+    @property
+    def state(self) -> MirrorPartitionState: ...
+    @property
+    def reason(self) -> str | None: ...
+
+
+class SyncErrorsView(Protocol):
+    """How many steps of the metadata syncs failed so far."""
+
+    @property
+    def metadata_refresh(self) -> int: ...
+    @property
+    def topic_config(self) -> int: ...
+    @property
+    def group_offset(self) -> int: ...
+    @property
+    def acl(self) -> int: ...
+
+
+def fetcher_readings(broker_id: int, fetchers: Iterable[RunningFetcherView]) -> Iterator[Reading]:
+    """MET1 to MET4, MET6, MET7, MET11."""
+    max_lag, rates, dead = 0, list[float](), 0
+    for running in fetchers:
+        key, fetcher = running.key, running.fetcher
+        client_tag = ("clientId", fetcher.name)
+        for topic_partition, lag in fetcher.lags():
+            max_lag = max(max_lag, lag)
+            tags = (client_tag, ("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
+            yield MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLag", tags), lag
+        source = key.source_broker
+        stats_tags = (client_tag, ("brokerHost", source.host), ("brokerPort", str(source.port)), ("mirror-name", key.mirror_name))
+        for name, meter in (("BytesPerSec", fetcher.stats.bytes_rate), ("RequestsPerSec", fetcher.stats.request_rate)):
+            for attribute, value in meter.attributes().items():
+                yield MetricName("kafka.server", "FetcherStats", name, stats_tags, attribute), value
+        group_type = f"mirror-broker-{broker_id}-fetcher-{key.fetcher_id}-mirror-{key.mirror_name}-metrics"
+        connection_tags = (("broker-id", str(source.id)), ("fetcher-id", str(key.fetcher_id)))
+        for attribute, value in fetcher.client_metrics.readings():
+            yield sensor_metric(group_type, attribute, connection_tags), value
+        rates.append(fetcher.stats.request_rate.one_minute_rate())
+        dead += running.is_dead
+    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MaxLag", CLIENT_ID_TAG), max_lag
+    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MinFetchRate", CLIENT_ID_TAG), min(rates, default=0.0)
+    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "DeadThreadCount", CLIENT_ID_TAG), dead
+
+
+def partition_readings(partitions: Iterable[PartitionView]) -> Iterator[Reading]:
+    """MET5 and MET17 to MET23, in one pass."""
+    states: Counter[MirrorPartitionState] = Counter()
+    failing = 0
+    for partition in partitions:
+        states[partition.state] += 1
+        failing += partition.reason is not None or partition.state is MirrorPartitionState.FAILED
+    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "FailedPartitionsCount", CLIENT_ID_TAG), failing
+    for state, name in STATE_GAUGES.items():
+        yield MetricName(MIRROR_GROUP, METADATA_MANAGER, name), states[state]
+
+
+def sync_readings(errors: SyncErrorsView) -> Iterator[Reading]:
+    """MET12 to MET15."""
+    for name, value in (
+        ("MetadataRefreshError", errors.metadata_refresh),
+        ("TopicConfigMetadataSyncError", errors.topic_config),
+        ("ConsumerGroupOffsetSyncError", errors.group_offset),
+        ("AclSyncError", errors.acl),
+    ):
+        yield MetricName(MIRROR_GROUP, METADATA_MANAGER, name), value
+
+
+def register_mirror_metrics(
+    registry: MetricsRegistry,
+    broker_id: int,
+    *,
+    fetchers: Callable[[], Iterable[RunningFetcherView]],
+    partitions: Callable[[], Iterable[PartitionView]],
+    sync_errors: SyncErrorsView,
+) -> None:
+    """Show all of it in `registry`, as long as the broker lives."""
+
+    def collect() -> Iterator[Reading]:
+        yield from fetcher_readings(broker_id, fetchers())
+        yield from partition_readings(partitions())
+        yield from sync_readings(sync_errors)
+
+    registry.add_collector(collect)

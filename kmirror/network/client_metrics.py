@@ -1,0 +1,115 @@
+"""What a `NetworkClient` counts, under the names of Kafka's client metrics (the selector's and the authenticator's).
+
+    connection-count   connection-creation, connection-close, network-io, select, request, response, incoming-byte, outgoing-byte,
+    {successful,failed}-{authentication,reauthentication}: each -rate and -total   successful-authentication-no-reauth-total
+    request-size-{avg,max}   reauthentication-latency-{avg,max}
+
+Counting is adding to an int. What rates need besides, the totals at the beginning of the last two windows of 30 seconds, is noted
+by the first request of a window; so a rate is over the last 30 to 60 seconds whenever somebody looks. There is no selector
+here: `select` counts how often the loop had bytes for the client, `network-io` adds what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kmirror.common.ports import Clock
+from kmirror.common.sensors import Avg, Max, MetricConfig
+
+WINDOW_MS = 30_000
+WINDOWS = 2
+RATED = (
+    "connection-creation", "connection-close", "network-io", "select", "request", "response", "incoming-byte", "outgoing-byte",
+    "successful-authentication", "failed-authentication", "successful-reauthentication", "failed-reauthentication",
+)  # fmt: skip
+
+
+class ClientMetrics:
+    """The counts of one client, over all its connections."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._config = MetricConfig()
+        self._request_sizes = (Avg(), Max())
+        self._login_times = (Avg(), Max())
+        self.connections = 0
+        self.connections_created = self.connections_closed = 0
+        self.reads = self.requests = self.responses = 0
+        self.incoming_bytes = self.outgoing_bytes = 0
+        self.logins = self.failed_logins = 0
+        self.later_logins = self.failed_later_logins = 0
+        self.logins_without_end = 0
+        self._windows = [(clock.monotonic_ms(), self._totals())]
+
+    # --- what connections tell ----------------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        self.connections += 1
+        self.connections_created += 1
+
+    def closed(self) -> None:
+        self.connections -= 1
+        self.connections_closed += 1
+
+    def wrote(self, size: int, now_ms: int) -> None:
+        """A request of `size` bytes."""
+        if now_ms - self._windows[-1][0] >= WINDOW_MS:
+            self._begin_window(now_ms)
+        self.requests += 1
+        self.outgoing_bytes += size
+        for stat in self._request_sizes:
+            stat.record(self._config, size, now_ms)
+
+    def read(self, size: int) -> None:
+        """Some bytes, a part of a response or several of them."""
+        self.reads += 1
+        self.incoming_bytes += size
+
+    def logged_in(self, *, again: bool, has_end: bool, duration_ms: int) -> None:
+        """A login that was accepted: the first of a connection, or a later one because the session ends."""
+        if not again:
+            self.logins += 1
+            self.logins_without_end += not has_end
+            return
+        self.later_logins += 1
+        for stat in self._login_times:
+            stat.record(self._config, duration_ms, self._clock.monotonic_ms())
+
+    def refused(self, *, again: bool) -> None:
+        if again:
+            self.failed_later_logins += 1
+        else:
+            self.failed_logins += 1
+
+    # --- what is shown ------------------------------------------------------------------------------------------------
+
+    def readings(self) -> Iterator[tuple[str, float]]:
+        """Attribute and value."""
+        now_ms = self._clock.monotonic_ms()
+        since_ms, before = self._window(now_ms)
+        elapsed_ms = max(now_ms - since_ms, (WINDOWS - 1) * WINDOW_MS)
+        yield "connection-count", self.connections
+        for name, total, earlier in zip(RATED, self._totals(), before, strict=True):
+            yield f"{name}-total", total
+            yield f"{name}-rate", (total - earlier) * 1000.0 / elapsed_ms
+        yield "successful-authentication-no-reauth-total", self.logins_without_end
+        for name, stats in (("request-size", self._request_sizes), ("reauthentication-latency", self._login_times)):
+            for suffix, stat in zip(("avg", "max"), stats, strict=True):
+                yield f"{name}-{suffix}", stat.measure(self._config, now_ms)
+
+    def _totals(self) -> tuple[int, ...]:
+        """In the order of RATED."""
+        io = self.reads + self.requests
+        return (
+            self.connections_created, self.connections_closed, io, self.reads, self.requests, self.responses, self.incoming_bytes,
+            self.outgoing_bytes, self.logins, self.failed_logins, self.later_logins, self.failed_later_logins,
+        )  # fmt: skip
+
+    def _begin_window(self, now_ms: int) -> None:
+        self._windows = [*self._windows[1 - WINDOWS :], (now_ms, self._totals())]
+
+    def _window(self, now_ms: int) -> tuple[int, tuple[int, ...]]:
+        """When the monitored time began, and the totals then."""
+        if now_ms - self._windows[-1][0] >= WINDOW_MS:
+            self._begin_window(now_ms)
+        return next(window for window in self._windows if now_ms - window[0] < WINDOWS * WINDOW_MS)
