@@ -297,6 +297,14 @@ class GroupMachine(RuleBasedStateMachine):
             for partition, committed in partitions.items()
         }
         assert found == self.committed
+        assert self.harness.shard.offsets.count == len(found)
+
+    @invariant()
+    def changed_topics_find_the_groups_that_name_them(self) -> None:
+        group, by_topic = self._group(), self.harness.shard.groups.groups.by_topic
+        named = {topic for topics in group.named_topics() for topic in topics} if isinstance(group, ConsumerGroup) else set()
+        assert {topic for topic in by_topic.topics() if "g" in by_topic.groups(topic)} == named
+        assert not isinstance(group, ConsumerGroup) or group.subscribed_topics() <= named
 
     @invariant()
     def the_log_tells_the_same(self) -> None:

@@ -123,6 +123,7 @@ class _Context(Generic[S]):
         self.state = CoordinatorState.LOADING
         self.parked: dict[_Parked, None] = {}
         self.stop_listening: Callable[[], None] | None = None
+        self.after_load: list[tuple[str, Callable[[S], CoordinatorResult[None]]]] = []
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -201,6 +202,14 @@ class CoordinatorRuntime(Generic[S]):
             self._runtime.call_later_ms(RETRY_BACKOFF_MS, lambda: self.run(topic_partition, name, operation))
 
         self._run(topic_partition, name, operation, again)
+
+    def run_everywhere(self, name: str, operation: Callable[[S], CoordinatorResult[None]]) -> None:
+        """`run` in every shard; in those that are loading, as soon as they have loaded."""
+        for topic_partition, context in sorted(self._contexts.items()):
+            if context.state is CoordinatorState.LOADING:
+                context.after_load.append((name, operation))
+            elif context.state is CoordinatorState.ACTIVE:
+                self.run(topic_partition, name, operation)
 
     def _run(
         self, topic_partition: TopicPartition, name: str, operation: Callable[[S], CoordinatorResult[None]], again: Callable[[], None]
@@ -385,6 +394,8 @@ class CoordinatorRuntime(Generic[S]):
             context.topic_partition, lambda high_watermark: self._on_high_watermark(context, high_watermark)
         )
         context.shard.on_loaded(self._runtime.clock.time_ms())
+        for name, operation in context.after_load:
+            self.run(context.topic_partition, name, operation)
         self._notify(context)
 
     async def _replay_log(self, context: _Context[S]) -> None:

@@ -119,6 +119,11 @@ class ConsumerGroup:
             names.update(self.topics_of(member))
         return names
 
+    def named_topics(self) -> Iterable[tuple[str, ...]]:
+        """What each member subscribes to by name, and what each pattern was resolved to."""
+        yield from (member.subscribed_topic_names for member in self.members.values())
+        yield from (resolved.topics for resolved in self.resolved_regular_expressions.values())
+
     def topics_of(self, member: ConsumerGroupMember) -> tuple[str, ...]:
         """Names that a member subscribes to; topics of its pattern once that is resolved."""
         resolved = self.resolved_regular_expressions.get(member.subscribed_topic_regex)

@@ -66,6 +66,8 @@ class ConsumerGroupReplay:
     def _group_epoch(self, group: ConsumerGroup, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
         if value is None:
             del self._groups.by_id[group.group_id]
+            for topics in group.named_topics():
+                self._groups.by_topic.remove(group.group_id, topics)
         else:
             group.group_epoch, group.metadata_hash = value.epoch, value.metadata_hash
 
@@ -77,11 +79,14 @@ class ConsumerGroupReplay:
     def _member_metadata(
         self, group: ConsumerGroup, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
     ) -> None:
+        member = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
+        self._groups.by_topic.remove(group.group_id, member.subscribed_topic_names)
         if value is None:
             group.remove_member(key.member_id)
         else:
-            member = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
-            group.update_member(structs.replace(member, **subscription_changes(value)))
+            changed = structs.replace(member, **subscription_changes(value))
+            group.update_member(changed)
+            self._groups.by_topic.add(group.group_id, changed.subscribed_topic_names)
 
     def _target_assignment_metadata(
         self,
@@ -119,8 +124,10 @@ class ConsumerGroupReplay:
     def _regular_expression(
         self, group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
     ) -> None:
-        if value is None:
-            group.resolved_regular_expressions.pop(key.regular_expression, None)
-        else:
+        before = group.resolved_regular_expressions.pop(key.regular_expression, None)
+        if before is not None:
+            self._groups.by_topic.remove(group.group_id, before.topics)
+        if value is not None:
             resolved = ResolvedRegularExpression(tuple(sorted(value.topics)), value.version, value.timestamp)
             group.resolved_regular_expressions[key.regular_expression] = resolved
+            self._groups.by_topic.add(group.group_id, resolved.topics)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition, partition_for
+from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, ProducerIdAndEpoch
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
@@ -66,8 +67,10 @@ class GroupCoordinator:
         self._configs = GroupConfigManager(lambda: self._config, self._group_properties)
         self._broker_id = broker_id
         self._partition_count = 0
+        self._topic_id = Uuid.ZERO
         self._metadata = MetadataImage.EMPTY
         self._image: CoordinatorMetadataImage = EMPTY_IMAGE
+        self._counts: GroupCounts | None = None
         self._metrics = GroupMetrics(metrics, self._count)
         self._shards: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             runtime,
@@ -88,10 +91,16 @@ class GroupCoordinator:
         return self._metadata.configs.props(ConfigResource(RESOURCE_GROUP, group_id))
 
     def _count(self) -> GroupCounts:
-        counts = GroupCounts()
-        for shard in self._shards.active_shards():
-            shard.count(counts)
-        return counts
+        """Counted once for all gauges that are read in one turn."""
+        if self._counts is None:
+            self._counts = GroupCounts()
+            for shard in self._shards.active_shards():
+                shard.count(self._counts)
+            self._runtime.call_soon(self._forget_counts)
+        return self._counts
+
+    def _forget_counts(self) -> None:
+        self._counts = None
 
     def reconfigure(self, config: GroupCoordinatorConfig) -> None:
         """The broker's settings are these from now on; groups see them with their next request."""
@@ -109,17 +118,18 @@ class GroupCoordinator:
         for shard in self._shards.shards():
             shard.groups.on_metadata_update(self._image, [*changed, *deleted], has_new_topics=bool(delta.topics.created))
         if deleted:
-            for topic_partition in self._shards.active_partitions():
-                self._shards.run(topic_partition, "on-topics-deleted", lambda shard: shard.offsets.on_topics_deleted(deleted))
+            self._shards.run_everywhere("on-topics-deleted", lambda shard: shard.offsets.on_topics_deleted(deleted))
         self._on_leadership_update(image)
 
     def _on_leadership_update(self, image: MetadataImage) -> None:
         topic = image.topics.topic(GROUP_METADATA_TOPIC_NAME)
-        if topic is None:
+        if topic is None or topic.id != self._topic_id:  # also one that was deleted and created again at once
             for partition in range(self._partition_count):
                 self._shards.schedule_unload(TopicPartition(GROUP_METADATA_TOPIC_NAME, partition))
+        if topic is None:
             self._partition_count = 0
             return
+        self._topic_id = topic.id
         self._partition_count = len(topic.partitions)
         for partition, registration in sorted(topic.partitions.items()):
             topic_partition = TopicPartition(GROUP_METADATA_TOPIC_NAME, partition)

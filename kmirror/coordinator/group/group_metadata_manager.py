@@ -211,9 +211,8 @@ class GroupMetadataManager:
         self.groups.image = image
         if has_new_topics or self.groups.last_image_with_new_topics == -1:
             self.groups.last_image_with_new_topics = image.version
-        changed = set(changed_topics)
-        if not changed:
-            return
-        for group in self.groups.by_id.values():
-            if isinstance(group, ConsumerGroup) and not changed.isdisjoint(group.subscribed_topics()):
-                group.is_metadata_fresh = False
+        for topic in changed_topics:
+            for group_id in self.groups.by_topic.groups(topic):
+                group = self.groups.by_id.get(group_id)
+                if isinstance(group, ConsumerGroup):
+                    group.is_metadata_fresh = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock, Random
 from kmirror.common.uuid import Uuid
@@ -14,6 +16,33 @@ from kmirror.coordinator.group.group_coordinator_config import GroupConfigManage
 Group = ClassicGroup | ConsumerGroup
 
 
+class GroupsByTopic:
+    """Which consumer groups name a topic: in a member's subscription, or in a pattern that was resolved. Each naming counts."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def add(self, group_id: str, topics: Iterable[str]) -> None:
+        for topic in topics:
+            counts = self._counts.setdefault(topic, {})
+            counts[group_id] = counts.get(group_id, 0) + 1
+
+    def remove(self, group_id: str, topics: Iterable[str]) -> None:
+        for topic in topics:
+            counts = self._counts[topic]
+            counts[group_id] -= 1
+            if not counts[group_id]:
+                del counts[group_id]
+                if not counts:
+                    del self._counts[topic]
+
+    def topics(self) -> Iterable[str]:
+        return self._counts.keys()
+
+    def groups(self, topic: str) -> Iterable[str]:
+        return self._counts.get(topic, ())
+
+
 class Groups:
     """Groups by id. `image` is the newest metadata; `last_image_with_new_topics` the version at which a topic was last created."""
 
@@ -23,6 +52,7 @@ class Groups:
         self.clock = clock
         self.random = random
         self.by_id: dict[str, Group] = {}
+        self.by_topic = GroupsByTopic()
         self.image: CoordinatorMetadataImage = EMPTY_IMAGE
         self.last_image_with_new_topics = -1
 

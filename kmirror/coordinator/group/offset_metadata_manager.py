@@ -102,6 +102,8 @@ class OffsetMetadataManager:
         self._offsets: dict[str, dict[str, PartitionOffsets]] = {}
         self._pending: dict[int, dict[GroupTopicPartition, OffsetAndMetadata]] = {}
         self._open_transactions: dict[str, dict[tuple[str, int], set[int]]] = {}
+        self.count = 0
+        """Partitions with a committed offset, in all groups."""
 
     # -- OffsetCommit -----------------------------------------------------------------------------------------------
 
@@ -309,10 +311,6 @@ class OffsetMetadataManager:
             return now_ms >= committed.expire_timestamp_ms
         return now_ms - base_ms >= self._groups.config.offsets_retention_ms
 
-    @property
-    def count(self) -> int:
-        return sum(len(partitions) for topics in self._offsets.values() for partitions in topics.values())
-
     # -- replay -----------------------------------------------------------------------------------------------------
 
     def replay_commit(self, offset: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
@@ -329,7 +327,7 @@ class OffsetMetadataManager:
         if key.group not in self._groups.by_id:
             self._groups.by_id[key.group] = ClassicGroup(key.group)
         if producer_id == -1:
-            self._offsets.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
+            self._put(key.group, key.topic, key.partition, committed)
             return
         self._pending.setdefault(producer_id, {})[(key.group, key.topic, key.partition)] = committed
         self._open_transactions.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer_id)
@@ -344,7 +342,12 @@ class OffsetMetadataManager:
                 self._forget_open_transactions(group_id, topic, partition)
             existing = self.offset(group_id, topic, partition)
             if committed and (existing is None or pending.record_offset > existing.record_offset):
-                self._offsets.setdefault(group_id, {}).setdefault(topic, {})[partition] = pending
+                self._put(group_id, topic, partition, pending)
+
+    def _put(self, group_id: str, topic: str, partition: int, committed: OffsetAndMetadata) -> None:
+        partitions = self._offsets.setdefault(group_id, {}).setdefault(topic, {})
+        self.count += partition not in partitions
+        partitions[partition] = committed
 
     def _forget_open_transactions(self, group_id: str, topic: str, partition: int) -> set[int]:
         open_transactions = self._open_transactions.get(group_id, {})
@@ -356,7 +359,7 @@ class OffsetMetadataManager:
     def replay_tombstone(self, key: OffsetCommitKey) -> None:
         topics = self._offsets.get(key.group, {})
         partitions = topics.get(key.topic, {})
-        partitions.pop(key.partition, None)
+        self.count -= partitions.pop(key.partition, None) is not None
         if not partitions:
             topics.pop(key.topic, None)
         if not topics:

@@ -13,6 +13,7 @@ producers fenced; unused ids expire by a timer of the shard.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final, TypeVar
@@ -36,7 +37,7 @@ from kmirror.coordinator.transaction.transaction_marker_channel_manager import T
 from kmirror.coordinator.transaction.transaction_metadata import TWO_PHASE_COMMIT_TIMEOUT_MS, TransactionMetadata
 from kmirror.metadata.features import TRANSACTION_VERSION
 from kmirror.metadata.image import MetadataImage, TopicImage
-from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.api import Runtime, TaskScope, run_together
 
 R = TypeVar("R")
 APPEND_RETRY_BACKOFF_MS: Final = 100
@@ -50,6 +51,8 @@ _NOT_COORDINATOR: Final = (Errors.KAFKA_STORAGE_ERROR, Errors.NOT_LEADER_OR_FOLL
 _TOO_LARGE: Final = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE)
 
 Operation = Callable[[TransactionCoordinatorShard, int, int | None], CoordinatorResult[R]]
+
+_log = logging.getLogger(__name__)
 
 
 class TransactionCoordinator:
@@ -116,6 +119,8 @@ class TransactionCoordinator:
         topic = image.topics.topic(TRANSACTION_STATE_TOPIC_NAME)
         if topic is not None and topic is self._topic:
             return  # most updates are about other topics
+        if topic is not None and self._topic is not None and topic.id != self._topic.id:
+            self._unload_all()  # deleted and created again at once: its epochs begin anew
         self._topic = topic
         partitions = {} if topic is None else topic.partitions
         for number in range(max(self._partition_count, len(partitions))):
@@ -128,6 +133,12 @@ class TransactionCoordinator:
                 self._leader_epochs.pop(topic_partition, None)
                 self._shards.schedule_unload(topic_partition, None if registration is None else registration.leader_epoch)
         self._partition_count = len(partitions)
+
+    def _unload_all(self) -> None:
+        for number in range(self._partition_count):
+            topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC_NAME, number)
+            self._leader_epochs.pop(topic_partition, None)
+            self._shards.schedule_unload(topic_partition)
 
     def partition_for(self, transactional_id: str) -> TopicPartition:
         """Where the id lives; COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
@@ -319,8 +330,16 @@ class TransactionCoordinator:
     async def abort_timed_out(self, topic_partition: TopicPartition) -> None:
         """One round over one shard."""
         timed_out = await self._shards.read(topic_partition, lambda shard, now_ms: shard.timed_out(now_ms))
-        for metadata in timed_out:
-            await self._write(topic_partition, partial(_abort_timed_out, metadata))
+        if timed_out:
+            aborts = [self._try_to_abort(topic_partition, metadata) for metadata in timed_out]
+            await run_together(self._runtime, "abort-timed-out", aborts)
+
+    async def _try_to_abort(self, topic_partition: TopicPartition, timed_out: TransactionMetadata) -> None:
+        """One that cannot be ended now does not keep the others from it: the next round comes."""
+        try:
+            await self._write(topic_partition, partial(_abort_timed_out, timed_out))
+        except ApiException as error:
+            _log.info("The timed out transaction of %s is not aborted yet: %s", timed_out.transactional_id, error)
 
 
 def _abort_timed_out(

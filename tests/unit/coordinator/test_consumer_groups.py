@@ -38,6 +38,29 @@ def test_the_first_member_gets_everything_at_once() -> None:
     assert member.beat().assignment is None
 
 
+def test_a_changed_topic_concerns_the_groups_that_name_it_alone() -> None:
+    """Each delta of a topic walked all groups of the shard."""
+    harness = ShardHarness().set_topics(t=1, u=1, v=1).load()
+    for group_id, topics in (("by-name", ["t"]), ("both", ["t", "u"]), ("other", ["v"])):
+        ConsumerClient(harness, group_id, topics=topics).join()
+    groups = harness.shard.groups.groups
+    leaver = ConsumerClient(harness, "by-name", topics=["t", "v"])
+    leaver.join()
+    assert {topic: sorted(groups.by_topic.groups(topic)) for topic in "tuv"} == {
+        "t": ["both", "by-name"],
+        "u": ["both"],
+        "v": ["by-name", "other"],
+    }
+    leaver.leave()
+    assert list(groups.by_topic.groups("v")) == ["other"]
+    for group_id in ("by-name", "both", "other"):
+        groups.mark_metadata_fresh(group_id)
+    harness.shard.groups.on_metadata_update(groups.image, ["u", "w"], has_new_topics=False)
+    assert [group_id for group_id, group in groups.by_id.items() if isinstance(group, ConsumerGroup) and not group.is_metadata_fresh] == [
+        "both"
+    ]
+
+
 def test_a_second_member_waits_until_the_first_has_given_up_what_it_is_to_get() -> None:
     harness = new_harness()
     first, second = ConsumerClient(harness, topics=["t"]), ConsumerClient(harness, topics=["t"])

@@ -10,17 +10,25 @@ import pytest
 from coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.coordinator.group.group_coordinator_config import GroupCoordinatorConfig
+from kmirror.coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from kmirror.coordinator.group.group_metrics import GroupCounts
+from kmirror.metadata.delta import MetadataDelta
+from kmirror.metadata.image import MetadataImage, MetadataProvenance
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.wire.messages.heartbeat import HeartbeatRequest
 from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kmirror.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kmirror.wire.messages.partition_record import PartitionRecord
+from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
 from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kmirror.wire.messages.topic_record import TopicRecord
 
 TP = TopicPartition(GROUP_METADATA_TOPIC_NAME, 0)
 
@@ -32,7 +40,8 @@ class Harness:
         self.log = log or MemoryLog()
         self.runtime = AsyncioRuntime()
         settings = {"initial_rebalance_delay_ms": 0, "min_session_timeout_ms": 10} | config
-        self.coordinator = GroupCoordinator(self.runtime, GroupCoordinatorConfig(**settings), self.log, 1)
+        self.metrics = MetricsRegistry(self.runtime.clock)
+        self.coordinator = GroupCoordinator(self.runtime, GroupCoordinatorConfig(**settings), self.log, 1, self.metrics)
         self.coordinator._partition_count = 1
 
     async def load(self) -> None:
@@ -266,6 +275,57 @@ def test_a_shard_that_leaves_while_groups_are_listed_does_not_fail_the_others() 
         shards = harness.coordinator._shards
         shards.partitions = lambda: [other, TP]  # type: ignore[method-assign]
         assert [group.group_id for group in await harness.coordinator.list_groups([], [])] == ["g"]
+
+    run(scenario)
+
+
+def topic_records(topic_id: Uuid) -> list[Any]:
+    partition = PartitionRecord(partition_id=0, topic_id=topic_id, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0)
+    return [TopicRecord(name=TP.topic, topic_id=topic_id), partition]
+
+
+def test_an_offsets_topic_that_was_deleted_and_created_again_at_once_is_loaded_anew() -> None:
+    """Its leader epochs begin at 0 again: the shard of the old one stayed, with groups that no log has."""
+
+    async def scenario() -> None:
+        harness = Harness()
+        old, new = Uuid(b"\x01" * 16), Uuid(b"\x02" * 16)
+        image = MetadataImage.EMPTY
+        for records in (topic_records(old), [RemoveTopicRecord(topic_id=old), *topic_records(new)]):
+            delta = MetadataDelta(image)
+            for record in records:
+                delta.replay(record)
+            image = delta.apply(MetadataProvenance(image.provenance.last_contained_offset + 1, 1, 0))
+            harness.coordinator.on_metadata_update(delta, image)
+            while not harness.coordinator._shards.active_partitions():
+                await asyncio.sleep(0)
+            assert await harness.coordinator.list_groups([], []) == []
+            assert await harness.commit(9) == 0
+            harness.log.batches, harness.log.end, harness.log.committed = [], 0, 0
+
+    run(scenario)
+
+
+def test_gauges_that_are_read_together_count_the_groups_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        assert await harness.commit(9) == 0
+        counted: list[GroupCoordinatorShard] = []
+        count = GroupCoordinatorShard.count
+
+        def count_once(shard: GroupCoordinatorShard, counts: GroupCounts) -> None:
+            counted.append(shard)
+            count(shard, counts)
+
+        monkeypatch.setattr(GroupCoordinatorShard, "count", count_once)
+        for offset in (10, 11):
+            readings = harness.metrics.snapshot()
+            assert readings["kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups"] == 1
+            assert readings["kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets"] == 1
+            assert await harness.commit(offset) == 0
+            await asyncio.sleep(0)
+        assert len(counted) == 2
 
     run(scenario)
 

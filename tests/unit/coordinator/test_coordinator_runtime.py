@@ -114,6 +114,23 @@ def test_a_long_load_leaves_turns_to_others_and_ends_when_the_shard_is_dropped(m
     scenario(body)
 
 
+def test_what_is_for_every_shard_reaches_those_that_are_loading_once_they_are_loaded() -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        await shards.write(TP, lambda shard, now: shard.add("before"))
+        shards.schedule_load(TP, 2)
+        shards.run_everywhere("all", lambda shard: CoordinatorResult(shard.add("after", str(len(shard.keys))).records, None))
+        while shards.state(TP) is CoordinatorState.LOADING:
+            await asyncio.sleep(0)
+        keys = await shards.read(TP, lambda shard, now: list(shard.keys))
+        for _ in range(20):
+            await asyncio.sleep(0)
+            keys = await shards.read(TP, lambda shard, now: list(shard.keys))
+        assert keys == [b"before", b"after", b"1"], "after the records of the log, and once"
+
+    scenario(body)
+
+
 def test_records_that_need_not_share_a_batch_are_split_before_it_gets_too_large() -> None:
     records = [CoordinatorRecord(b"k" * 10, b"v" * 60) for _ in range(5)]
     assert [len(run) for run in split_records(records, 250)] == [2, 2, 1]

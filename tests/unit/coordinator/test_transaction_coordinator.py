@@ -8,7 +8,7 @@ from typing import Any
 from broker_doubles import ManualRuntime, run
 from coordinator_doubles import MemoryLog
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
@@ -301,6 +301,49 @@ def test_open_transactions_are_aborted_in_time_and_idle_ids_forgotten() -> None:
         await world.settle(ms=20_000)
         assert await world.state() == "CompleteAbort"
         await world.settle(ms=4_000_000)
+        listed = await world.coordinator.list_transactions(TransactionFilter())
+        assert listed == []
+        await world.coordinator.shutdown()
+
+    run(scenario)
+
+
+def test_one_transaction_that_could_not_be_aborted_kept_the_others_open() -> None:
+    async def scenario() -> None:
+        world = World(abort_timed_out_transactions_interval_ms=10**9)
+        await world.start()
+        for name in ("first", "second"):
+            await world.begun(name)
+        world.runtime.advance(61_000)
+        append, refused = world.log.append, []
+
+        def append_but_once(*args: Any, **kwargs: Any) -> int:
+            if not refused:
+                refused.append(1)
+                raise ApiException(Errors.NOT_ENOUGH_REPLICAS)
+            return append(*args, **kwargs)
+
+        world.log.append = append_but_once  # type: ignore[method-assign]
+        await world.coordinator.abort_timed_out(STATE)
+        await world.settle()
+        assert (await world.state("first"), await world.state("second")) == ("Ongoing", "CompleteAbort")
+        await world.coordinator.shutdown()
+
+    run(scenario)
+
+
+def test_a_state_topic_that_was_deleted_and_created_again_at_once_is_loaded_anew() -> None:
+    """Its leader epochs begin at 0 again: the shard of the old one stayed, and answered for what is gone."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        await world.begun()
+        world.log.batches, world.log.end, world.log.committed = [], 0, 0
+        old, new = world.ids[STATE.topic], Uuid(bytes([9] * 16))
+        partition = PartitionRecord(partition_id=0, topic_id=new, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0)
+        world.apply(RemoveTopicRecord(topic_id=old), TopicRecord(name=STATE.topic, topic_id=new), partition)
+        await world.settle()
         listed = await world.coordinator.list_transactions(TransactionFilter())
         assert listed == []
         await world.coordinator.shutdown()
