@@ -8,6 +8,7 @@ cluster answers, the mirror is suspended: no fetching, no metadata sync, states 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
@@ -15,6 +16,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC
 from kmirror.mirror.last_mirror_epoch import NotYetError
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import ControllerChannel, MirrorConfig, SourceClientFactory
 from kmirror.mirror.source_cluster import SourceCluster, parse_bootstrap_servers
 from kmirror.network.client import UnsupportedVersionError
@@ -53,6 +55,7 @@ class Mirror:
         self._learned_cluster_id = ""
         self._source: SourceCluster | None = None
         self._refused_since_ms: dict[TopicPartition, int] = {}
+        self._unauthenticated_since_ms: int | None = None
         self._chained_topics: set[str] = set()
 
     @property
@@ -147,7 +150,22 @@ class Mirror:
     def note_allowed(self, topic_partition: TopicPartition) -> None:
         self._refused_since_ms.pop(topic_partition, None)
 
+    def note_unauthenticated(self, led: Iterable[MirrorPartition], reason: str) -> None:
+        """D3-16: logins that fail for longer than two refresh intervals fail the partitions that are being mirrored."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        if self._unauthenticated_since_ms is None:
+            self._unauthenticated_since_ms = now_ms
+        if now_ms - self._unauthenticated_since_ms > 2 * self._config.mirror_metadata_refresh_interval_ms:
+            for driver in led:
+                if driver.status.state is MirrorPartitionState.MIRRORING:
+                    driver.on_rejected(f"the source does not let us in: {reason}")
+
+    def note_authenticated(self) -> None:
+        self._unauthenticated_since_ms = None
+
     def close(self) -> None:
+        self._unauthenticated_since_ms = None
+        self._refused_since_ms.clear()
         source, self._source = self._source, None
         if source is not None:
             source.close()

@@ -1,7 +1,6 @@
 """The mirror of one broker: the entry point that `server.broker_server` wires.
 
     manager = MirrorManager(runtime, config, cluster_id=..., replica_manager=..., log=..., controller=..., brokers=...)
-    manager.start()
     manager.on_metadata_update(delta, image)     after ReplicaManager.apply_delta, in the same turn of the loop
     apis.mirror = manager; apis.register(server.apis.mirror.HANDLERS)
     await manager.shutdown()                     before the replica manager's
@@ -24,6 +23,7 @@ from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_names import association_of
 from kmirror.mirror.channels import source_clients
+from kmirror.mirror.config_sync import ConfigSync
 from kmirror.mirror.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartitionId, MirrorStateClient
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
@@ -33,6 +33,7 @@ from kmirror.mirror.mirror_partition import MirrorPartition, MirrorServices
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import BrokerChannel, ControllerChannel, MirrorConfig, SourceClientFactory
+from kmirror.mirror.topic_sync import TopicSync
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 
@@ -86,10 +87,10 @@ class MirrorManager:
             runtime,
             config,
             coordinator=self.coordinator,
-            controller=controller,
             image=self.image,
             mirror=self.mirror,
             led_partitions=self.led_partitions,
+            steps=[TopicSync(controller, self.image, config), ConfigSync(controller, self.image)],
         )
         self._services = MirrorServices(
             runtime,
@@ -106,15 +107,12 @@ class MirrorManager:
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start the periodic refresh. Everything else is driven by `on_metadata_update`."""
-        self._scope.spawn(self.metadata_manager.run(), name="metadata-manager")
-
     async def shutdown(self) -> None:
         """Stop fetching and driving; states stay as they are and are taken up again by the next leader."""
         for topic_partition in sorted(self._partitions):
             await self._partitions.pop(topic_partition).close()
         await self._scope.cancel()
+        await self.metadata_manager.shutdown()
         await self.fetchers.shutdown()
         await self.coordinator.shutdown()
         for mirror in self._mirrors.values():
@@ -148,6 +146,7 @@ class MirrorManager:
             if mirror.reconfigure(image.configs.mirror(name)):
                 self._reconnect(name)
         self._update_partitions()
+        self.metadata_manager.on_metadata_update(delta, names)
         self._forget_deleted_topics(previous)
 
     def _update_partitions(self) -> None:

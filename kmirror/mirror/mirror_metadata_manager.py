@@ -1,54 +1,41 @@
-"""MirrorMetadataManager: keeps what is known of the sources fresh, and aligns the mirrors' topics with it (the KIP's MMM).
+"""MirrorMetadataManager: keeps what is known of the sources fresh, and aligns this cluster with them (the KIP's MMM).
 
-Every mirror.metadata.refresh.interval.ms each broker that leads partitions of a mirror looks at the source: cluster id (C13),
-topics that vanished (D3-22: two refreshes in a row), leaders. The one broker that owns the mirror's sync (the leader of the
-`__mirror_state` partition that the mirror's name hashes to) also aligns topics at this cluster:
+Each mirror has a loop of its own, so that a dead source delays no other mirror. Every mirror.metadata.refresh.interval.ms (0: only
+when the mirror, or which topics are in it, changes) a cycle looks at the source:
 
-* partitions: grown to the source's count, never shrunk (D3-36)
-* configs: dynamic overrides of the source's topics, set and deleted, less those that mirror.topic.properties.exclude names;
-  `mirror.*` is always excluded (C16), static defaults are never copied (C17); a local change is overridden in the next cycle
+    1 Metadata of the mirror's topics; the cluster id is compared (C13, D3-35), and nothing more happens while it is another's
+    2 topics that vanished, two cycles in a row (D3-22), for the partitions that this broker leads
+    3 at the mirror's sync owner, the leader of the `__mirror_state` partition that its name hashes to, the steps:
+      topics (`topic_sync`), configs (`config_sync`), access rules (`acl_sync`), group offsets (`group_offset_sync`)
 
-Topics that are paused or removed are left alone. Each failed step counts once per cycle in its gauge (C37).
-Not here yet: group offsets and ACLs (SYN8 to SYN17 of the KIP decisions), for which the mirror's filters are kept in its configs.
+Step 1 runs on each broker that leads partitions of the mirror, because leaders act on it; step 3 on one broker (SYN1). The
+connections are made when the mirror has its first topic, one to each source broker that is asked, and kept (SYN2). Topics that
+are paused or removed are left alone (SYN18, B48). Filters are read from the mirror's configs in each cycle (SYN19).
+What failed is counted once for each cycle and gauge (C37, see `sync_cycle`), and told in the log.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
-from kmirror.metadata.mirror_names import association_of
-from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
+from kmirror.metadata.delta import MetadataDelta
+from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, MetadataImage
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, association_of
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator
 from kmirror.mirror.mirror_partition import MirrorPartition
-from kmirror.mirror.ports import ControllerChannel, MirrorConfig
-from kmirror.mirror.source_cluster import SourceMetadata
-from kmirror.runtime.api import Runtime
-from kmirror.wire.messages import create_partitions, incremental_alter_configs
+from kmirror.mirror.ports import MirrorConfig
+from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceMetadata
+from kmirror.mirror.sync_cycle import SyncCycle, SyncErrors, SyncGauge, SyncStep
+from kmirror.network.client import UnsupportedVersionError
+from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
 
-TOPIC_PROPERTIES_EXCLUDE_CONFIG = "mirror.topic.properties.exclude"
-ALWAYS_EXCLUDED_PREFIX = "mirror."
 REFRESHES_UNTIL_DELETED = 2
-OPERATION_SET = 0
-OPERATION_DELETE = 1
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class SyncErrors:
-    """How often each step failed so far: the gauges MetadataRefreshError, TopicConfigMetadataSyncError,
-    ConsumerGroupOffsetSyncError and AclSyncError (MET12 to MET15)."""
-
-    metadata_refresh: int = 0
-    topic_config: int = 0
-    group_offset: int = 0
-    acl: int = 0
 
 
 class MirrorMetadataManager:
@@ -60,111 +47,148 @@ class MirrorMetadataManager:
         config: MirrorConfig,
         *,
         coordinator: MirrorCoordinator,
-        controller: ControllerChannel,
         image: Callable[[], MetadataImage],
         mirror: Callable[[str], Mirror],
         led_partitions: Callable[[str], list[MirrorPartition]],
+        steps: Sequence[SyncStep],
     ) -> None:
         self.errors = SyncErrors()
         self._runtime = runtime
         self._config = config
         self._coordinator = coordinator
-        self._controller = controller
         self._image = image
         self._mirror = mirror
         self._led_partitions = led_partitions
+        self._steps = tuple(steps)
+        self._loops: dict[str, _Loop] = {}
         self._missing: dict[tuple[str, str], int] = {}
+        self._scope = TaskScope(runtime, "mirror-metadata-manager")
 
-    async def run(self) -> None:
-        """Refresh all mirrors, for ever; with interval 0 only `refresh` on demand does anything."""
-        interval_ms = self._config.mirror_metadata_refresh_interval_ms
-        while interval_ms > 0:
-            await self._runtime.sleep_ms(interval_ms)
-            for name in self._image().configs.mirror_names():
-                await self.refresh(name)
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def on_metadata_update(self, delta: MetadataDelta, mirror_names: Iterable[str]) -> None:
+        """A loop for each mirror that there is. Where only demand makes a cycle, a change of the mirror or of its topics is one."""
+        if self._scope.closed:
+            return
+        names = set(mirror_names)
+        for name in sorted(names - self._loops.keys()):
+            loop = self._loops[name] = _Loop(self._runtime, self._config.mirror_metadata_refresh_interval_ms)
+            loop.task = self._scope.spawn(self._run(name, loop), name=name)
+        for name in sorted(self._loops.keys() - names):
+            self._loops.pop(name).cancel()
+            self._forget(name)
+        if self._config.mirror_metadata_refresh_interval_ms == 0:
+            for name in sorted(self._changed_mirrors(delta) & names):
+                self.request(name)
+
+    def request(self, mirror_name: str) -> None:
+        """Have a cycle of this mirror run soon, whatever the interval."""
+        loop = self._loops.get(mirror_name)
+        if loop is not None:
+            loop.request()
+
+    async def shutdown(self) -> None:
+        await self._scope.cancel()
+
+    async def _run(self, name: str, loop: _Loop) -> None:
+        while True:
+            await loop.wait()
+            await self.refresh(name)
+
+    def _changed_mirrors(self, delta: MetadataDelta) -> set[str]:
+        changed = set()
+        for resource, changes in delta.configs.changed.items():
+            if resource.type == RESOURCE_MIRROR:
+                changed.add(resource.name)
+            elif resource.type == RESOURCE_TOPIC and MIRROR_NAME_CONFIG in changes:
+                association = association_of(self._image().configs.topic(resource.name))
+                if association is not None:
+                    changed.add(association.mirror_name)
+        return changed
+
+    def _forget(self, mirror_name: str) -> None:
+        self._missing = {key: count for key, count in self._missing.items() if key[0] != mirror_name}
+        for step in self._steps:
+            step.forget(mirror_name)
+
+    # --- a cycle ------------------------------------------------------------------------------------------------------
 
     async def refresh(self, mirror_name: str) -> None:
         """One cycle of one mirror. Never raises: errors are counted and logged."""
         led = self._led_partitions(mirror_name)
-        is_owner = self._coordinator.sync_owner(mirror_name) == self._config.broker_id
+        is_owner = self._is_owner(mirror_name)
         topics = topics_of(self._image(), mirror_name)
+        if not is_owner:
+            for step in self._steps:
+                step.forget(mirror_name)
         if not topics or not (led or is_owner):
             return
-        mirror = self._mirror(mirror_name)
+        failed: set[SyncGauge] = set()
+        try:
+            await self._cycle(mirror_name, topics, led, failed)
+        except UnsupportedVersionError as error:
+            self._note(mirror_name, SyncGauge.METADATA_REFRESH, [str(error)], failed)
+        except (KmirrorError, ApiException) as error:
+            self._note(mirror_name, SyncGauge.METADATA_REFRESH, [f"the source's metadata could not be refreshed: {error}"], failed)
+        self.errors.count(failed)
+        for driver in led:
+            driver.wake()
+
+    async def _cycle(self, name: str, topics: list[str], led: list[MirrorPartition], failed: set[SyncGauge]) -> None:
+        mirror = self._mirror(name)
         try:
             metadata = await mirror.source.refresh(topics)
-            await mirror.learn_cluster_id(metadata.cluster_id)
-        except (KmirrorError, ApiException) as error:
-            self.errors.metadata_refresh += 1
-            _log.warning("mirror %s: the source's metadata could not be refreshed: %s", mirror_name, error)
-            self._wake(led)
-            return
+        except SourceAuthenticationError as error:
+            mirror.note_unauthenticated(led, str(error))
+            raise
+        mirror.note_authenticated()
+        await mirror.learn_cluster_id(metadata.cluster_id)
         if mirror.is_suspended:
-            self.errors.metadata_refresh += 1
+            self._note(name, SyncGauge.METADATA_REFRESH, [str(mirror.suspended_reason)], failed)
+            return
+        self._note_topics(name, led, metadata)
+        cycle = self._cycle_of(mirror, topics, metadata)
+        self._note(name, SyncGauge.METADATA_REFRESH, metadata_problems(cycle), failed)
+        for step in self._steps:
+            if not self._is_owner(name):
+                break
+            await self._step(step, cycle, failed)
+
+    async def _step(self, step: SyncStep, cycle: SyncCycle, failed: set[SyncGauge]) -> None:
+        try:
+            failures = await step.sync(cycle)
+        except UnsupportedVersionError as error:
+            _log.debug("mirror %s: the source cannot do what %s needs: %s", cycle.mirror.name, step.gauge.value, error)
+        except (KmirrorError, ApiException) as error:
+            self._note(cycle.mirror.name, step.gauge, [str(error)], failed)
         else:
-            self._note_topics(mirror_name, led, metadata)
-            if is_owner:
-                await self._sync(mirror, [topic for topic in topics if self._is_active(mirror_name, topic)], metadata)
-        self._wake(led)
+            self._note(cycle.mirror.name, step.gauge, failures, failed)
 
-    async def _sync(self, mirror: Mirror, topics: list[str], metadata: SourceMetadata) -> None:
-        present = [topic for topic in topics if topic in metadata.topics and metadata.topics[topic].error is Errors.NONE]
-        for step in (self._grow_partitions, self._align_configs):
-            try:
-                await step(mirror, present, metadata)
-            except (KmirrorError, ApiException) as error:
-                if step == self._align_configs:
-                    self.errors.topic_config += 1
-                else:
-                    self.errors.metadata_refresh += 1
-                _log.warning("mirror %s: %s", mirror.name, error)
+    def _note(self, mirror_name: str, gauge: SyncGauge, failures: Sequence[str], failed: set[SyncGauge]) -> None:
+        for text in failures:
+            failed.add(gauge)
+            _log.warning("mirror %s, %s: %s", mirror_name, gauge.value, text)
 
-    async def _grow_partitions(self, mirror: Mirror, topics: list[str], metadata: SourceMetadata) -> None:
-        wanted = []
-        for name in topics:
-            topic = self._image().topics.topic(name)
-            source_count = len(metadata.topics[name].partitions)
-            if topic is not None and source_count > len(topic.partitions):
-                wanted.append(create_partitions.CreatePartitionsTopic(name=name, count=source_count, assignments=None))
-        if not wanted:
-            return
-        request = create_partitions.CreatePartitionsRequest(topics=wanted, timeout_ms=self._config.request_timeout_ms)
-        response = await self._controller.send(request)
-        for row in response.results:
-            if row.error_code:
-                error = Errors.for_code(row.error_code)
-                raise ApiException(error, f"CreatePartitions of {row.name}: {row.error_message or error.message}")
+    def _cycle_of(self, mirror: Mirror, topics: list[str], metadata: SourceMetadata) -> SyncCycle:
+        active = {topic for topic in topics if self._is_active(mirror.name, topic)}
+        present = [topic for topic in topics if topic in active and self._is_same_topic(topic, metadata)]
+        return SyncCycle(mirror, metadata, present, [topic for topic in topics if topic not in active])
 
-    async def _align_configs(self, mirror: Mirror, topics: list[str], metadata: SourceMetadata) -> None:
-        excluded = excluded_properties(mirror.configs)
-        source_configs = await mirror.source.topic_configs(topics)
-        resources = []
-        for name in topics:
-            changes = config_changes(source_configs.get(name, {}), self._image().configs.topic(name), excluded)
-            if changes:
-                configs = [
-                    incremental_alter_configs.AlterableConfig(
-                        name=key, config_operation=OPERATION_DELETE if value is None else OPERATION_SET, value=value
-                    )
-                    for key, value in sorted(changes.items())
-                ]
-                resources.append(
-                    incremental_alter_configs.AlterConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configs=configs)
-                )
-        if not resources:
-            return
-        response = await self._controller.send(incremental_alter_configs.IncrementalAlterConfigsRequest(resources=resources))
-        for row in response.responses:
-            if row.error_code:
-                error = Errors.for_code(row.error_code)
-                raise ApiException(error, f"configs of topic {row.resource_name}: {row.error_message or error.message}")
+    def _is_same_topic(self, name: str, metadata: SourceMetadata) -> bool:
+        """Whether the source has it, with our id where it has ids: another topic of the name is none of ours (D3-16)."""
+        found, local = metadata.topics.get(name), self._image().topics.topic(name)
+        if found is None or local is None or found.error is not Errors.NONE:
+            return False
+        return not found.topic_id or found.topic_id == local.id
 
     def _note_topics(self, mirror_name: str, led: list[MirrorPartition], metadata: SourceMetadata) -> None:
         """D3-22: a topic counts as deleted when two refreshes in a row do not find it."""
-        for topic in sorted({driver.id.topic for driver in led}):
+        by_topic: dict[str, list[MirrorPartition]] = {}
+        for driver in led:
+            by_topic.setdefault(driver.id.topic, []).append(driver)
+        for topic, drivers in by_topic.items():
             found = metadata.topics.get(topic)
             key = (mirror_name, topic)
-            drivers = [driver for driver in led if driver.id.topic == topic]
             if found is not None and found.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:
                 self._missing[key] = self._missing.get(key, 0) + 1
                 if self._missing[key] >= REFRESHES_UNTIL_DELETED:
@@ -175,14 +199,64 @@ class MirrorMetadataManager:
                 for driver in drivers:
                     driver.on_source_present()
 
+    def _is_owner(self, mirror_name: str) -> bool:
+        return self._coordinator.sync_owner(mirror_name) == self._config.broker_id
+
     def _is_active(self, mirror_name: str, topic: str) -> bool:
         association = association_of(self._image().configs.topic(topic))
         return association is not None and association.mirror_name == mirror_name and association.active
 
-    @staticmethod
-    def _wake(drivers: Iterable[MirrorPartition]) -> None:
-        for driver in drivers:
-            driver.wake()
+
+class _Loop:
+    """When a mirror's next cycle is due."""
+
+    def __init__(self, runtime: Runtime, interval_ms: int) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self._runtime = runtime
+        self._interval_ms = interval_ms
+        self._requested = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def request(self) -> None:
+        self._requested = True
+        self._wake()
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    async def wait(self) -> None:
+        """Until the interval is over or a cycle is asked for."""
+        if not self._requested:
+            timer: TimerHandle | None = None
+            self._waiter = self._runtime.create_future()
+            if self._interval_ms > 0:
+                timer = self._runtime.call_later_ms(self._interval_ms, self._wake)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+        self._requested = False
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def metadata_problems(cycle: SyncCycle) -> list[str]:
+    """What makes a refresh a failed one though it was answered (C37): topics that may not be seen or have no leader, no controller."""
+    problems = [] if cycle.metadata.controller_id >= 0 else ["the source has no controller"]
+    for name, topic in sorted(cycle.metadata.topics.items()):
+        if name in cycle.idle_topics or topic.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        leaderless = [number for number, partition in sorted(topic.partitions.items()) if partition.leader < 0]
+        if topic.error is not Errors.NONE:
+            problems.append(f"source topic {name}: {topic.error.name}")
+        elif leaderless:
+            problems.append(f"source topic {name}: no leader of partitions {', '.join(map(str, leaderless))}")
+    return problems
 
 
 def topics_of(image: MetadataImage, mirror_name: str) -> list[str]:
@@ -199,21 +273,3 @@ def mirrored_topics(image: MetadataImage) -> list[tuple[str, str]]:
             if association is not None:
                 found.append((resource.name, association.mirror_name))
     return sorted(found)
-
-
-def excluded_properties(mirror_configs: Mapping[str, str]) -> re.Pattern[str]:
-    """mirror.topic.properties.exclude as one pattern: regexes separated by commas, each for the whole name."""
-    text = mirror_configs.get(TOPIC_PROPERTIES_EXCLUDE_CONFIG)
-    parts = list(DEFAULT_EXCLUDED_TOPIC_CONFIGS) if text is None else [part.strip() for part in text.split(",") if part.strip()]
-    return re.compile("|".join(f"(?:{part})" for part in parts) or r"(?!)")
-
-
-def config_changes(source: Mapping[str, str], local: Mapping[str, str], excluded: re.Pattern[str]) -> dict[str, str | None]:
-    """What to set, and to delete (None), so that our overrides equal the source's. Pure."""
-
-    def synced(name: str) -> bool:
-        return not name.startswith(ALWAYS_EXCLUDED_PREFIX) and excluded.fullmatch(name) is None
-
-    changes: dict[str, str | None] = {name: value for name, value in source.items() if synced(name) and local.get(name) != value}
-    changes.update({name: None for name in local if name not in source and synced(name)})
-    return changes

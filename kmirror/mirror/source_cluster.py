@@ -1,7 +1,8 @@
 """A source cluster as one mirror sees it: its brokers, topics and answers, over the mirror's own connections.
 
 Everything asked of the source is a client's request (consumer Fetch, Metadata, ListOffsets, OffsetForLeaderEpoch,
-DescribeConfigs, DescribeMirrors, ListMirrors), in the highest version that both sides speak, down to brokers of Kafka 2.1.
+DescribeMirrors, ListMirrors, and those in `source_metadata`), in the highest version that both sides speak, down to brokers of
+Kafka 2.1.
 What a source cannot do (topic ids before Metadata v10, API 99 before this KIP) shows as a zero id or as
 UnsupportedVersionError; nothing here decides what that means.
 
@@ -10,19 +11,16 @@ Errors: `SourceError` for whatever kept an answer away (no connection, timeout, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
-from kmirror.wire.messages import describe_configs, describe_mirrors, list_mirrors, metadata
+from kmirror.network.client import AuthenticationError, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.wire.messages import describe_mirrors, list_mirrors, metadata
 from kmirror.wire.primitives import ProtocolReadError
-
-CONFIG_SOURCE_DYNAMIC_TOPIC = 1
-RESOURCE_TOPIC = 2
 
 
 class SourceError(KmirrorError):
@@ -31,6 +29,10 @@ class SourceError(KmirrorError):
     def __init__(self, text: str, error: Errors = Errors.NONE) -> None:
         self.error = error
         super().__init__(text)
+
+
+class SourceAuthenticationError(SourceError):
+    """A broker of the source refused our login, or we its certificate."""
 
 
 class SourceNode(NamedTuple):
@@ -64,6 +66,8 @@ class SourceMetadata:
     cluster_id: str | None
     nodes: dict[int, SourceNode]
     topics: dict[str, SourceTopic]
+    controller_id: int = -1
+    """-1 while the source has no controller."""
 
 
 class SourceMirrorPartition(NamedTuple):
@@ -108,7 +112,7 @@ class SourceCluster:
         names = None if topics is None else sorted(topics)
         request_topics = None if names is None else [metadata.MetadataRequestTopic(name=name) for name in names]
         request = metadata.MetadataRequest(topics=request_topics, allow_auto_topic_creation=False)
-        response = await self._ask_any(request)
+        response = await self.ask_any(request)
         nodes = {broker.node_id: SourceNode(broker.node_id, broker.host, broker.port) for broker in response.brokers}
         self._nodes = nodes or self._nodes
         found = {}
@@ -116,7 +120,7 @@ class SourceCluster:
             if topic.name is not None:
                 partitions = {p.partition_index: SourcePartition(p.leader_id, p.leader_epoch) for p in topic.partitions}
                 found[topic.name] = SourceTopic(Errors.for_code(topic.error_code), topic.topic_id, partitions)
-        result = SourceMetadata(response.cluster_id, nodes, found)
+        result = SourceMetadata(response.cluster_id, nodes, found, response.controller_id)
         self.cached = result
         return result
 
@@ -127,9 +131,15 @@ class SourceCluster:
         """Known brokers by id; empty before the first refresh."""
         return [self._nodes[node_id] for node_id in sorted(self._nodes)]
 
-    async def send(self, node: SourceNode, request: Any) -> Any:
+    async def send(self, node: SourceNode, request: Any, *, version: int | None = None) -> Any:
         """Ask one broker; SourceError when it does not answer, UnsupportedVersionError when it cannot."""
-        return await self._send(node.host, node.port, request)
+        return await self._send(node.host, node.port, request, version)
+
+    async def api_version(self, node: SourceNode, api_key: int, *, max_version: int) -> int:
+        """The version in which this broker can be asked; errors as in `send`."""
+        asked = self._client.api_version(node.host, node.port, api_key, timeout_ms=self._timeout_ms, max_version=max_version)
+        chosen: int = await _answer(node.host, node.port, asked)
+        return chosen
 
     async def describe_mirror(self, node: SourceNode, mirror_name: str) -> SourceMirror | None:
         """DescribeMirrors of one named mirror at one broker: only partitions that it leads (RS5). None: the answer leaves it out,
@@ -156,31 +166,11 @@ class SourceCluster:
             raise _source_error(node, "ListMirrors", response.error_code, response.error_message)
         return {mirror.mirror_name: mirror.source_cluster_id for mirror in response.mirrors}
 
-    async def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The dynamic overrides of topics (never broker defaults, C17)."""
-        resources = [
-            describe_configs.DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configuration_keys=None)
-            for name in sorted(topics)
-        ]
-        if not resources:
-            return {}
-        response = await self._ask_any(describe_configs.DescribeConfigsRequest(resources=resources))
-        result = {}
-        for entry in response.results:
-            if entry.error_code:
-                text = entry.error_message or Errors.for_code(entry.error_code).message
-                raise SourceError(f"configs of source topic {entry.resource_name}: {text}", Errors.for_code(entry.error_code))
-            result[entry.resource_name] = {
-                config.name: config.value
-                for config in entry.configs
-                if config.config_source == CONFIG_SOURCE_DYNAMIC_TOPIC and config.value is not None
-            }
-        return result
-
     def close(self) -> None:
         self._client.close()
 
-    async def _ask_any(self, request: Any) -> Any:
+    async def ask_any(self, request: Any) -> Any:
+        """Ask the brokers in turn until one answers; errors as in `send`."""
         failure: SourceError | None = None
         addresses = [(node.host, node.port) for node in self.nodes()] + self._bootstrap
         for host, port in dict.fromkeys(addresses):
@@ -190,15 +180,21 @@ class SourceCluster:
                 failure = error
         raise failure or SourceError("the mirror has no bootstrap.servers")
 
-    async def _send(self, host: str, port: int, request: Any) -> Any:
-        try:
-            return await self._client.send(host, port, request, timeout_ms=self._timeout_ms)
-        except UnsupportedVersionError:
-            raise
-        except (DisconnectError, RequestTimeoutError, ProtocolReadError) as error:
-            raise SourceError(f"source broker {host}:{port}: {error or type(error).__name__}") from error
-        except ApiException as error:
-            raise SourceError(f"source broker {host}:{port}: {error}", error.error) from error
+    async def _send(self, host: str, port: int, request: Any, version: int | None = None) -> Any:
+        return await _answer(host, port, self._client.send(host, port, request, timeout_ms=self._timeout_ms, version=version))
+
+
+async def _answer(host: str, port: int, asked: Awaitable[Any]) -> Any:
+    try:
+        return await asked
+    except UnsupportedVersionError:
+        raise
+    except AuthenticationError as error:
+        raise SourceAuthenticationError(f"source broker {host}:{port}: {error}") from error
+    except (DisconnectError, RequestTimeoutError, ProtocolReadError) as error:
+        raise SourceError(f"source broker {host}:{port}: {error or type(error).__name__}") from error
+    except ApiException as error:
+        raise SourceError(f"source broker {host}:{port}: {error}", error.error) from error
 
 
 def _source_error(node: SourceNode, api: str, code: int, message: str | None) -> SourceError:

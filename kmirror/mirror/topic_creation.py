@@ -6,17 +6,22 @@ replication factor of this cluster's default. A topic that the source does not h
 
 from __future__ import annotations
 
+import logging
+
 from kmirror.common.errors import ApiException, Errors
+from kmirror.mirror.config_sync import config_changes, excluded_properties
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_manager import MirrorManager
-from kmirror.mirror.mirror_metadata_manager import config_changes, excluded_properties
 from kmirror.mirror.ports import ControllerChannel
 from kmirror.mirror.source_cluster import SourceError, SourceTopic
+from kmirror.mirror.source_metadata import describe_topic_configs
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import create_topics
 
 DEFAULT_REPLICATION_FACTOR = -1
 POLL_INTERVAL_MS = 20
+
+_log = logging.getLogger(__name__)
 
 
 async def create_missing_topics(
@@ -31,12 +36,14 @@ async def create_missing_topics(
         metadata = await mirror.source.refresh(missing)
         await mirror.learn_cluster_id(metadata.cluster_id)
         present = {name: topic for name, topic in metadata.topics.items() if topic.error is Errors.NONE and topic.partitions}
-        configs = await mirror.source.topic_configs(present)
+        configs, failures = await describe_topic_configs(mirror.source, present)
     except SourceError:
         return dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     errors = {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing if name not in present}
     if mirror.is_suspended or not present:
         return dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    for text in failures:
+        _log.warning("mirror %s: %s; the topic is created without", mirror_name, text)
     topics = [_creatable(mirror, name, present[name], configs.get(name, {})) for name in sorted(present)]
     response = await controller.send(create_topics.CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms))
     for row in response.topics:

@@ -345,7 +345,6 @@ class BrokerServer:
             )
         )
         self.transactions.coordinator.start()
-        self.mirror.start()
         lifecycle.set_ready_to_unfence()
         await lifecycle.unfenced
         self._ready.set_result(None)

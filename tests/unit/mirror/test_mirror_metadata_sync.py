@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kmirror.mirror.mirror_metadata_manager import config_changes, excluded_properties
+from kmirror.mirror.config_sync import config_changes, excluded_properties
 
 DEFAULT = excluded_properties({})
 

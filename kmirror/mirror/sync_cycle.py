@@ -1,0 +1,72 @@
+"""One cycle of one mirror's metadata sync: what its steps are given, and how they say what failed.
+
+    MetadataRefreshError            cluster id, topics, leaders, partition counts        MET12
+    TopicConfigMetadataSyncError    topic configs                                        MET13
+    ConsumerGroupOffsetSyncError    offsets of groups, share groups included             MET14
+    AclSyncError                    access rules                                         MET15
+
+A gauge grows by one for a cycle in which something of it failed, however much that was (C37). A step that fails does not keep
+the others from running. What the source has no API for is no failure: the mirror of an old source does without (UPG6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from kmirror.mirror.mirror import Mirror
+from kmirror.mirror.source_cluster import SourceMetadata
+
+
+@dataclass(slots=True)
+class SyncErrors:
+    """In how many cycles of a mirror each gauge's steps failed so far."""
+
+    metadata_refresh: int = 0
+    topic_config: int = 0
+    group_offset: int = 0
+    acl: int = 0
+
+    def count(self, gauges: Iterable[SyncGauge]) -> None:
+        """One cycle in which these had a failure."""
+        for gauge in gauges:
+            setattr(self, gauge.value, getattr(self, gauge.value) + 1)
+
+
+class SyncGauge(Enum):
+    """The fields of `SyncErrors`."""
+
+    METADATA_REFRESH = "metadata_refresh"
+    TOPIC_CONFIG = "topic_config"
+    GROUP_OFFSET = "group_offset"
+    ACL = "acl"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCycle:
+    """What a step may rely on: the source is the one that the mirror belongs to."""
+
+    mirror: Mirror
+    metadata: SourceMetadata
+    topics: list[str]
+    """Active topics (neither paused nor removed) that the source has, with our topic id where it has ids; sorted."""
+    idle_topics: list[str]
+    """Paused and removed ones: nothing of theirs is synced (SYN18, B48)."""
+
+
+class SyncStep(Protocol):
+    """A part of the cycle that only the mirror's sync owner runs."""
+
+    @property
+    def gauge(self) -> SyncGauge: ...
+
+    async def sync(self, cycle: SyncCycle) -> Sequence[str]:
+        """Do it, and tell what of it failed, in words. May raise KmirrorError or ApiException when nothing of it could be done,
+        UnsupportedVersionError when the source cannot do it."""
+        ...
+
+    def forget(self, mirror_name: str) -> None:
+        """The mirror is gone, or another broker's: drop what is remembered of it."""
+        ...
