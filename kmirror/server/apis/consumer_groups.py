@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
+from kmirror.runtime.api import run_together
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of, requester_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -53,12 +54,8 @@ async def handle_consumer_group_heartbeat(apis: KafkaApis, request: Request) -> 
 
 async def handle_consumer_group_describe(apis: KafkaApis, request: Request) -> ConsumerGroupDescribeResponse:
     message: ConsumerGroupDescribeRequest = request.message
-    return ConsumerGroupDescribeResponse(
-        groups=[
-            await _described(apis, request, group_id, with_operations=message.include_authorized_operations)
-            for group_id in message.group_ids
-        ]
-    )
+    groups = [_described(apis, request, group_id, with_operations=message.include_authorized_operations) for group_id in message.group_ids]
+    return ConsumerGroupDescribeResponse(groups=await run_together(apis.runtime, "describe-groups", groups))
 
 
 async def _described(apis: KafkaApis, request: Request, group_id: str, *, with_operations: bool) -> DescribedGroup:

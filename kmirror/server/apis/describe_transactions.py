@@ -16,6 +16,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.transaction.transaction_coordinator_shard import TransactionFilter
 from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
 from kmirror.coordinator.transaction.transaction_state import TransactionState
+from kmirror.runtime.api import run_together
 from kmirror.server.apis.transactions import transaction_coordinator
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -27,17 +28,20 @@ if TYPE_CHECKING:
 
 async def handle_describe_transactions(apis: KafkaApis, request: Request) -> describe_transactions.DescribeTransactionsResponse:
     message: describe_transactions.DescribeTransactionsRequest = request.message
-    states: list[describe_transactions.TransactionState] = []
-    for transactional_id in message.transactional_ids:
-        try:
-            if not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
-                raise ApiException(Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            found = await transaction_coordinator(apis).describe_transaction(transactional_id)
-        except ApiException as error:
-            states.append(describe_transactions.TransactionState(transactional_id=transactional_id, error_code=error.error))
-            continue
-        states.append(_described(apis, request, found))
-    return describe_transactions.DescribeTransactionsResponse(transaction_states=states)
+    states = [_state_of(apis, request, transactional_id) for transactional_id in message.transactional_ids]
+    return describe_transactions.DescribeTransactionsResponse(
+        transaction_states=await run_together(apis.runtime, "describe-transactions", states)
+    )
+
+
+async def _state_of(apis: KafkaApis, request: Request, transactional_id: str) -> describe_transactions.TransactionState:
+    try:
+        if not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            raise ApiException(Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        found = await transaction_coordinator(apis).describe_transaction(transactional_id)
+    except ApiException as error:
+        return describe_transactions.TransactionState(transactional_id=transactional_id, error_code=error.error)
+    return _described(apis, request, found)
 
 
 def _described(apis: KafkaApis, request: Request, found: TransactionMetadata) -> describe_transactions.TransactionState:

@@ -17,6 +17,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.group_records import OffsetAndMetadata
 from kmirror.coordinator.group.offset_metadata_manager import UNSTABLE, FetchedOffset
 from kmirror.metadata.image import TopicImage, TopicsImage
+from kmirror.runtime.api import run_together
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -141,7 +142,8 @@ async def handle_offset_fetch(apis: KafkaApis, request: Request) -> OffsetFetchR
         )
         group = await _fetch_group(apis, request, OffsetFetchRequestGroup(group_id=message.group_id, topics=topics))
         return _as_single_group(group, request.api_version, topics)
-    return OffsetFetchResponse(groups=[await _fetch_group(apis, request, group) for group in message.groups])
+    fetches = [_fetch_group(apis, request, group) for group in message.groups]
+    return OffsetFetchResponse(groups=await run_together(apis.runtime, "fetch-offsets", fetches))
 
 
 async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException
+from kmirror.runtime.api import run_together
 from kmirror.server.apis import classic_groups, consumer_groups, group_offsets
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
@@ -37,29 +38,33 @@ async def handle_list_groups(apis: KafkaApis, request: Request) -> ListGroupsRes
 
 async def handle_describe_groups(apis: KafkaApis, request: Request) -> DescribeGroupsResponse:
     message: DescribeGroupsRequest = request.message
-    groups = []
-    for group_id in message.groups:
-        try:
-            authorize_group(apis, request, AclOperation.DESCRIBE, group_id)
-            group = await coordinator_of(apis).describe_group(group_id, request.api_version)
-            if message.include_authorized_operations:
-                group.authorized_operations = apis.auth.authorized_operations(request, ResourceType.GROUP, group_id)
-            groups.append(group)
-        except ApiException as error:
-            groups.append(DescribedGroup(group_id=group_id, error_code=error.error))
-    return DescribeGroupsResponse(groups=groups)
+    groups = [_described(apis, request, group_id, with_operations=message.include_authorized_operations) for group_id in message.groups]
+    return DescribeGroupsResponse(groups=await run_together(apis.runtime, "describe-groups", groups))
+
+
+async def _described(apis: KafkaApis, request: Request, group_id: str, *, with_operations: bool) -> DescribedGroup:
+    try:
+        authorize_group(apis, request, AclOperation.DESCRIBE, group_id)
+        group = await coordinator_of(apis).describe_group(group_id, request.api_version)
+    except ApiException as error:
+        return DescribedGroup(group_id=group_id, error_code=error.error)
+    if with_operations:
+        group.authorized_operations = apis.auth.authorized_operations(request, ResourceType.GROUP, group_id)
+    return group
 
 
 async def handle_delete_groups(apis: KafkaApis, request: Request) -> DeleteGroupsResponse:
     message: DeleteGroupsRequest = request.message
-    results = []
-    for group_id in dict.fromkeys(message.groups_names):
-        try:
-            authorize_group(apis, request, AclOperation.DELETE, group_id)
-            results.append(await coordinator_of(apis).delete_group(group_id))
-        except ApiException as error:
-            results.append(DeletableGroupResult(group_id=group_id, error_code=error.error))
-    return DeleteGroupsResponse(results=results)
+    deletions = [_deleted(apis, request, group_id) for group_id in dict.fromkeys(message.groups_names)]
+    return DeleteGroupsResponse(results=await run_together(apis.runtime, "delete-groups", deletions))
+
+
+async def _deleted(apis: KafkaApis, request: Request, group_id: str) -> DeletableGroupResult:
+    try:
+        authorize_group(apis, request, AclOperation.DELETE, group_id)
+        return await coordinator_of(apis).delete_group(group_id)
+    except ApiException as error:
+        return DeletableGroupResult(group_id=group_id, error_code=error.error)
 
 
 HANDLERS = {
