@@ -25,6 +25,7 @@ from kmirror.controller.controller_authorization import check_request
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.metadata_log_apis import MetadataLogApis
 from kmirror.controller.mutation_quota import (
+    NEVER_STRICT,
     STRICT_SINCE_CREATE_PARTITIONS,
     STRICT_SINCE_CREATE_TOPICS,
     STRICT_SINCE_DELETE_TOPICS,
@@ -93,7 +94,6 @@ class ControllerApis:
             ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: lambda header, request, by_broker: c.scram.alter_credentials(request),
             ApiKeys.CREATE_ACLS: lambda header, request, by_broker: c.acls.create_acls(_with_authorizer(self.auth, request)),
             ApiKeys.DELETE_ACLS: lambda header, request, by_broker: c.acls.delete_acls(_with_authorizer(self.auth, request)),
-            ApiKeys.CREATE_MIRROR: lambda header, request, by_broker: c.mirrors.create_mirror(request),
             ApiKeys.DELETE_MIRROR: lambda header, request, by_broker: c.mirrors.delete_mirror(request),
             ApiKeys.ADD_TOPICS_TO_MIRROR: lambda header, request, by_broker: c.mirrors.add_topics(request),
             ApiKeys.REMOVE_TOPICS_FROM_MIRROR: lambda header, request, by_broker: c.mirrors.remove_topics(request),
@@ -114,6 +114,11 @@ class ControllerApis:
                 STRICT_SINCE_CREATE_PARTITIONS,
                 lambda request, by_broker, quota: c.replication.create_partitions(request, by_broker=by_broker, quota=quota),
             ),
+            ApiKeys.CREATE_MIRROR: self._mutation_handler(
+                NEVER_STRICT, lambda request, by_broker, quota: c.mirrors.create_mirror(request, quota=quota)
+            ),
+            ApiKeys.READ_MIRROR_STATES: self._mirror_states,
+            ApiKeys.WRITE_MIRROR_STATES: self._mirror_states,
             ApiKeys.FETCH: lambda header, request, context: log.fetch(request),
             ApiKeys.FETCH_SNAPSHOT: lambda header, request, context: log.fetch_snapshot(request),
             ApiKeys.DESCRIBE_QUORUM: lambda header, request, context: log.describe_quorum(request, header.api_version),
@@ -147,6 +152,10 @@ class ControllerApis:
             return await self.controller.write(name, lambda: decision(request, context.principal))
 
         return handle
+
+    async def _mirror_states(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
+        """ReadMirrorStates and WriteMirrorStates are on this listener by their schemas, but the states are with brokers (KIP-1279)."""
+        raise ApiException(Errors.UNSUPPORTED_VERSION, "The states of mirrors are kept by brokers.")
 
     async def _sasl_handshake(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> SaslHandshakeResponse:
         """The login is the network's; a request that comes here is one too many."""

@@ -36,6 +36,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.controller.configuration_control_manager import ConfigurationControlManager
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
+from kmirror.controller.mutation_quota import UNBOUNDED, ControllerMutationQuota
 from kmirror.controller.replication_control_manager import ReplicationControlManager
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource, TopicImage
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MirrorAssociation, association_of, validate_mirror_name
@@ -81,24 +82,28 @@ class MirrorControlManager:
 
     # ---- mirrors
 
-    def create_mirror(self, request: CreateMirrorRequest) -> ControllerResult[CreateMirrorResponse]:
-        """Configs of the mirror and, with the first one, the topic `__mirror_state`."""
+    def create_mirror(
+        self, request: CreateMirrorRequest, *, quota: ControllerMutationQuota = UNBOUNDED
+    ) -> ControllerResult[CreateMirrorResponse]:
+        """Configs of the mirror and, with the first one, the topic `__mirror_state`, whose partitions count for the client's quota."""
         try:
             self._check_enabled()
             validate_mirror_name(request.mirror_name)
             resource = ConfigResource(RESOURCE_MIRROR, request.mirror_name)
+            if len({config.name for config in request.config}) < len(request.config):
+                raise ApiException(Errors.INVALID_REQUEST, "Error due to duplicate config keys")
             configs = {config.name: config.value for config in request.config if config.value is not None}
             if SOURCE_CLUSTER_ID_CONFIG in configs:
                 raise ApiException(Errors.INVALID_CONFIG, f"Unknown mirror config name: {SOURCE_CLUSTER_ID_CONFIG}")
             validate_mirror_configs(configs)
             if resource in self._state.image.configs.resources:
                 raise ApiException(Errors.INVALID_MIRROR_NAME, f"Mirror '{request.mirror_name}' already exists")
-            records = self._state_topic_records() + self._configuration.set_records(resource, configs)
+            records = self._state_topic_records(quota) + self._configuration.set_records(resource, configs)
         except ApiException as error:
             return ControllerResult([], CreateMirrorResponse(error_code=error.error, error_message=error.message))
         return ControllerResult(records, CreateMirrorResponse(error_message=None))
 
-    def _state_topic_records(self) -> list[ApiMessageAndVersion]:
+    def _state_topic_records(self, quota: ControllerMutationQuota) -> list[ApiMessageAndVersion]:
         if MIRROR_STATE_TOPIC_NAME in self._state.image.topics.by_name:
             return []
         topic = CreatableTopic(
@@ -107,7 +112,7 @@ class MirrorControlManager:
             replication_factor=self._state.config.mirror_topic_replication_factor,
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in MIRROR_STATE_TOPIC_CONFIGS.items()],
         )
-        return self._replication.create_topic(topic)[0]
+        return self._replication.create_topic(topic, quota=quota)[0]
 
     def delete_mirror(self, request: DeleteMirrorRequest) -> ControllerResult[DeleteMirrorResponse]:
         """Removes the mirror's configs and the association of its removed topics; MIRROR_NOT_EMPTY while any is not removed."""

@@ -12,6 +12,8 @@ from typing import Protocol
 from kmirror.common.kafka_principal import KafkaPrincipal
 
 STRICT_SINCE_CREATE_TOPICS, STRICT_SINCE_DELETE_TOPICS, STRICT_SINCE_CREATE_PARTITIONS = 6, 5, 3
+NEVER_STRICT = 1 << 15
+"""Of requests whose clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled, never refused."""
 
 
 class ControllerMutationQuota(Protocol):

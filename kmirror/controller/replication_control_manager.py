@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kmirror.common.config import to_text
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.controller.cluster_control_manager import ClusterControlManager
 from kmirror.controller.configuration_control_manager import ConfigurationControlManager
@@ -60,12 +61,18 @@ class ReplicationControlManager:
         """One result a topic; the records of those that succeed. Names given twice are refused, as is the metadata topic."""
         self._check_total_number_of_partitions(request)
         counts = Counter(topic.name for topic in request.topics)
+        ids = Counter(
+            topic.mirror_info.topic_id for topic in request.topics if topic.mirror_info is not None and topic.mirror_info.topic_id
+        )
         records: list[ApiMessageAndVersion] = []
         response = ct.CreateTopicsResponse()
         for name in [name for name, count in counts.items() if count > 1]:
             response.topics.append(_topic_error(name, Errors.INVALID_REQUEST, "Duplicate topic name."))
         for topic in request.topics:
             if counts[topic.name] > 1:
+                continue
+            if topic.mirror_info is not None and ids[topic.mirror_info.topic_id] > 1:
+                response.topics.append(_topic_error(topic.name, Errors.INVALID_REQUEST, "Duplicate topic id."))
                 continue
             try:
                 topic_records, result = self.create_topic(topic, quota=quota)
@@ -143,6 +150,8 @@ class ReplicationControlManager:
         other = self._state.image.topics.by_id.get(mirror_id)
         if other is not None:
             raise ApiException(Errors.INVALID_REQUEST, f"Topic id {mirror_id} is already used by topic '{other.name}'.")
+        if mirror_id == Uuid.METADATA_TOPIC_ID:
+            raise ApiException(Errors.INVALID_REQUEST, f"Topic id {mirror_id} is already used by topic '{CLUSTER_METADATA_TOPIC_NAME}'.")
         return mirror_id
 
     def _check_all_active(self, topic: ct.CreatableTopic, partitions: list[PartitionRegistration]) -> None:

@@ -245,4 +245,6 @@ def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiE
     response.error_code = int(error.error)
     if hasattr(response, "error_message"):
         response.error_message = error.message or error.error.message
+    if hasattr(response, "mirror_name"):
+        response.mirror_name = request.mirror_name
     return response

@@ -17,7 +17,6 @@ from mirror_harness import (
     partitions_of,
     produce,
     remove,
-    send,
     wait_caught_up,
     wait_for,
     wait_state,
@@ -26,7 +25,6 @@ from mirror_harness import (
 from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.embedded import EmbeddedCluster
-from kmirror.wire.messages import describe_mirrors
 
 
 @pytest.fixture
@@ -114,21 +112,6 @@ def test_requests_answer_what_d6_says(clusters: tuple[EmbeddedCluster, EmbeddedC
     call(address, lambda admin: admin.delete_mirror("m"))
     assert call(address, lambda admin: admin.list_mirrors()) == []
     assert produce(address, "t", ["free"]) == []
-
-
-def test_describe_names_mirrors_that_do_not_exist(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """C7, A3: 136 for the whole answer when only one mirror is named (see DECISIONS.md), else in its entry; nothing when all are asked for."""
-    _, b = clusters
-    create_mirror(b.bootstrap_servers, "m", "127.0.0.1:1")
-    answer = send(b.bootstrap_servers, describe_mirrors.DescribeMirrorsRequest(mirror_names=["nosuch"]))
-    assert (answer.error_code, answer.error_message, answer.mirrors) == (136, "The mirror 'nosuch' does not exist.", [])
-    answer = send(b.bootstrap_servers, describe_mirrors.DescribeMirrorsRequest(mirror_names=["m", "nosuch"]))
-    assert (answer.error_code, [(row.mirror_name, row.error_code) for row in answer.mirrors]) == (0, [("m", 0), ("nosuch", 136)])
-    answer = send(b.bootstrap_servers, describe_mirrors.DescribeMirrorsRequest(mirror_names=[]))
-    assert (answer.error_code, [row.mirror_name for row in answer.mirrors]) == (0, ["m"])
-    with pytest.raises(ApiException) as caught:
-        call(b.bootstrap_servers, lambda admin: admin.describe_mirrors(["m", "nosuch"]))
-    assert caught.value.error is Errors.UNKNOWN_MIRROR
 
 
 def test_source_topic_grows_and_its_configs_follow(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:

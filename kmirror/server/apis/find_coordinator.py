@@ -23,6 +23,7 @@ from kmirror.common.topic_partition import (
     TopicPartition,
     partition_for,
 )
+from kmirror.metadata.features import MIRROR_VERSION
 from kmirror.server.metadata_cache import Node
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -67,6 +68,8 @@ def _find(apis: KafkaApis, request: Request, key_type: int, key: str) -> tuple[E
     if key_type == MIRROR and request.api_version >= FIRST_VERSION_WITH_MIRRORS:
         if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, _NO_NODE
+        if apis.metadata_cache.image.features.level(MIRROR_VERSION) < 1:
+            return Errors.UNSUPPORTED_VERSION, _NO_NODE
         return _leader(apis, request, MIRROR_STATE_TOPIC_NAME, key)
     return Errors.INVALID_REQUEST, _NO_NODE
 

@@ -7,17 +7,22 @@
 
 Order of checks (A15): feature (UNSUPPORTED_VERSION), permission on the mirror (143), mirror name or existence (135, 136), then per
 topic: Read (29), existence (3; AddTopicsToMirror creates a topic that the source has), topic id (103), `mirror.name` and
-partition states (`mirror.topic_requests`). A topic that fails here is not forwarded; every requested topic gets one result.
-A mirror named in DescribeMirrors gets an entry with 143 where it may not be seen (C7), so that a missing ACL never looks like
-"no last mirror epoch", and with COORDINATOR_NOT_AVAILABLE while a state is not loaded. One that does not exist gets 136: in its
-entry, or, when it is the only one that is named, as the response's ErrorCode without an entry. (The reference implementation
-asks for one mirror, ignores that field, takes a missing entry for "no such mirror", and retries an entry with an error for
-ever: with an entry it could not mirror from us.) IncludeAuthorizedOperations is accepted and ignored (B24).
+partition states (`mirror.topic_requests`; one question to each coordinator for all topics). A topic that fails here is not
+forwarded. Every requested topic gets one result: a topic that is named twice, or by name and by id, gets one, an id that nobody has one
+without a name.
+
+A mirror named in DescribeMirrors gets an entry (C7) with 143 where it may not be seen, so that a missing ACL never looks like
+"no last mirror epoch", with 136 where it does not exist, and with COORDINATOR_NOT_AVAILABLE while a state is not loaded. One client gets
+the 136 of a mirror that it names alone as the response's ErrorCode, without an entry: a Java client. Those that know this API are
+the KIP's reference implementation, which reads entries only: it takes a missing one for "no such mirror there", and one
+with an error for a reason to ask again for ever, so that it could never begin to mirror from us.
+IncludeAuthorizedOperations is accepted and ignored (B24).
 The inter-broker APIs 100, 101 and 105 are in `mirror_states`; what deleting and growing topics look at is in `mirror_guard`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -44,6 +49,16 @@ from kmirror.wire.messages import (
     remove_topics_from_mirror,
     resume_mirror_topics,
 )
+
+JAVA_CLIENT = "apache-kafka-java"
+
+
+class _StateCheck(NamedTuple):
+    """The partitions of `topic`, under the mirror that it belongs to, have to be in one of the states `allowed`."""
+
+    topic: str
+    mirror_name: str
+    allowed: StateSet
 
 
 class _Kind(NamedTuple):
@@ -78,11 +93,14 @@ async def handle_delete_mirror(apis: KafkaApis, request: Request) -> Any:
     name = request.message.mirror_name
     _authorize_mirror(apis, request, AclOperation.ALTER, name)
     _check_exists(manager, name)
+    checks: list[_StateCheck] = []
     for topic in topics_of(manager.image(), name):
         allowed = name_check(TopicRequest.DELETE, association_of(manager.image().configs.topic(topic)), name)
-        error = allowed if isinstance(allowed, Errors) else await _states_error(manager, TopicRequest.DELETE, name, topic, allowed)
-        if error is not Errors.NONE:
-            raise ApiException(error)
+        if isinstance(allowed, Errors):
+            raise ApiException(allowed)
+        checks.append(_StateCheck(topic, name, allowed))
+    for error in (await _states_errors(manager, TopicRequest.DELETE, checks)).values():
+        raise ApiException(error)
     return await apis.controller.forward(request)
 
 
@@ -94,28 +112,27 @@ async def handle_topics(apis: KafkaApis, request: Request) -> Any:
     _authorize_mirror(apis, request, AclOperation.ALTER, mirror_name)
     _check_exists(manager, mirror_name)
     named = {_topic_name(manager.image(), topic): topic for topic in request.message.topics}
+    named.pop("", None)
+    unknown_ids = {topic.topic_id for topic in request.message.topics if not _topic_name(manager.image(), topic)}
     errors = {name: Errors.TOPIC_AUTHORIZATION_FAILED for name in named if not _may_read(apis, request, name)}
     if kind.request is TopicRequest.ADD:
         wanted = [name for name in named if name not in errors]
         errors |= await create_missing_topics(
             manager, apis.runtime, apis.controller, mirror_name, wanted, timeout_ms=apis.config.request_timeout_ms
         )
-    forwarded = []
-    for name, topic in named.items():
-        if name not in errors:
-            error = await _topic_error(manager, kind.request, mirror_name, name, topic.topic_id)
-            if error is Errors.INVALID_REQUEST and kind.request is TopicRequest.ADD:
-                raise ApiException(error, f"partitions of topic {name} are in a state in which it cannot be added")
-            if error is not Errors.NONE:
-                errors[name] = error
-            else:
-                forwarded.append(topic)
-    answered = await _forward_topics(apis, request, kind, forwarded)
+    asked = {name: topic.topic_id for name, topic in named.items() if name not in errors}
+    errors |= await _topic_errors(manager, kind.request, mirror_name, asked)
+    wrong_state = [name for name, error in errors.items() if error is Errors.INVALID_REQUEST]
+    if wrong_state and kind.request is TopicRequest.ADD:
+        text = f"partitions of topic {', '.join(wrong_state)} are in a state in which it cannot be added"
+        raise ApiException(Errors.INVALID_REQUEST, text)
+    answered = await _forward_topics(apis, request, kind, [topic for name, topic in named.items() if name not in errors])
     if answered.error_code:
         return answered
     errors |= {row.name: Errors.for_code(row.error_code) for row in answered.topics}
     results = [kind.result(name=name, error_code=errors.get(name, Errors.UNKNOWN_SERVER_ERROR)) for name in named]
-    return kind.response(mirror_name=mirror_name, topics=results)
+    results += [kind.result(name="", error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION) for _ in unknown_ids]
+    return kind.response(mirror_name=mirror_name, topics=results, throttle_time_ms=answered.throttle_time_ms)
 
 
 async def handle_list_mirrors(apis: KafkaApis, request: Request) -> list_mirrors.ListMirrorsResponse:
@@ -142,7 +159,7 @@ async def handle_describe_mirrors(apis: KafkaApis, request: Request) -> describe
         allowed = apis.authorize(request, AclOperation.DESCRIBE, ResourceType.CLUSTER_MIRROR, name)
         if allowed and name in known:
             rows.append(_described(manager, name))
-        elif allowed and len(named) == 1:
+        elif allowed and len(named) == 1 and request.client_information.software_name == JAVA_CLIENT:
             _check_exists(manager, name)
         elif named:
             error = Errors.UNKNOWN_MIRROR if allowed else Errors.MIRROR_AUTHORIZATION_FAILED
@@ -170,31 +187,45 @@ def _described(manager: MirrorManager, name: str) -> describe_mirrors.DescribedM
     return describe_mirrors.DescribedMirror(mirror_name=name, topics=described)
 
 
-async def _topic_error(manager: MirrorManager, kind: TopicRequest, mirror_name: str, name: str, topic_id: Uuid) -> Errors:
-    """Checks 5 to 8 of A15 for one topic."""
-    topic = manager.image().topics.topic(name)
-    if topic is None:
-        return Errors.UNKNOWN_TOPIC_OR_PARTITION
-    if topic_id and topic_id != topic.id:
-        return Errors.INCONSISTENT_TOPIC_ID
-    association = association_of(manager.image().configs.topic(name))
-    allowed = name_check(kind, association, mirror_name)
-    if isinstance(allowed, Errors):
-        return allowed
-    owner = mirror_name if association is None else association.mirror_name
-    return await _states_error(manager, kind, owner, name, allowed)
+async def _topic_errors(manager: MirrorManager, kind: TopicRequest, mirror_name: str, topics: Mapping[str, Uuid]) -> dict[str, Errors]:
+    """Checks 5 to 8 of A15: the error of each topic (name -> id, zero where none was given) that has one."""
+    image = manager.image()
+    errors: dict[str, Errors] = {}
+    checks: list[_StateCheck] = []
+    for name, topic_id in topics.items():
+        topic = image.topics.topic(name)
+        if topic is None:
+            errors[name] = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            continue
+        if topic_id and topic_id != topic.id:
+            errors[name] = Errors.INCONSISTENT_TOPIC_ID
+            continue
+        association = association_of(image.configs.topic(name))
+        allowed = name_check(kind, association, mirror_name)
+        if isinstance(allowed, Errors):
+            errors[name] = allowed
+        else:
+            checks.append(_StateCheck(name, mirror_name if association is None else association.mirror_name, allowed))
+    return errors | await _states_errors(manager, kind, checks)
 
 
-async def _states_error(manager: MirrorManager, kind: TopicRequest, mirror_name: str, topic: str, allowed: StateSet) -> Errors:
-    if allowed == ANY_STATE:
-        return Errors.NONE
-    found = await manager.states.read(manager.mirror_partitions(mirror_name, [topic]))
-    states = []
-    for stored in found.values():
-        if isinstance(stored, Errors):
-            return stored
-        states.append(stored.state)
-    return states_error(kind, allowed, states)
+async def _states_errors(manager: MirrorManager, kind: TopicRequest, checks: Sequence[_StateCheck]) -> dict[str, Errors]:
+    """The error of each topic with a partition in a state that is not allowed, or whose coordinator gives none."""
+    allowed = {check.topic: check.allowed for check in checks if check.allowed != ANY_STATE}
+    wanted = [
+        partition
+        for check in checks
+        if check.allowed != ANY_STATE
+        for partition in manager.mirror_partitions(check.mirror_name, [check.topic])
+    ]
+    errors: dict[str, Errors] = {}
+    if not wanted:
+        return errors
+    for (topic, _), stored in (await manager.states.read(wanted)).items():
+        error = stored if isinstance(stored, Errors) else states_error(kind, allowed[topic], [stored.state])
+        if error is not Errors.NONE:
+            errors.setdefault(topic, error)
+    return errors
 
 
 async def _forward_topics(apis: KafkaApis, request: Request, kind: _Kind, topics: list[Any]) -> Any:

@@ -1,13 +1,21 @@
-"""DeleteTopics (20) and CreatePartitions (37) on a cluster with mirrors: READ_ONLY_TOPIC until a removed topic is STOPPED (B30, D3-34).
+"""DeleteTopics (20) and CreatePartitions (37) on a cluster with mirrors: READ_ONLY_TOPIC unless every partition is STOPPED (B30, D3-34).
 
-The controller refuses both for a topic whose `mirror.name` is `X` or `X.paused`. Of `X.removed` it cannot tell whether the
-partitions are STOPPED yet; the broker that takes the request can, so it looks before it forwards. Brokers' own requests go to
-the controller directly and are exempt.
+The controller does not know the states of partitions: it refuses both for a topic whose `mirror.name` is `X` or `X.paused`, and does
+both for one of `X.removed`. The broker that takes the request knows more, so it looks before it forwards:
+
+    mirror.name      every partition STOPPED      else
+    X[.paused]       done in the broker's name    the controller refuses it   (STOPPED: its source topic is gone)
+    X….removed       forwarded                    READ_ONLY_TOPIC
+
+What is done in the broker's name was authorised here, as the controller would have. Brokers' own requests go to the controller
+directly and are exempt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 from kmirror.common.acl import AclOperation, ResourceType
@@ -19,7 +27,14 @@ from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.create_partitions import CreatePartitionsTopicResult
-from kmirror.wire.messages.delete_topics import DeletableTopicResult
+from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
+
+
+class _Way(Enum):
+    """What becomes of a topic of the request."""
+
+    FORWARDED = "forwarded"
+    OWN = "in the broker's name"
 
 
 async def handle_delete_topics(apis: KafkaApis, request: Request) -> Any:
@@ -27,26 +42,30 @@ async def handle_delete_topics(apis: KafkaApis, request: Request) -> Any:
     manager = _enabled_mirror(apis)
     if manager is None:
         return await apis.controller.forward(request)
+    asked = [(state, _topic_name(manager, state)) for state in message.topics]
+    asked += [(name, name) for name in message.topic_names]
+    ways = await _ways(manager, {name for _, name in asked if name and _may_delete(apis, request, name)})
     refused: list[DeletableTopicResult] = []
-    names, topics = [], []
-    for name in message.topic_names:
-        error = await _error(manager, name) if _may_delete(apis, request, name) else Errors.NONE
-        if error is Errors.NONE:
-            names.append(name)
+    own: list[Any] = []
+    forwarded: list[Any] = []
+    for state, name in asked:
+        way = ways.get(name, _Way.FORWARDED)
+        if isinstance(way, _Way):
+            (own if way is _Way.OWN else forwarded).append(state)
         else:
-            refused.append(DeletableTopicResult(name=name, error_code=error, error_message=error.message))
-    for topic in message.topics:
-        image = manager.image().topics.topic(topic.name) if topic.name else manager.image().topics.topic_by_id(topic.topic_id)
-        is_looked_at = image is not None and _may_delete(apis, request, image.name)
-        error = await _error(manager, image.name) if image is not None and is_looked_at else Errors.NONE
-        if image is None or error is Errors.NONE:
-            topics.append(topic)
-        else:
-            refused.append(DeletableTopicResult(name=image.name, topic_id=image.id, error_code=error, error_message=error.message))
-    if not refused:
+            topic = manager.image().topics.topic(name)
+            assert topic is not None, f"{name} has a state"
+            refused.append(DeletableTopicResult(name=name, topic_id=topic.id, error_code=way, error_message=way.message))
+    if not refused and not own:
         return await apis.controller.forward(request)
-    allowed = type(message)(topics=topics, topic_names=names, timeout_ms=message.timeout_ms)
-    response = await apis.controller.forward(replace(request, message=allowed))
+    names = [state for state in forwarded if isinstance(state, str)]
+    states = [state for state in forwarded if not isinstance(state, str)]
+    part = type(message)(topics=states, topic_names=names, timeout_ms=message.timeout_ms)
+    response = await apis.controller.forward(replace(request, message=part))
+    if own:
+        states = [DeleteTopicState(name=state) if isinstance(state, str) else state for state in own]
+        done = await apis.controller.send(DeleteTopicsRequest(topics=states, timeout_ms=message.timeout_ms))
+        response.responses.extend(done.responses)
     response.responses.extend(refused)
     return response
 
@@ -56,20 +75,23 @@ async def handle_create_partitions(apis: KafkaApis, request: Request) -> Any:
     manager = _enabled_mirror(apis)
     if manager is None:
         return await apis.controller.forward(request)
-    errors = {
-        topic.name: await _error(manager, topic.name) if _may(apis, request, AclOperation.ALTER, topic.name) else Errors.NONE
-        for topic in message.topics
-    }
+    allowed = {topic.name for topic in message.topics if _may(apis, request, AclOperation.ALTER, topic.name)}
+    ways = await _ways(manager, allowed)
+    by_way = {way: [topic for topic in message.topics if ways.get(topic.name, _Way.FORWARDED) is way] for way in _Way}
     refused = [
         CreatePartitionsTopicResult(name=name, error_code=error, error_message=error.message)
-        for name, error in errors.items()
-        if error is not Errors.NONE
+        for name, error in ways.items()
+        if isinstance(error, Errors)
     ]
-    if not refused:
+    if not refused and not by_way[_Way.OWN]:
         return await apis.controller.forward(request)
-    topics = [topic for topic in message.topics if errors[topic.name] is Errors.NONE]
-    allowed = type(message)(topics=topics, timeout_ms=message.timeout_ms, validate_only=message.validate_only)
-    response = await apis.controller.forward(replace(request, message=allowed))
+    parts = {
+        way: type(message)(topics=topics, timeout_ms=message.timeout_ms, validate_only=message.validate_only)
+        for way, topics in by_way.items()
+    }
+    response = await apis.controller.forward(replace(request, message=parts[_Way.FORWARDED]))
+    if by_way[_Way.OWN]:
+        response.results.extend((await apis.controller.send(parts[_Way.OWN])).results)
     response.results.extend(refused)
     return response
 
@@ -77,6 +99,14 @@ async def handle_create_partitions(apis: KafkaApis, request: Request) -> Any:
 def _enabled_mirror(apis: KafkaApis) -> MirrorManager | None:
     manager = apis.mirror
     return manager if isinstance(manager, MirrorManager) and manager.is_enabled else None
+
+
+def _topic_name(manager: MirrorManager, state: Any) -> str:
+    """Of a topic to be deleted, by name or by id; "" where the id is nobody's."""
+    if state.name:
+        return str(state.name)
+    topic = manager.image().topics.topic_by_id(state.topic_id)
+    return "" if topic is None else topic.name
 
 
 def _may_delete(apis: KafkaApis, request: Request, topic: str) -> bool:
@@ -89,18 +119,20 @@ def _may(apis: KafkaApis, request: Request, operation: AclOperation, topic: str)
     return apis.auth.authorize(request, operation, ResourceType.TOPIC, topic, log_if_denied=False)
 
 
-async def _error(manager: MirrorManager, topic: str) -> Errors:
-    """READ_ONLY_TOPIC while a partition of a removed topic is not STOPPED; the rest is the controller's business."""
-    association = association_of(manager.image().configs.topic(topic))
-    if association is None or not association.removed or association.mirror_name not in manager.image().configs.mirror_names():
-        return Errors.NONE
-    found = await manager.states.read(manager.mirror_partitions(association.mirror_name, [topic]))
-    for stored in found.values():
-        if isinstance(stored, Errors):
-            return stored
-        if stored.state is not MirrorPartitionState.STOPPED:
-            return Errors.READ_ONLY_TOPIC
-    return Errors.NONE
+async def _ways(manager: MirrorManager, topics: Iterable[str]) -> dict[str, _Way | Errors]:
+    """What becomes of each topic of a mirror; topics of none are left out (they are forwarded)."""
+    image = manager.image()
+    mirrors = image.configs.mirror_names()
+    associations = {name: association_of(image.configs.topic(name)) for name in sorted(topics)}
+    owners = {name: found for name, found in associations.items() if found is not None and found.mirror_name in mirrors}
+    wanted = [partition for name, found in owners.items() for partition in manager.mirror_partitions(found.mirror_name, [name])]
+    ways: dict[str, _Way | Errors] = {name: _Way.FORWARDED if found.removed else _Way.OWN for name, found in owners.items()}
+    for (name, _), stored in (await manager.states.read(wanted) if wanted else {}).items():
+        if not isinstance(stored, Errors) and stored.state is MirrorPartitionState.STOPPED:
+            continue
+        error = stored if isinstance(stored, Errors) else Errors.READ_ONLY_TOPIC
+        ways[name] = error if owners[name].removed else _Way.FORWARDED
+    return ways
 
 
 HANDLERS: dict[ApiKeys, Handler] = {

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from metadata_doubles import ControllerDouble
+from msgspec import structs
 
 from kmirror.common.acl import AclOperation, PatternType, ResourceType
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.kafka_principal import KafkaPrincipal
 from kmirror.controller.acl_control_manager import MAX_RECORDS_PER_USER_OP, AclControlManager
 from kmirror.controller.controller_authorization import CLUSTER_OPERATIONS, GATES, UNGUARDED
+from kmirror.controller.delegation_token_control_manager import DelegationTokenControlManager
 from kmirror.metadata.image import StandardAcl
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from kmirror.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kmirror.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kmirror.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 READ_FOO = AclCreation(2, "foo", 3, "User:a", "*", 3, 3)
 
@@ -87,8 +95,46 @@ def test_each_filter_tells_what_it_took_and_a_rule_goes_once() -> None:
 
 def test_every_api_of_the_controller_listener_has_its_permission() -> None:
     served = {key for key, spec in API_TABLE.items() if "controller" in spec.listeners or spec.forwardable}
-    brokers_alone = {ApiKeys.READ_MIRROR_STATES, ApiKeys.WRITE_MIRROR_STATES, ApiKeys.DESCRIBE_DELEGATION_TOKEN}
-    brokers_alone |= {ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS}
+    brokers_alone = {ApiKeys.DESCRIBE_DELEGATION_TOKEN, ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS}
     tables = [set(CLUSTER_OPERATIONS), set(GATES), set(UNGUARDED)]
     assert set().union(*tables) == served - brokers_alone
     assert sum(map(len, tables)) == len(set().union(*tables)), "an API is in two tables"
+
+
+class Unlisted(dict[Any, Any]):
+    """A mapping that can be asked for a key and nothing else."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError("one request looks at all there is")
+
+    def values(self) -> Any:
+        return iter(self)
+
+    def items(self) -> Any:
+        return iter(self)
+
+
+def test_a_creation_looked_at_every_rule() -> None:
+    controller = ControllerDouble()
+    create(controller, *(AclCreation(2, f"t{number}", 3, "User:a", "*", 3, 3) for number in range(100)))
+    controller.state.image = structs.replace(controller.state.image, acls=Unlisted(controller.state.image.acls))
+    request = CreateAclsRequest(creations=[AclCreation(2, "t99", 3, "User:a", "*", 3, 3), AclCreation(2, "new", 3, "User:a", "*", 3, 3)])
+    result = AclControlManager(controller.state).create_acls(request)
+    assert [record.message.resource_name for record in result.records] == ["new"]
+
+
+def test_a_rule_that_was_deleted_can_be_made_again() -> None:
+    controller = ControllerDouble()
+    create(controller, READ_FOO)
+    assert delete(controller, DeleteAclsFilter(2, "foo", 3, None, None, 1, 1)) == [["foo"]]
+    create(controller, READ_FOO)
+    assert names(controller) == ["foo"]
+
+
+def test_a_renewal_looked_at_every_token() -> None:
+    controller = ControllerDouble(delegation_token_secret_key="secret")
+    manager, alice = DelegationTokenControlManager(controller.state), KafkaPrincipal("User", "alice")
+    first, *_ = (controller.run(manager.create_token(CreateDelegationTokenRequest(), alice)) for _ in range(100))
+    controller.state.image = structs.replace(controller.state.image, delegation_tokens=Unlisted(controller.state.image.delegation_tokens))
+    renewed = manager.renew_token(RenewDelegationTokenRequest(hmac=first.hmac), alice)
+    assert [record.message.token_id for record in renewed.records] == [first.token_id]
