@@ -80,6 +80,7 @@ class ControllerDouble:
         self.records = records
         self.state.log_end_offset += len(records)
         self.state.name_collisions.on_metadata_update(delta, self.state.image, None)
+        self.state.lookups.on_metadata_update(delta, self.state.image, None)
         self.state.image = delta.apply(MetadataProvenance(self.state.log_end_offset - 1, 1, self.clock.time_ms()))
 
     def register(self, broker_id: int, *, rack: str | None = None, incarnation: int = 1, previous_epoch: int = -1) -> int:

@@ -37,7 +37,7 @@ class AclControlManager:
         self._state = state
 
     def create_acls(self, request: CreateAclsRequest) -> ControllerResult[CreateAclsResponse]:
-        existing = set(self._state.image.acls.values())
+        created: set[StandardAcl] = set()
         records: list[ApiMessageAndVersion] = []
         results: list[AclCreationResult] = []
         for creation in request.creations:
@@ -46,8 +46,8 @@ class AclControlManager:
             except ApiException as error:
                 results.append(AclCreationResult(error_code=error.error, error_message=error.message))
                 continue
-            if acl not in existing:
-                existing.add(acl)
+            if acl not in created and not self._state.lookups.has_acl(acl):
+                created.add(acl)
                 records.append(ApiMessageAndVersion(AccessControlEntryRecord(id=self._new_id(), **acl._asdict()), 0))
                 if len(records) > MAX_RECORDS_PER_USER_OP:
                     _refuse_batch()

@@ -8,6 +8,7 @@ from kmirror.common.ports import Clock, Random
 from kmirror.common.uuid import Uuid
 from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from kmirror.controller.controller_config import ControllerConfig
+from kmirror.controller.image_lookups import ImageLookups
 from kmirror.controller.topic_name_collisions import TopicNameCollisions
 from kmirror.metadata.configs import topic_config
 from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, MIRROR_VERSION, MV_DIRECTORY_ASSIGNMENT
@@ -27,8 +28,12 @@ class ControllerState:
     log_end_offset: int = 0
     kraft_version: int = 0
     name_collisions: TopicNameCollisions = field(default_factory=TopicNameCollisions)
+    lookups: ImageLookups = field(init=False)
     _effective: dict[tuple[str, str], str] = field(default_factory=dict)
     _effective_in: ConfigurationsImage | None = None
+
+    def __post_init__(self) -> None:
+        self.lookups = ImageLookups(self.config.delegation_token_secret_key)
 
     @property
     def metadata_version(self) -> int:

@@ -7,7 +7,6 @@ every node has. Requests name a token by that HMAC. Without the key tokens are o
 
 from __future__ import annotations
 
-import hmac
 import logging
 
 from kmirror.common.errors import ApiException, Errors
@@ -118,13 +117,12 @@ class DelegationTokenControlManager:
         return ControllerResult([_removal(token) for token in expired], None)
 
     def _find(self, wanted: bytes) -> DelegationToken:
-        secret_key = self._state.config.delegation_token_secret_key
-        if secret_key is None:
+        if not self.is_enabled:
             raise ApiException(Errors.DELEGATION_TOKEN_AUTH_DISABLED)
-        for token in self._state.image.delegation_tokens.values():
-            if hmac.compare_digest(token_hmac(secret_key, token.token_id), wanted):
-                return token
-        raise ApiException(Errors.DELEGATION_TOKEN_NOT_FOUND)
+        token_id = self._state.lookups.token_id(wanted)
+        if token_id is None:
+            raise ApiException(Errors.DELEGATION_TOKEN_NOT_FOUND)
+        return self._state.image.delegation_tokens[token_id]
 
 
 def _check_may_renew(token: DelegationToken, principal: KafkaPrincipal) -> None:

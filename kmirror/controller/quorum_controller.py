@@ -77,6 +77,7 @@ class QuorumController:
         self.loader = MetadataLoader()
         self.state = ControllerState(config, runtime.clock, runtime.random, BrokerHeartbeatManager(config.broker_session_timeout_ms))
         self.loader.install_publisher(self.state.name_collisions)
+        self.loader.install_publisher(self.state.lookups)
         self.cluster = ClusterControlManager(self.state)
         self.configuration = ConfigurationControlManager(self.state)
         self.replication = ReplicationControlManager(self.state, self.cluster, self.configuration)

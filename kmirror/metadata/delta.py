@@ -400,15 +400,10 @@ class MetadataDelta:
             configs=self.configs.apply(),
             client_quotas=self._apply_quotas() if self.changed_quotas else base.client_quotas,
             next_producer_id=self.next_producer_id,
-            acls=self._apply_acls() if self.changed_acls else base.acls,
-            scram=_without_none(base.scram, self.changed_scram) if self.changed_scram else base.scram,
-            delegation_tokens=_without_none(base.delegation_tokens, self.changed_tokens) if self.changed_tokens else base.delegation_tokens,
+            acls=_updated(base.acls, self.changed_acls),
+            scram=_updated(base.scram, self.changed_scram),
+            delegation_tokens=_updated(base.delegation_tokens, self.changed_tokens),
         )
-
-    def _apply_acls(self) -> SharedMap[Uuid, StandardAcl]:
-        kept = {acl_id: acl for acl_id, acl in self.changed_acls.items() if acl is not None}
-        removed = [acl_id for acl_id, acl in self.changed_acls.items() if acl is None]
-        return _shared(self.image.acls).updated(kept, removed)
 
     def _apply_quotas(self) -> dict[ClientQuotaEntity, dict[str, float]]:
         result = dict(self.image.client_quotas)
@@ -468,6 +463,14 @@ class MetadataDelta:
 
 def _shared(items: Mapping[K, V]) -> SharedMap[K, V]:
     return items if isinstance(items, SharedMap) else SharedMap(items)
+
+
+def _updated(items: Mapping[K, V], changes: dict[K, V | None]) -> Mapping[K, V]:
+    """None removes; the same object where nothing changes."""
+    if not changes:
+        return items
+    kept = {key: value for key, value in changes.items() if value is not None}
+    return _shared(items).updated(kept, [key for key, value in changes.items() if value is None])
 
 
 def _without_zero(levels: dict[str, int]) -> dict[str, int]:

@@ -189,8 +189,8 @@ class MetadataImage(Struct, frozen=True):
     client_quotas: dict[ClientQuotaEntity, dict[str, float]] = field(default_factory=dict)
     next_producer_id: int = -1
     acls: Mapping[Uuid, StandardAcl] = field(default_factory=SharedMap)
-    scram: dict[tuple[int, str], ScramCredentialData] = field(default_factory=dict)
-    delegation_tokens: dict[str, DelegationToken] = field(default_factory=dict)
+    scram: Mapping[tuple[int, str], ScramCredentialData] = field(default_factory=SharedMap)
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=SharedMap)
 
     @property
     def highest_offset(self) -> int:
