@@ -180,9 +180,9 @@ def parse_acl_rule(rule: str) -> tuple[str | None, re.Pattern[str] | None, str |
 
 
 def _enum_field(rule: str, field: str, names: tuple[str, ...]) -> str | None:
-    if field in ("*", "", "ANY", "any"):
+    if field.upper() in ("*", "", "ANY"):
         return None
-    if field.upper() not in names:
+    if field.upper() not in names[1:]:
         raise invalid_value("mirror.acl.include", rule, f"'{field}' is none of {', '.join(names[1:])}")
     return field.upper()
 

@@ -47,3 +47,5 @@ class MirrorConfig:
     replica_fetch_response_max_bytes: int = 10_485_760  # replica.fetch.response.max.bytes
     replica_fetch_min_bytes: int = 1  # replica.fetch.min.bytes
     replica_fetch_wait_max_ms: int = 500  # replica.fetch.wait.max.ms
+    offsets_retention_ms: int = 604_800_000  # offsets.retention.minutes
+    has_authorizer: bool = False  # authorizer.class.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kmirror.coordinator.group.group_coordinator_config import ConsumerGroupMigrationPolicy, GroupCoordinatorConfig
+from kmirror.coordinator.share.share_coordinator_config import ShareCoordinatorConfig
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.server.kafka_config import KafkaConfig
 
@@ -29,7 +30,20 @@ def group_config(config: KafkaConfig) -> GroupCoordinatorConfig:
         consumer_min_assignment_interval_ms=config.get_int("group.consumer.min.assignment.interval.ms"),
         consumer_max_assignment_interval_ms=config.get_int("group.consumer.max.assignment.interval.ms"),
         consumer_regex_refresh_interval_ms=config.get_int("group.consumer.regex.refresh.interval.ms"),
+        share_session_timeout_ms=config.get_int("group.share.session.timeout.ms"),
+        share_min_session_timeout_ms=config.get_int("group.share.min.session.timeout.ms"),
+        share_max_session_timeout_ms=config.get_int("group.share.max.session.timeout.ms"),
         consumer_migration_policy=ConsumerGroupMigrationPolicy((config.get_string("group.consumer.migration.policy") or "").lower()),
+    )
+
+
+def share_coordinator_config(config: KafkaConfig) -> ShareCoordinatorConfig:
+    """The share coordinator's settings."""
+    return ShareCoordinatorConfig(
+        snapshot_update_records_per_snapshot=config.get_int("share.coordinator.snapshot.update.records.per.snapshot"),
+        write_timeout_ms=config.get_int("share.coordinator.write.timeout.ms"),
+        prune_interval_ms=config.get_int("share.coordinator.state.topic.prune.interval.ms"),
+        cold_partition_snapshot_interval_ms=config.get_int("share.coordinator.cold.partition.snapshot.interval.ms"),
     )
 
 
@@ -49,4 +63,6 @@ def mirror_config(config: KafkaConfig) -> MirrorConfig:
         replica_fetch_response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
         replica_fetch_min_bytes=config.get_int("replica.fetch.min.bytes"),
         replica_fetch_wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
+        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+        has_authorizer=bool(config.get_string("authorizer.class.name")),
     )

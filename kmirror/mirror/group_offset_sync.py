@@ -1,0 +1,161 @@
+"""Offsets of classic and consumer groups: what the source's groups committed for the mirror's topics is committed here (SYN14).
+
+    ListGroups at every source broker, whatever the groups' states (B37); filter mirror.groups.include
+    OffsetFetch at the broker that listed the group, for it is its coordinator
+    the difference to what is committed here
+    the state of the partitions concerned: only those in MIRRORING (C18, SYN18), asked last, so that nothing committed after a
+    failover is overwritten
+    OffsetCommit at the group's coordinator here
+
+Offsets and their metadata are copied as they are, also down and beyond the end of the mirrored log (SYN17, C32); the leader epoch is
+not (C19: consumers would look for a leader of that epoch). A group with members here keeps what it has: its coordinator refuses. A group
+id that another kind of group uses here is refused with GROUP_ID_NOT_FOUND, which counts (SYN16).
+What does not change is not committed again, except before the offsets of a group without members would expire here.
+A consumer of either protocol that comes after a failover finds the group without members and takes it over with its offsets.
+
+Share groups have no committed offsets and are not asked for here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.mirror_filters import included_groups
+from kmirror.mirror.destination_groups import DestinationGroups
+from kmirror.mirror.mirror_coordinator import MirrorPartitionId
+from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StoredState
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.source_cluster import SourceError, SourceNode
+from kmirror.mirror.source_metadata import CommittedOffset, GroupOffsets, fetch_group_offsets, list_group_types
+from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
+from kmirror.runtime.api import Runtime, run_together
+
+SHARE_GROUP_TYPE = "share"
+HAS_MEMBERS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.STALE_MEMBER_EPOCH, Errors.REBALANCE_IN_PROGRESS)
+
+
+class PartitionStates(Protocol):
+    """Of `MirrorStateClient`, what is needed here."""
+
+    async def read(self, partitions: Sequence[MirrorPartitionId]) -> Mapping[PartitionKey, StoredState | Errors]: ...
+
+
+class GroupOffsetSync:
+    """The step. `retention_ms` is how long this cluster keeps the offsets of a group without members."""
+
+    gauge = SyncGauge.GROUP_OFFSET
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        groups: DestinationGroups,
+        states: PartitionStates,
+        image: Callable[[], MetadataImage],
+        *,
+        retention_ms: int,
+    ) -> None:
+        self._runtime = runtime
+        self._groups = groups
+        self._states = states
+        self._image = image
+        self._renewal_ms = retention_ms // 2
+        self._committed_at_ms: dict[str, dict[tuple[str, TopicPartition], int]] = {}
+
+    async def sync(self, cycle: SyncCycle) -> Sequence[str]:
+        failures: list[str] = []
+        source = await self._source_offsets(cycle, failures)
+        if not source:
+            return failures
+        await self._groups.prepare()
+        local = await self._groups.offsets(sorted(source))
+        wanted: dict[str, GroupOffsets] = {}
+        for group, offsets in sorted(source.items()):
+            known = local.get(group, Errors.COORDINATOR_NOT_AVAILABLE)
+            if isinstance(known, Errors):
+                failures.append(f"offsets of group {group} here: {known.name}")
+                continue
+            changed = {
+                tp: offset for tp, offset in offsets.items() if known.get(tp) != offset or self._is_due(cycle.mirror.name, group, tp)
+            }
+            if changed:
+                wanted[group] = changed
+        mirroring = await self._mirroring(cycle, {tp for offsets in wanted.values() for tp in offsets}, failures)
+        for group, offsets in wanted.items():
+            allowed = {tp: offset for tp, offset in offsets.items() if tp in mirroring}
+            if allowed:
+                failures += await self._commit(cycle.mirror.name, group, allowed)
+        return failures
+
+    def forget(self, mirror_name: str) -> None:
+        self._committed_at_ms.pop(mirror_name, None)
+
+    # --- the source ---------------------------------------------------------------------------------------------------
+
+    async def _source_offsets(self, cycle: SyncCycle, failures: list[str]) -> dict[str, GroupOffsets]:
+        """Offsets of included groups for partitions that this mirror has here."""
+        nodes = cycle.mirror.source.nodes()
+        answers = await run_together(self._runtime, "group-offsets", [self._offsets_at(cycle, node, failures) for node in nodes])
+        topics = set(cycle.topics)
+        found: dict[str, GroupOffsets] = {}
+        for answer in answers:
+            for group, offsets in answer.items():
+                ours = {tp: offset for tp, offset in offsets.items() if tp.topic in topics and self._exists(tp)}
+                if ours:
+                    found[group] = ours
+        return found
+
+    async def _offsets_at(self, cycle: SyncCycle, node: SourceNode, failures: list[str]) -> dict[str, GroupOffsets]:
+        included = included_groups(cycle.mirror.configs)
+        source = cycle.mirror.source
+        try:
+            types = await list_group_types(source, node)
+            groups = [group for group, kind in sorted(types.items()) if kind != SHARE_GROUP_TYPE and included.fullmatch(group)]
+            answers = await fetch_group_offsets(source, node, groups) if groups else {}
+        except SourceError as error:
+            failures.append(str(error))
+            return {}
+        failures += [
+            f"offsets of source group {group}: {offsets.name}" for group, offsets in answers.items() if isinstance(offsets, Errors)
+        ]
+        return {group: offsets for group, offsets in answers.items() if not isinstance(offsets, Errors)}
+
+    # --- this cluster -------------------------------------------------------------------------------------------------
+
+    async def _mirroring(self, cycle: SyncCycle, partitions: set[TopicPartition], failures: list[str]) -> set[TopicPartition]:
+        """Those of `partitions` that are in MIRRORING."""
+        ids = []
+        for tp in sorted(partitions):
+            topic = self._image().topics.topic(tp.topic)
+            if topic is not None:
+                ids.append(MirrorPartitionId(cycle.mirror.name, tp.topic, topic.id, tp.partition))
+        stored = await self._states.read(ids) if ids else {}
+        failures += [f"state of {topic}-{number}: {state.name}" for (topic, number), state in stored.items() if isinstance(state, Errors)]
+        return {
+            TopicPartition(*key)
+            for key, found in stored.items()
+            if isinstance(found, StoredState) and found.state is MirrorPartitionState.MIRRORING
+        }
+
+    async def _commit(self, mirror_name: str, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> list[str]:
+        errors = await self._groups.commit(group, offsets)
+        now_ms = self._runtime.clock.time_ms()
+        failures = {}
+        for tp in offsets:
+            error = errors.get(tp, Errors.UNKNOWN_SERVER_ERROR)
+            if error is Errors.NONE or error in HAS_MEMBERS:
+                self._committed_at_ms.setdefault(mirror_name, {})[group, tp] = now_ms
+            else:
+                failures[error] = tp
+        return [f"commit of group {group}, {tp}: {error.name}" for error, tp in failures.items()]
+
+    def _is_due(self, mirror_name: str, group: str, tp: TopicPartition) -> bool:
+        """Whether an equal offset has to be committed again: nobody knows how old it is, or it would expire one day."""
+        committed_at_ms = self._committed_at_ms.get(mirror_name, {}).get((group, tp))
+        return committed_at_ms is None or self._runtime.clock.time_ms() - committed_at_ms >= self._renewal_ms
+
+    def _exists(self, tp: TopicPartition) -> bool:
+        return self._image().topics.partition(tp.topic, tp.partition) is not None
