@@ -1,60 +1,133 @@
-"""Whether our log is the beginning of the source's: C36b, before the first append of a fetcher and after every new source epoch.
+"""What our log has in common with the source's: three inquiries, each a generator of questions to the source that ends in a verdict.
 
-Epoch numbers alone do not tell: two clusters hand them out independently, so equal numbers do not mean equal batches. What
-tells is the last batch. It is fetched from the source at its base offset and compared: offsets, leader epoch, producer
-fields, largest timestamp, and the CRC unless the topic is compacted. Equal: everything before it is equal too, for the
-log grew by appending the source's batches in order. Unequal: step back 1, 2, 4 ... batches to an equal one, bisect to the last
-equal one, and cut behind it. None: start again at the source's log start. An empty log whose end lies above the source's
-log start begins there as well, or the records between would be skipped silently (F16).
+`verify_log` (C36b), before the first append of a fetcher and after every new source epoch. Epoch numbers alone do not tell: two
+clusters hand them out independently, so equal numbers do not mean equal batches. What tells is the last batch. It is fetched from
+the source at its base offset and compared: offsets, leader epoch, producer fields, largest timestamp, and the CRC unless the topic is
+compacted. Equal: everything before it is equal too, for the log grew by appending the source's batches in order. Unequal: step
+back 1, 2, 4 ... batches to an equal one, bisect to the last equal one, and cut behind it. None: start again at the source's log
+start. An empty log whose end lies above the source's log start begins there as well, or the records between would be skipped
+silently (F16).
+
+`out_of_range` (D3-14, D3-14b): retention at the source passed us: start at its log start. Else never everything: the common point
+by epochs, stepping down to older epochs of ours while the source does not know one.
+
+`diverged` (D3-15): cut where the source's epoch ends, or where ours does if that is earlier.
+
+Questions are data, so that whoever answers may ask those of many partitions in one request, and so that nothing here waits. SourceError
+is thrown into an inquiry whose question had no answer, and comes out of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Generator
+from enum import Enum
+from typing import Any, NamedTuple
 
 from kmirror.common.errors import Errors
+from kmirror.mirror.local_log import first_offset_above
 from kmirror.mirror.source_cluster import SourceError
-from kmirror.mirror.source_end_point import FetchedPartition
+from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
 from kmirror.record.record_batch import RecordBatch, next_batch_size
 from kmirror.replica.log_verification import same_batch
 from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.unified_log import UnifiedLog
 
 
-class Verdict(NamedTuple):
-    """Cut the log to `offset` (its end: nothing to cut), or drop all of it and start at `offset`."""
+class EarliestOffset(NamedTuple):
+    """The source's log start offset (int). `local`: of what it has not moved to remote storage."""
+
+    local: bool = False
+
+
+class BatchAt(NamedTuple):
+    """The batch at `offset` (FetchedPartition), decided or not."""
 
     offset: int
-    start_over: bool
+    size: int
 
 
-class SourceLog(NamedTuple):
-    """What is asked of the source. `fetch_batch(offset, size)`; `end_offset` is that of the source's latest epoch."""
+class EndOfEpoch(NamedTuple):
+    """The largest epoch up to this one that the source has, and where it ends (EpochEnd). None: the leader's own epoch."""
 
-    fetch_batch: Callable[[int, int], Awaitable[FetchedPartition]]
-    earliest_offset: Callable[[], Awaitable[int]]
-    end_offset: Callable[[], Awaitable[int]]
+    leader_epoch: int | None
 
 
-async def verify_log(log: UnifiedLog, source: SourceLog, *, is_compacted: bool) -> Verdict:
-    """Compare our last batch with the source's. SourceError: no answer, or none that says anything yet."""
+class Action(Enum):
+    """What to do with our log."""
+
+    KEEP = "keep"
+    CUT = "cut"
+    START_OVER = "start over"
+    WAIT = "wait"
+
+
+class Verdict(NamedTuple):
+    """CUT to `offset`; START_OVER at it, with nothing; WAIT: nothing can be said yet."""
+
+    action: Action
+    offset: int = -1
+    reason: str = ""
+
+
+Question = EarliestOffset | BatchAt | EndOfEpoch
+Inquiry = Generator[Question, Any, Verdict]
+KEEP = Verdict(Action.KEEP)
+
+
+def verify_log(log: UnifiedLog, *, is_compacted: bool) -> Inquiry:
+    """Compare our last batch with the source's."""
     last = log.last_batch()
-    source_start = await source.earliest_offset()
+    end = log.log_end_offset
+    if last is None and end == 0:
+        return KEEP
+    source_start: int = yield EarliestOffset()
     if last is None:
-        end = log.log_end_offset
-        return Verdict(end, False) if end <= source_start else Verdict(source_start, True)
+        return KEEP if end <= source_start else _start_over(source_start)
     if last.base_offset < source_start:
-        return Verdict(log.log_end_offset, False) if log.log_end_offset < source_start else Verdict(source_start, True)
-    if await _is_equal(last, source, is_compacted=is_compacted):
-        return Verdict(last.last_offset + 1, False)
-    equal = await _last_equal(log, last, source, source_start, is_compacted=is_compacted)
-    return Verdict(source_start, True) if equal is None else Verdict(equal.last_offset + 1, False)
+        return KEEP if end < source_start else _start_over(source_start)
+    if (yield from _is_equal(last, is_compacted=is_compacted)):
+        return _cut_behind(last)
+    equal = yield from _last_equal(log, last, source_start, is_compacted=is_compacted)
+    return _start_over(source_start) if equal is None else _cut_behind(equal)
 
 
-async def _last_equal(
-    log: UnifiedLog, unequal: BatchHeader, source: SourceLog, source_start: int, *, is_compacted: bool
-) -> BatchHeader | None:
+def out_of_range(log: UnifiedLog, *, local: bool = False) -> Inquiry:
+    """Our log end is no offset that the source can be asked for. `local`: because it is only in remote storage there (FEA11)."""
+    source_start: int = yield EarliestOffset(local)
+    end = log.log_end_offset
+    if end < source_start:
+        return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+    epoch = log.latest_batch_epoch()
+    while epoch is not None and epoch >= 0:
+        found: EpochEnd = yield EndOfEpoch(epoch)
+        if found.epoch == epoch and found.end_offset >= 0:
+            return (yield from diverged(log, epoch, found.end_offset))
+        epoch = _older_epoch(log, epoch, found.epoch)
+    return Verdict(Action.WAIT, reason=f"the source knows no epoch of our log, which ends at {end}")
+
+
+def diverged(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inquiry:
+    """The source's log has `epoch` until `source_end_offset`, ours goes on differently."""
+    reason = f"epoch {epoch} ends at {source_end_offset} at the source"
+    above = first_offset_above(log, epoch)
+    target = min(log.log_end_offset if above is None else above, source_end_offset)
+    if target < log.log_start_offset:
+        source_start: int = yield EarliestOffset()
+        return Verdict(Action.START_OVER, source_start, reason)
+    return Verdict(Action.CUT, target, reason)
+
+
+def _start_over(offset: int) -> Verdict:
+    return Verdict(Action.START_OVER, offset, "nothing of the log is the source's")
+
+
+def _cut_behind(batch: BatchHeader) -> Verdict:
+    return Verdict(Action.CUT, batch.last_offset + 1, "the log differs from the source's")
+
+
+def _last_equal(
+    log: UnifiedLog, unequal: BatchHeader, source_start: int, *, is_compacted: bool
+) -> Generator[Question, Any, BatchHeader | None]:
     """The last batch that equals the source's: stepping back in doubling strides, then bisecting."""
     stride = 1
     while True:
@@ -66,16 +139,18 @@ async def _last_equal(
             candidate = previous
         if candidate is None or candidate is unequal or candidate.base_offset < source_start:
             first = _first_at_or_after(log, source_start)
-            if first is None or first.base_offset >= unequal.base_offset or not await _is_equal(first, source, is_compacted=is_compacted):
+            if first is None or first.base_offset >= unequal.base_offset:
                 return None
-            return await _bisect(log, first, unequal, source, is_compacted=is_compacted)
-        if await _is_equal(candidate, source, is_compacted=is_compacted):
-            return await _bisect(log, candidate, unequal, source, is_compacted=is_compacted)
+            if not (yield from _is_equal(first, is_compacted=is_compacted)):
+                return None
+            return (yield from _bisect(log, first, unequal, is_compacted=is_compacted))
+        if (yield from _is_equal(candidate, is_compacted=is_compacted)):
+            return (yield from _bisect(log, candidate, unequal, is_compacted=is_compacted))
         unequal = candidate
         stride *= 2
 
 
-async def _bisect(log: UnifiedLog, equal: BatchHeader, unequal: BatchHeader, source: SourceLog, *, is_compacted: bool) -> BatchHeader:
+def _bisect(log: UnifiedLog, equal: BatchHeader, unequal: BatchHeader, *, is_compacted: bool) -> Generator[Question, Any, BatchHeader]:
     between = []
     for header in log.batch_headers(equal.base_offset):
         if header.base_offset >= unequal.base_offset:
@@ -84,7 +159,7 @@ async def _bisect(log: UnifiedLog, equal: BatchHeader, unequal: BatchHeader, sou
     low, high = 0, len(between)
     while high - low > 1:
         middle = (low + high) // 2
-        if await _is_equal(between[middle], source, is_compacted=is_compacted):
+        if (yield from _is_equal(between[middle], is_compacted=is_compacted)):
             low = middle
         else:
             high = middle
@@ -98,8 +173,19 @@ def _first_at_or_after(log: UnifiedLog, offset: int) -> BatchHeader | None:
     return None
 
 
-async def _is_equal(ours: BatchHeader, source: SourceLog, *, is_compacted: bool) -> bool:
-    fetched = await source.fetch_batch(ours.base_offset, ours.size_in_bytes)
+def _older_epoch(log: UnifiedLog, epoch: int, found: int) -> int | None:
+    """Our largest epoch at or below the source's `found`, below `epoch`."""
+    limit = min(found, epoch - 1)
+    best: int | None = None
+    for header in log.batch_headers(log.log_start_offset):
+        if header.partition_leader_epoch > limit:
+            break
+        best = header.partition_leader_epoch
+    return best
+
+
+def _is_equal(ours: BatchHeader, *, is_compacted: bool) -> Generator[Question, Any, bool]:
+    fetched: FetchedPartition = yield BatchAt(ours.base_offset, ours.size_in_bytes)
     if fetched.error is Errors.OFFSET_OUT_OF_RANGE:
         return False
     if fetched.error is not Errors.NONE:
@@ -107,7 +193,12 @@ async def _is_equal(ours: BatchHeader, source: SourceLog, *, is_compacted: bool)
     if fetched.diverging_epoch >= 0:
         return False
     if next_batch_size(fetched.records, 0) is None:
-        if await source.end_offset() <= ours.base_offset:
+        end: EpochEnd = yield EndOfEpoch(None)
+        if end.end_offset < 0:  # the leader's epoch is not known, or nothing was written in it yet
+            end = yield EndOfEpoch(ours.partition_leader_epoch)
+            if 0 <= end.epoch < ours.partition_leader_epoch:
+                return False
+        if 0 <= end.end_offset <= ours.base_offset:
             return False
         raise SourceError(f"the source does not serve the batch at {ours.base_offset} yet (its high watermark is {fetched.high_watermark})")
     return same_batch(ours, RecordBatch(fetched.records), is_compacted=is_compacted)

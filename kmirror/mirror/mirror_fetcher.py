@@ -1,45 +1,61 @@
 """MirrorFetcher: copies batches from one source broker for one mirror (the KIP's MirrorFetcherThread, as a task).
 
 One fetcher per (fetcher id, source broker, mirror): mirrors never share one, for their credentials differ. It has one fetch
-in flight (B27). What it does with an answer is D3-12 ... D3-16:
+in flight (B27), a long poll in an incremental session; what a round costs is what changed, however many partitions are idle. A
+partition is in one of three places:
+
+    inquiring   its log is compared with the source's before anything is fetched (C36b), or because an answer said that they differ;
+                the questions of all such partitions go together (`log_verifier`)
+    due         it is part of the next fetch
+    delayed     it waits for mirror.fetch.backoff.ms after an error; every error costs that much, so nothing is asked in a busy loop
+
+What is done with an answer is D3-12 ... D3-16:
 
 * records: appended as they are, at the local log end; the high watermark follows our own ISR, the log start the source's
 * OFFSET_OUT_OF_RANGE, diverging epochs: cut where the source says, never more than that; after a cut the partition is given
   back to its driver, which bumps the leader epoch before anything is appended (F1)
-* leader errors and lost connections: the partition is given back; the driver finds the source's leader again, after
-  mirror.fetch.backoff.ms, without cutting anything
-* a batch that cannot be one, a topic id that is not ours, a refused authorization that lasts: the partition fails
+* another leader: the answer says who (Fetch v12), and where (v16): the partition moves to that broker's fetcher at once; else, and
+  when the connection is lost, it is given back and its driver asks for Metadata, after the backoff. Nothing is cut by that
+* a batch that cannot be one, a topic id that is not ours, a refused authorization or login that lasts: the partition fails
 
 The position of a partition is its log's end and nothing else, so no answer can be appended twice or with a hole. A partition
-that was removed while its answer was under way is not touched by it. Not here yet: throttling by mirror.replication.throttled.*
-(E10), fetch sessions towards the source (FEA9), the fetchers' metrics of E7.
+that was removed, or added anew, while its answer was under way is not touched by it.
+
+Throttle (THR1 to THR3). While the rate of throttled partitions is above mirror.replication.throttled.rate, they are left out of the
+fetch; the others go on, and the fetch waits no longer than the throttle does. A fetch with throttled partitions asks for no more than
+a tenth of a second's worth, so that the rate is met closely.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.common.uuid import Uuid
-from kmirror.mirror.local_log import cut, cut_fully, first_offset_above
-from kmirror.mirror.log_verifier import SourceLog, verify_log
+from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition, FetcherOwner
+from kmirror.mirror.fetcher_inquiries import ask_source
+from kmirror.mirror.local_log import cut, cut_fully
+from kmirror.mirror.log_verifier import Action, Inquiry, Verdict, diverged, out_of_range, verify_log
 from kmirror.mirror.mirror_metrics import FetcherStats
-from kmirror.mirror.source_cluster import SourceError
-from kmirror.mirror.source_end_point import FetchedPartition, FetchPosition, SourceEndPoint
+from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError
+from kmirror.mirror.source_end_point import FetchedPartition, SourceEndPoint
+from kmirror.mirror.source_fetch_session import FetchPosition
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.record.record_batch import RecordBatch, next_batch_size
+from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 
 if TYPE_CHECKING:
-    from kmirror.mirror.mirror_partition import MirrorPartition
+    pass
 
 ANY_EPOCH = 2**31 - 1
 CORRUPT_ANSWERS_UNTIL_FAILED = 2
+THROTTLED_FETCHES_A_SECOND = 10
 
 _LEADER_ERRORS = frozenset(
     {
@@ -50,43 +66,35 @@ _LEADER_ERRORS = frozenset(
         Errors.UNKNOWN_TOPIC_ID,
         Errors.LEADER_NOT_AVAILABLE,
         Errors.REPLICA_NOT_AVAILABLE,
+        Errors.KAFKA_STORAGE_ERROR,
     }
 )
+_CORRUPT_ERRORS = frozenset({Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.MESSAGE_TOO_LARGE})
 _log = logging.getLogger(__name__)
-
-
-class FetchedMirrorPartition:
-    """One partition of a fetcher."""
-
-    def __init__(self, driver: MirrorPartition, *, topic_id: Uuid, source_epoch: int, source_is_mirror: bool) -> None:
-        self.driver = driver
-        self.topic_id = topic_id
-        self.source_epoch = source_epoch
-        self.source_is_mirror = source_is_mirror
-        self.is_verified = False
-        self.delayed_until_ms = 0
-        self.corrupt_answers = 0
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return self.driver.id.topic_partition
-
-    def position(self) -> FetchPosition:
-        log = self.driver.log
-        epoch = log.latest_batch_epoch()
-        return FetchPosition(self.topic_id, log.log_end_offset, self.source_epoch, -1 if epoch is None else epoch)
 
 
 class MirrorFetcher:
     """One task. `add` and `remove` take effect at once."""
 
-    def __init__(self, runtime: Runtime, end_point: SourceEndPoint, name: str) -> None:
+    def __init__(
+        self, runtime: Runtime, end_point: SourceEndPoint, name: str, *, quota: ReplicationQuotaManager, owner: FetcherOwner
+    ) -> None:
         self.name = name
         self.stats = FetcherStats(runtime.clock)
         self._runtime = runtime
         self._end_point = end_point
+        self._quota = quota
+        self._owner = owner
         self._partitions: dict[TopicPartition, FetchedMirrorPartition] = {}
+        self._inquiring: dict[TopicPartition, FetchedMirrorPartition] = {}
+        self._due: dict[TopicPartition, FetchPosition] = {}
+        self._delayed: dict[TopicPartition, FetchedMirrorPartition] = {}
+        self._behind_source_start: dict[TopicPartition, FetchedMirrorPartition] = {}
+        self._touched: dict[TopicPartition, None] = {}
+        self._ask_all = True
         self._waiter: asyncio.Future[None] | None = None
+
+    # --- owner's side -------------------------------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
@@ -111,259 +119,140 @@ class MirrorFetcher:
         return self._end_point.client_metrics
 
     def add(self, partition: FetchedMirrorPartition) -> None:
+        """Fetch the partition from now on, after its log was compared with the source's."""
+        self.remove(partition.topic_partition)
         self._partitions[partition.topic_partition] = partition
+        log = partition.driver.log
+        self._inquire(partition, verify_log(log, is_compacted=log.config.compact))
         self._wake()
 
     def remove(self, topic_partition: TopicPartition) -> None:
         """From now on the partition is not touched: every change of a log follows a look at whether the partition is still ours."""
-        self._partitions.pop(topic_partition, None)
+        if self._partitions.pop(topic_partition, None) is not None:
+            self._take_out(topic_partition)
 
     async def run(self) -> None:
-        """Until cancelled. A failure that nobody expected gives all partitions back and goes on."""
+        """Until cancelled."""
         while True:
-            ready = self._ready()
-            if not ready:
-                await self._wait()
-                continue
-            try:
-                await self._round(ready)
-            except SourceError as error:
-                self._give_back(ready, str(error))
+            await self._round()
 
     def close(self) -> None:
         self._end_point.close()
 
-    async def _round(self, ready: list[FetchedMirrorPartition]) -> None:
-        for partition in ready:
-            if not partition.is_verified and self._is_current(partition):
-                await self._verify(partition)
-        positions = {}
-        for partition in ready:
-            if partition.is_verified and self._is_current(partition) and partition.driver.partition.is_leader:
-                positions[partition.topic_partition] = partition.position()
-        if not positions:
-            return
-        answers = await self._end_point.fetch(positions)
-        self.stats.fetched(sum(len(fetched.records) for fetched in answers.values()))
-        current = {partition.topic_partition: partition for partition in ready if self._is_current(partition)}
-        for topic_partition, fetched in answers.items():
-            answered = current.get(topic_partition)
-            position = positions.get(topic_partition)
-            if answered is not None and position is not None:
-                await self._handle(answered, position, fetched)
+    # --- where partitions are -----------------------------------------------------------------------------------------
 
-    # --- verification -------------------------------------------------------------------------------------------------
+    def _take_out(self, topic_partition: TopicPartition) -> None:
+        self._touched[topic_partition] = None
+        self._due.pop(topic_partition, None)
+        self._inquiring.pop(topic_partition, None)
+        self._delayed.pop(topic_partition, None)
+        self._behind_source_start.pop(topic_partition, None)
 
-    async def _verify(self, partition: FetchedMirrorPartition) -> None:
-        """C36b."""
-        driver = partition.driver
-        if not driver.services.safeguards.first_fetch_verified:
-            partition.is_verified = True
-            return
-        try:
-            source = self._source_log(partition)
-            verdict = await verify_log(driver.log, source, is_compacted=driver.log.config.compact)
-            if not self._is_current(partition):
-                return
-            if verdict.start_over:
-                removed = cut_fully(driver.partition, verdict.offset)
-            else:
-                removed = cut(driver.partition, verdict.offset)
-            partition.is_verified = True
-            if removed > 0:
-                self._after_cut(partition, "the log differs from the source's")
-        except (SourceError, ApiException) as error:
-            self._give_back([partition], str(error))
-        except OSError as error:
-            driver.on_storage_error(str(error))
-            self._partitions.pop(partition.topic_partition, None)
+    def _inquire(self, partition: FetchedMirrorPartition, inquiry: Inquiry) -> None:
+        self._take_out(partition.topic_partition)
+        partition.inquiry, partition.question = inquiry, None
+        self._inquiring[partition.topic_partition] = partition
 
-    def _source_log(self, partition: FetchedMirrorPartition) -> SourceLog:
-        topic_partition, epoch = partition.topic_partition, partition.source_epoch
-        end_point = self._end_point
+    def _fetch_next(self, partition: FetchedMirrorPartition) -> None:
+        topic_partition = partition.topic_partition
+        self._inquiring.pop(topic_partition, None)
+        self._delayed.pop(topic_partition, None)
+        self._touched[topic_partition] = None
+        self._due[topic_partition] = partition.position()
 
-        async def fetch_batch(offset: int, size: int) -> FetchedPartition:
-            return await end_point.fetch_batch(topic_partition, FetchPosition(partition.topic_id, offset, epoch, -1), size)
+    def _delay(self, partition: FetchedMirrorPartition, reason: str) -> None:
+        services = partition.driver.services
+        self._take_out(partition.topic_partition)
+        partition.delayed_until_ms = services.runtime.clock.monotonic_ms() + services.config.mirror_fetch_backoff_ms
+        self._delayed[partition.topic_partition] = partition
+        partition.driver.status.reason = reason
 
-        async def earliest_offset() -> int:
-            return await end_point.earliest_offset(topic_partition, epoch)
+    def _end_delays(self) -> None:
+        now_ms = self._runtime.clock.monotonic_ms()
+        for partition in list(self._delayed.values()):
+            if partition.delayed_until_ms <= now_ms:
+                with self._failures_of(partition):
+                    self._fetch_next(partition)
 
-        async def end_offset() -> int:
-            return (await end_point.epoch_end_offset(topic_partition, epoch, ANY_EPOCH if epoch < 0 else epoch))[1]
-
-        return SourceLog(fetch_batch, earliest_offset, end_offset)
-
-    # --- answers ------------------------------------------------------------------------------------------------------
-
-    async def _handle(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> None:
-        driver = partition.driver
-        try:
-            if fetched.error is Errors.NONE:
-                await self._handle_data(partition, position, fetched)
-            elif fetched.error is Errors.OFFSET_OUT_OF_RANGE:
-                await self._handle_out_of_range(partition)
-            elif fetched.error in _LEADER_ERRORS:
-                self._give_back([partition], f"source broker {self.node_id}: {fetched.error.name}")
-            elif fetched.error is Errors.INCONSISTENT_TOPIC_ID:
-                self._reject(partition, "the source's topic has another id")
-            elif fetched.error is Errors.TOPIC_AUTHORIZATION_FAILED:
-                driver.mirror.note_refused(partition.topic_partition, driver)
-                self._delay(partition, "the source refuses to let us read the topic")
-            else:
-                self._delay(partition, f"source broker {self.node_id}: {fetched.error.name}")
-        except SourceError as error:
-            self._give_back([partition], str(error))
-        except ApiException as error:
-            if error.error in (Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.MESSAGE_TOO_LARGE):
-                self._handle_corrupt(partition, error)
-            elif error.error is Errors.KAFKA_STORAGE_ERROR:
-                self._partitions.pop(partition.topic_partition, None)
-                driver.on_storage_error(str(error))
-            else:
-                partition.is_verified = False
-                self._give_back([partition], str(error))
-        except OSError as error:
-            self._partitions.pop(partition.topic_partition, None)
-            driver.on_storage_error(str(error))
-
-    async def _handle_data(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> None:
-        driver = partition.driver
-        log = driver.log
-        driver.mirror.note_allowed(partition.topic_partition)
-        if fetched.diverging_epoch >= 0:
-            await self._handle_divergence(partition, fetched.diverging_epoch, fetched.diverging_end_offset)
-            return
-        if log.log_end_offset != position.offset:
-            return
-        if next_batch_size(fetched.records, 0) is not None:
-            await self._append(partition, fetched)
-        if not self._is_current(partition):
-            return
-        status = driver.status
-        status.source_offset = fetched.high_watermark
-        status.highest_source_epoch = max(status.highest_source_epoch, partition.source_epoch)
-        status.reason = None
-        new_start = min(fetched.log_start_offset, log.high_watermark)
-        if new_start > log.log_start_offset:
-            log.maybe_increment_log_start_offset(new_start, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
-
-    async def _append(self, partition: FetchedMirrorPartition, fetched: FetchedPartition) -> None:
-        driver = partition.driver
-        log = driver.log
-        first = RecordBatch(fetched.records)
-        if first.base_offset < log.log_end_offset <= first.last_offset and log.last_batch() is None:
-            cut_fully(driver.partition, first.base_offset)
-        accepted = ANY_EPOCH if partition.source_is_mirror or partition.source_epoch < 0 else partition.source_epoch
-        info = driver.partition.append_records_to_mirror_leader(fetched.records, source_leader_epoch=accepted)
-        partition.corrupt_answers = 0
-        if info is not None and info.skipped_higher_epoch:
-            partition.source_is_mirror = await driver.mirror.is_source_topic_mirrored(partition.topic_partition.topic)
-            if not partition.source_is_mirror:
-                self._give_back([partition], "the source sent batches of a newer leader epoch than the one it was asked in")
-
-    async def _handle_divergence(self, partition: FetchedMirrorPartition, epoch: int, source_end_offset: int) -> None:
-        """D3-15: cut to where the source's epoch ends, or to where ours does if that is earlier."""
-        log = partition.driver.log
-        above = first_offset_above(log, epoch)
-        ours = log.log_end_offset if above is None else above
-        await self._cut_to(partition, min(ours, source_end_offset), f"epoch {epoch} ends at {source_end_offset} at the source")
-
-    async def _handle_out_of_range(self, partition: FetchedMirrorPartition) -> None:
-        """D3-14 where retention passed us, else D3-14b: the common point by epochs, never everything."""
-        driver = partition.driver
-        source_start = await self._end_point.earliest_offset(partition.topic_partition, partition.source_epoch)
-        log_end_offset = driver.log.log_end_offset
-        if not self._is_current(partition):
-            return
-        if log_end_offset < source_start:
-            had_batches = cut_fully(driver.partition, source_start) > 0
-            if had_batches:
-                self._after_cut(partition, f"the source begins at {source_start}")
-            return
-        epoch = driver.log.latest_batch_epoch()
-        while epoch is not None and epoch >= 0:
-            found, end_offset = await self._end_point.epoch_end_offset(partition.topic_partition, partition.source_epoch, epoch)
-            if not self._is_current(partition):
-                return
-            if found == epoch and end_offset >= 0:
-                await self._handle_divergence(partition, epoch, end_offset)
-                return
-            epoch = self._older_epoch(driver, epoch, found)
-        self._delay(partition, f"the source knows no epoch of our log, which ends at {log_end_offset}")
-
-    @staticmethod
-    def _older_epoch(driver: MirrorPartition, epoch: int, found: int) -> int | None:
-        """Our largest epoch at or below the source's `found`, below `epoch`."""
-        limit = min(found, epoch - 1)
-        best: int | None = None
-        for header in driver.log.batch_headers(driver.log.log_start_offset):
-            if header.partition_leader_epoch > limit:
-                break
-            best = header.partition_leader_epoch
-        return best
-
-    async def _cut_to(self, partition: FetchedMirrorPartition, offset: int, reason: str) -> None:
-        driver = partition.driver
-        log = driver.log
-        if offset < log.log_start_offset:
-            source_start = await self._end_point.earliest_offset(partition.topic_partition, partition.source_epoch)
-            if not self._is_current(partition):
-                return
-            removed = cut_fully(driver.partition, source_start)
-        else:
-            removed = cut(driver.partition, offset)
-        if removed > 0:
-            self._after_cut(partition, reason)
-        else:
-            self._delay(partition, reason)
-
-    def _after_cut(self, partition: FetchedMirrorPartition, reason: str) -> None:
-        """A cut leader bumps its epoch before it appends again: back to the driver."""
-        _log.warning("mirror fetcher %s: %s was cut: %s", self.name, partition.topic_partition, reason)
-        if partition.driver.services.safeguards.bump_after_cut:
-            partition.driver.note_cut()
-        self._partitions.pop(partition.topic_partition, None)
-        partition.driver.on_fetcher_gone(None)
-
-    def _handle_corrupt(self, partition: FetchedMirrorPartition, error: ApiException) -> None:
-        partition.corrupt_answers += 1
-        if partition.corrupt_answers >= CORRUPT_ANSWERS_UNTIL_FAILED:
-            self._reject(partition, f"malformed batch from the source: {error.message}")
-        else:
-            self._delay(partition, f"malformed batch from the source: {error.message}")
+    def _give_back(self, partition: FetchedMirrorPartition, reason: str | None) -> None:
+        if self._is_current(partition):
+            self.remove(partition.topic_partition)
+            partition.driver.on_fetcher_gone(reason)
 
     def _reject(self, partition: FetchedMirrorPartition, reason: str) -> None:
-        self._partitions.pop(partition.topic_partition, None)
-        partition.driver.on_rejected(reason)
-
-    # --- bookkeeping --------------------------------------------------------------------------------------------------
+        if self._is_current(partition):
+            self.remove(partition.topic_partition)
+            partition.driver.on_rejected(reason)
 
     def _is_current(self, partition: FetchedMirrorPartition) -> bool:
         return self._partitions.get(partition.topic_partition) is partition
 
-    def _give_back(self, partitions: list[FetchedMirrorPartition], reason: str) -> None:
-        for partition in partitions:
-            if self._is_current(partition):
-                del self._partitions[partition.topic_partition]
-                partition.driver.on_fetcher_gone(reason)
+    # --- the round ----------------------------------------------------------------------------------------------------
 
-    def _delay(self, partition: FetchedMirrorPartition, reason: str) -> None:
-        services = partition.driver.services
-        partition.delayed_until_ms = services.runtime.clock.monotonic_ms() + services.config.mirror_fetch_backoff_ms
-        partition.driver.status.reason = reason
+    async def _round(self) -> None:
+        if self._delayed:
+            self._end_delays()
+        while self._inquiring:
+            await self._ask_questions()
+        if self._behind_source_start:
+            self._follow_log_starts()
+        positions, wait_ms, max_bytes = self._what_to_ask()
+        if not positions:
+            await self._wait(wait_ms)
+            return
+        touched: Collection[TopicPartition] | None = None if self._ask_all else self._touched
+        self._touched, self._ask_all = {}, False
+        try:
+            answers = await self._end_point.fetch(positions, touched, max_wait_ms=wait_ms, max_bytes=max_bytes)
+        except SourceError as error:
+            self._ask_all = True
+            for topic_partition in list(self._due):
+                self._failed(self._partitions[topic_partition], error)
+            return
+        self.stats.fetched(sum([len(fetched.records) for fetched in answers.values()]))
+        higher_epochs = []
+        for topic_partition, fetched in answers.items():
+            position = self._due.get(topic_partition)
+            if position is None or topic_partition in self._touched:
+                continue
+            partition = self._partitions[topic_partition]
+            with self._failures_of(partition):
+                if not self._handle(partition, position, fetched):
+                    higher_epochs.append(partition)
+        for partition in higher_epochs:
+            await self._classify(partition)
 
-    def _ready(self) -> list[FetchedMirrorPartition]:
-        now_ms = self._runtime.clock.monotonic_ms()
-        return [partition for partition in self._partitions.values() if partition.delayed_until_ms <= now_ms]
+    def _what_to_ask(self) -> tuple[Mapping[TopicPartition, FetchPosition], int, int]:
+        """Positions, how long the fetch (or, without any, the fetcher) waits, and how much it asks for."""
+        partition = next(iter(self._partitions.values()), None)
+        if partition is None:
+            return {}, 0, 0
+        config = partition.driver.services.config
+        wait_ms, max_bytes = config.replica_fetch_wait_max_ms, config.replica_fetch_response_max_bytes
+        quota = self._quota
+        if quota.is_unused:
+            return self._due, wait_ms, max_bytes
+        self._ask_all = True
+        throttled = [topic_partition for topic_partition in self._due if quota.is_throttled(topic_partition)]
+        pause_ms = quota.pause_ms() if throttled else 0
+        if pause_ms > 0:
+            positions = {
+                topic_partition: position for topic_partition, position in self._due.items() if not quota.is_throttled(topic_partition)
+            }
+            return positions, min(wait_ms, pause_ms), max_bytes
+        if throttled:
+            max_bytes = min(max_bytes, max(1, quota.upper_bound // THROTTLED_FETCHES_A_SECOND))
+        return self._due, wait_ms, max_bytes
 
-    async def _wait(self) -> None:
-        """For a partition, or until the first delay is over."""
+    async def _wait(self, pause_ms: int) -> None:
+        """For a partition, until the first delay is over, or for what a throttle demands."""
         waiter: asyncio.Future[None] = self._runtime.create_future()
         self._waiter = waiter
-        timer = None
-        if self._partitions:
-            first_ms = min(partition.delayed_until_ms for partition in self._partitions.values())
-            timer = self._runtime.call_later_ms(max(1, first_ms - self._runtime.clock.monotonic_ms()), self._wake)
+        now_ms = self._runtime.clock.monotonic_ms()
+        ends = [partition.delayed_until_ms - now_ms for partition in self._delayed.values()]
+        if self._due:
+            ends.append(pause_ms)
+        timer = self._runtime.call_later_ms(max(1, min(ends)), self._wake) if ends else None
         try:
             await waiter
         finally:
@@ -374,3 +263,222 @@ class MirrorFetcher:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    # --- inquiries ----------------------------------------------------------------------------------------------------
+
+    async def _ask_questions(self) -> None:
+        """One question of every inquiry that has one; those that have come to their verdict end."""
+        for partition in list(self._inquiring.values()):
+            if partition.question is None and self._is_current(partition):
+                with self._failures_of(partition):
+                    if partition.driver.services.safeguards.first_fetch_verified:
+                        await self._advance(partition, None)
+                    else:
+                        self._fetch_next(partition)
+        asking = [partition for partition in self._inquiring.values() if partition.question is not None]
+        if not asking:
+            return
+        answers = await ask_source(self._end_point, asking)
+        for partition in asking:
+            if self._is_current(partition):
+                with self._failures_of(partition):
+                    await self._advance(partition, answers[partition.topic_partition])
+
+    async def _advance(self, partition: FetchedMirrorPartition, answer: object) -> None:
+        """Give an inquiry its answer (None: begin); carry out its verdict when it has come to one."""
+        inquiry = partition.inquiry
+        assert inquiry is not None, f"{partition.topic_partition} is asked about nothing"
+        try:
+            partition.question = inquiry.throw(answer) if isinstance(answer, SourceError) else inquiry.send(answer)
+        except StopIteration as ended:
+            partition.inquiry = partition.question = None
+            await self._carry_out(partition, ended.value)
+
+    async def _carry_out(self, partition: FetchedMirrorPartition, verdict: Verdict) -> None:
+        driver = partition.driver
+        log = driver.log
+        if verdict.action is Action.WAIT:
+            self._delay(partition, verdict.reason)
+            return
+        is_cut = verdict.action is Action.START_OVER or (verdict.action is Action.CUT and verdict.offset < log.log_end_offset)
+        if is_cut and not await self._is_same_topic(partition):
+            return
+        if not self._is_current(partition):
+            return
+        had_batches = log.last_batch() is not None
+        removed = 0
+        if verdict.action is Action.START_OVER:
+            removed = cut_fully(driver.partition, verdict.offset)
+        elif verdict.action is Action.CUT:
+            removed = cut(driver.partition, verdict.offset)
+        if removed > 0 and had_batches:
+            self._after_cut(partition, verdict.reason)
+            return
+        epoch = log.latest_batch_epoch()
+        partition.last_epoch = -1 if epoch is None else epoch
+        self._fetch_next(partition)
+
+    async def _is_same_topic(self, partition: FetchedMirrorPartition) -> bool:
+        """Before a cut: a source that is asked by name would not tell that the topic was made anew under another id."""
+        if not self._end_point.asks_by_name or not partition.topic_id:
+            return True
+        metadata = await partition.driver.mirror.source_metadata(partition.topic_partition.topic)
+        topic = metadata.topics.get(partition.topic_partition.topic)
+        if topic is None or topic.error is not Errors.NONE:
+            raise SourceError(f"source topic {partition.topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
+        if topic.topic_id == partition.topic_id:
+            return True
+        self._reject(partition, f"the source's topic has the id {topic.topic_id}, the local one {partition.topic_id}")
+        return False
+
+    def _after_cut(self, partition: FetchedMirrorPartition, reason: str) -> None:
+        """A cut leader bumps its epoch before it appends again: back to the driver."""
+        _log.warning("mirror fetcher %s: %s was cut: %s", self.name, partition.topic_partition, reason)
+        if partition.driver.services.safeguards.bump_after_cut:
+            partition.driver.note_cut()
+        self._give_back(partition, None)
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _handle(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> bool:
+        """False when batches of a higher epoch than the source's were left out."""
+        error = fetched.error
+        if error is Errors.NONE:
+            return self._handle_data(partition, position, fetched)
+        log = partition.driver.log
+        if error is Errors.OFFSET_OUT_OF_RANGE:
+            self._inquire(partition, out_of_range(log))
+        elif error is Errors.OFFSET_MOVED_TO_TIERED_STORAGE:
+            _log.warning("%s: offset %d is in the source's remote storage only", partition.topic_partition, position.offset)
+            self._inquire(partition, out_of_range(log, local=True))
+        elif error in _LEADER_ERRORS:
+            self._find_leader(partition, fetched)
+        elif error is Errors.INCONSISTENT_TOPIC_ID:
+            self._reject(partition, "the source's topic has another id")
+        elif error is Errors.TOPIC_AUTHORIZATION_FAILED:
+            reason = "the source refuses to let us read the topic"
+            self._delay(partition, reason)
+            partition.driver.mirror.note_refused(partition.topic_partition, partition.driver, reason)
+        else:
+            self._delay(partition, f"source broker {self.node_id}: {error.name}")
+        return True
+
+    def _find_leader(self, partition: FetchedMirrorPartition, fetched: FetchedPartition) -> None:
+        """Where the answer says a leader of a newer epoch, or, once, another one of this epoch, go there; else through Metadata."""
+        leader = fetched.leader
+        if leader is not None and leader.leader_epoch >= 0:
+            is_newer = leader.leader_epoch > partition.source_epoch
+            is_other = leader.leader_epoch == partition.source_epoch and leader.leader_id != self.node_id and not partition.was_redirected
+            if (is_newer or is_other) and self._owner.redirect(partition, leader):
+                return
+        self._give_back(partition, f"source broker {self.node_id}: {fetched.error.name}")
+
+    def _handle_data(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> bool:
+        driver = partition.driver
+        log = driver.log
+        driver.mirror.note_allowed(partition.topic_partition)
+        if fetched.diverging_epoch >= 0:
+            self._inquire(partition, diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset))
+            return True
+        if log.log_end_offset != position.offset:
+            self._fetch_next(partition)
+            return True
+        skipped = False
+        if next_batch_size(fetched.records, 0) is not None:
+            skipped = self._append(partition, fetched)
+            self._fetch_next(partition)
+        status = driver.status
+        status.source_offset = fetched.high_watermark
+        status.highest_source_epoch = max(status.highest_source_epoch, partition.source_epoch)
+        status.reason = None
+        end_offset = fetched.last_stable_offset if fetched.last_stable_offset >= 0 else fetched.high_watermark
+        now_ms = self._runtime.clock.monotonic_ms()
+        status.catch_up.note(now_ms, log_end_offset=log.log_end_offset, source_end_offset=end_offset)
+        partition.source_start_offset = fetched.log_start_offset
+        self._follow_log_start(partition)
+        return not skipped
+
+    def _append(self, partition: FetchedMirrorPartition, fetched: FetchedPartition) -> bool:
+        """Whether batches of a higher epoch than the source's were left out."""
+        driver = partition.driver
+        log = driver.log
+        records = fetched.records
+        if partition.last_epoch < 0:
+            first = RecordBatch(records)
+            if first.base_offset < log.log_end_offset <= first.last_offset and log.last_batch() is None:
+                cut_fully(driver.partition, first.base_offset)
+        accepted = ANY_EPOCH if partition.source_is_mirror or partition.source_epoch < 0 else partition.source_epoch
+        info = driver.partition.append_records_to_mirror_leader(records, source_leader_epoch=accepted)
+        partition.corrupt_answers = 0
+        if info.last_leader_epoch is not None:
+            partition.last_epoch = info.last_leader_epoch
+        if not self._quota.is_unused and self._quota.is_throttled(partition.topic_partition):
+            self._quota.record(len(records))
+        return info.skipped_higher_epoch
+
+    async def _classify(self, partition: FetchedMirrorPartition) -> None:
+        """Higher epochs than the source's own are right where its topic is a mirror, too (D3-12); else somebody else leads there now."""
+        if not self._is_current(partition):
+            return
+        with self._failures_of(partition):
+            partition.source_is_mirror = await partition.driver.mirror.is_source_topic_mirrored(partition.topic_partition.topic)
+            if not partition.source_is_mirror:
+                self._give_back(partition, "the source sent batches of a newer leader epoch than the one it was asked in")
+
+    # --- the log start ------------------------------------------------------------------------------------------------
+
+    def _follow_log_start(self, partition: FetchedMirrorPartition) -> None:
+        """Ours follows the source's, as far as our high watermark allows; the rest later, for the source says it once."""
+        log = partition.driver.log
+        new_start = min(partition.source_start_offset, log.high_watermark)
+        if new_start > log.log_start_offset:
+            log.maybe_increment_log_start_offset(new_start, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
+        if log.log_start_offset < partition.source_start_offset:
+            self._behind_source_start[partition.topic_partition] = partition
+        else:
+            self._behind_source_start.pop(partition.topic_partition, None)
+
+    def _follow_log_starts(self) -> None:
+        for partition in list(self._behind_source_start.values()):
+            with self._failures_of(partition):
+                self._follow_log_start(partition)
+
+    # --- failures -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _failures_of(self, partition: FetchedMirrorPartition) -> Iterator[None]:
+        """What goes wrong with one partition stays its own."""
+        try:
+            yield
+        except SourceError as error:
+            self._failed(partition, error)
+        except ApiException as error:
+            if not self._is_current(partition):
+                return
+            if error.error is Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+                self._reject(partition, f"the source's log cannot be mirrored as it is: {error.message}")
+            elif error.error in _CORRUPT_ERRORS:
+                self._handle_corrupt(partition, error)
+            elif error.error is Errors.KAFKA_STORAGE_ERROR:
+                self.remove(partition.topic_partition)
+                partition.driver.on_storage_error(str(error))
+            else:
+                self._give_back(partition, str(error))
+        except OSError as error:
+            if self._is_current(partition):
+                self.remove(partition.topic_partition)
+                partition.driver.on_storage_error(str(error))
+
+    def _failed(self, partition: FetchedMirrorPartition, error: SourceError) -> None:
+        """The source did not answer, or not usably."""
+        self._give_back(partition, str(error))
+        if isinstance(error, SourceAuthenticationError):
+            partition.driver.mirror.note_refused(partition.topic_partition, partition.driver, str(error))
+
+    def _handle_corrupt(self, partition: FetchedMirrorPartition, error: ApiException) -> None:
+        partition.corrupt_answers += 1
+        reason = f"malformed batch from the source: {error.message}"
+        if partition.corrupt_answers >= CORRUPT_ANSWERS_UNTIL_FAILED:
+            self._reject(partition, reason)
+        else:
+            self._delay(partition, reason)

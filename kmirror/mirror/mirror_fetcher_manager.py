@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition, java_string_hash
-from kmirror.mirror.mirror_fetcher import FetchedMirrorPartition, MirrorFetcher
+from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition
+from kmirror.mirror.mirror_fetcher import MirrorFetcher
+from kmirror.mirror.mirror_lag import UNKNOWN_LAG, MirrorLag
 from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
-from kmirror.mirror.source_cluster import SourceError, SourceNode
-from kmirror.mirror.source_end_point import SourceEndPoint
+from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError, SourceNode
+from kmirror.mirror.source_end_point import LeaderHint, SourceEndPoint
+from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime, TaskScope
 
 if TYPE_CHECKING:
@@ -44,10 +47,11 @@ class RunningFetcher(NamedTuple):
 class MirrorFetcherManager:
     """All mirror fetchers of this broker."""
 
-    def __init__(self, runtime: Runtime, config: MirrorConfig, client_factory: SourceClientFactory) -> None:
+    def __init__(self, runtime: Runtime, config: MirrorConfig, client_factory: SourceClientFactory, quota: ReplicationQuotaManager) -> None:
         self._runtime = runtime
         self._config = config
         self._client_factory = client_factory
+        self._quota = quota
         self._fetchers: dict[FetcherKey, _Running] = {}
         self._owner: dict[TopicPartition, FetcherKey] = {}
         self._scope = TaskScope(runtime, "mirror-fetchers")
@@ -62,11 +66,15 @@ class MirrorFetcherManager:
         """Find the source's leader and start fetching. SourceError when there is none, or the topic is not the one it was."""
         topic_partition = driver.id.topic_partition
         mirror = driver.mirror
-        metadata = await mirror.source.refresh([topic_partition.topic])
-        await mirror.learn_cluster_id(metadata.cluster_id)
-        mirror.check_not_suspended()
+        try:
+            metadata = await mirror.source_metadata(topic_partition.topic)
+        except SourceAuthenticationError as error:
+            mirror.note_refused(topic_partition, driver, str(error))
+            raise
         topic = metadata.topics.get(topic_partition.topic)
         if topic is None or topic.error is not Errors.NONE:
+            if topic is not None and topic.error is Errors.TOPIC_AUTHORIZATION_FAILED:
+                mirror.note_refused(topic_partition, driver)
             raise SourceError(f"source topic {topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
         if topic.topic_id and topic.topic_id != driver.id.topic_id:
             driver.on_rejected(f"the source's topic has the id {topic.topic_id}, the local one {driver.id.topic_id}")
@@ -75,16 +83,49 @@ class MirrorFetcherManager:
         node = mirror.source.node(partition.leader) if partition is not None else None
         if partition is None or node is None:
             raise SourceError(f"the source has no leader of {topic_partition}")
-        self.remove_partition(topic_partition)
         fetched = FetchedMirrorPartition(
             driver,
             topic_id=topic.topic_id,
             source_epoch=partition.leader_epoch,
             source_is_mirror=mirror.is_known_chain(topic_partition.topic),
         )
-        key = FetcherKey(self._fetcher_id(topic_partition), node, driver.id.mirror_name)
+        self._add(fetched, node)
+
+    def redirect(self, partition: FetchedMirrorPartition, leader: LeaderHint) -> bool:
+        """An answer said who leads the partition now: that broker's fetcher goes on with it. False when its address is not known."""
+        driver = partition.driver
+        node = leader.node or driver.mirror.source.node(leader.leader_id)
+        if node is None:
+            return False
+        moved = FetchedMirrorPartition(
+            driver,
+            topic_id=partition.topic_id,
+            source_epoch=leader.leader_epoch,
+            source_is_mirror=partition.source_is_mirror,
+            was_redirected=True,
+        )
+        self._add(moved, node)
+        return True
+
+    def _add(self, partition: FetchedMirrorPartition, node: SourceNode) -> None:
+        topic_partition = partition.topic_partition
+        self.remove_partition(topic_partition)
+        key = FetcherKey(self._fetcher_id(topic_partition), node, partition.driver.id.mirror_name)
         self._owner[topic_partition] = key
-        self._fetcher(key, mirror.configs).add(fetched)
+        self._fetcher(key, partition.driver.mirror.configs).add(partition)
+
+    def lag_of(self, driver: MirrorPartition) -> MirrorLag:
+        """How far a partition is behind its source. While it is caught up and fetched, nothing is behind in time."""
+        status, log = driver.status, driver.partition.log
+        if status.source_offset < 0 or log is None:
+            return UNKNOWN_LAG
+        records = max(0, status.source_offset - log.log_end_offset)
+        caught_up_ms = status.catch_up.caught_up_ms
+        if caught_up_ms < 0:
+            return MirrorLag(records, -1)
+        if status.catch_up.is_caught_up and self.owns(driver.id.topic_partition):
+            return MirrorLag(records, 0)
+        return MirrorLag(records, self._runtime.clock.monotonic_ms() - caught_up_ms)
 
     def remove_partition(self, topic_partition: TopicPartition) -> None:
         """No fetcher touches the partition when this returns."""
@@ -117,9 +158,10 @@ class MirrorFetcherManager:
         running = self._fetchers.get(key)
         if running is None:
             client_id = f"broker-{self._config.broker_id}-fetcher-{key.fetcher_id}-mirror-{key.mirror_name}"
-            end_point = SourceEndPoint(self._client_factory(client_id, mirror_configs), key.source_broker, self._config)
+            client = self._client_factory(client_id, mirror_configs)
+            end_point = SourceEndPoint(self._runtime, client, key.source_broker, self._config)
             name = f"MirrorFetcherThread-{key.source_broker.id}-{key.fetcher_id}-{key.mirror_name}"
-            fetcher = MirrorFetcher(self._runtime, end_point, name)
+            fetcher = MirrorFetcher(self._runtime, end_point, name, quota=self._quota, owner=self)
             running = _Running(fetcher, self._scope.spawn(fetcher.run(), name=name))
             self._fetchers[key] = running
         return running.fetcher

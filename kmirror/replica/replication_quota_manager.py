@@ -1,14 +1,15 @@
 """Throttles of replication (Kafka's `ReplicationQuotaManager`; KIP-73): a rate, and the partitions that it is for.
 
-Three of them in a broker: what it sends to followers, what it fetches from leaders, what it moves between log directories.
+Four of them in a broker: what it sends to followers, what it fetches from leaders, what it moves between log directories, and what
+it mirrors from other clusters (KIP-1279).
 
-    rates       leader.replication.throttled.rate, follower.replication.throttled.rate,
+    rates       leader.replication.throttled.rate, follower.replication.throttled.rate, mirror.replication.throttled.rate,
                 replica.alter.log.dirs.io.max.bytes.per.second: dynamic broker configs, bytes a second
-    partitions  leader.replication.throttled.replicas, follower.replication.throttled.replicas: topic configs,
+    partitions  {leader,follower,mirror}.replication.throttled.replicas: topic configs,
                 `*` or a list of partition:broker, of which those with this broker's id count
 
 Only replicas that are not in sync are held back, so a throttle never pushes a replica out of the ISR; what the others
-transfer of throttled partitions counts all the same. Nothing is delayed: a leader answers a throttled partition without
+transfer of throttled partitions counts all the same. Mirrors have no ISR with their source, so there all are held back. Nothing is delayed: a leader answers a throttled partition without
 records, a follower leaves it out of its request, until the rate (over `window_count` windows) is below the bound again.
 """
 
@@ -23,6 +24,8 @@ UNLIMITED = (1 << 63) - 1
 ALL_PARTITIONS = "*"
 LEADER_RATE_CONFIG = "leader.replication.throttled.rate"
 FOLLOWER_RATE_CONFIG = "follower.replication.throttled.rate"
+MIRROR_RATE_CONFIG = "mirror.replication.throttled.rate"
+MIRROR_REPLICAS_CONFIG = "mirror.replication.throttled.replicas"
 ALTER_LOG_DIRS_RATE_CONFIG = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER_REPLICAS_CONFIG = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS_CONFIG = "follower.replication.throttled.replicas"
@@ -37,13 +40,14 @@ class SimpleRate(Rate):
 
 
 class ReplicationQuotaManager:
-    """`kind` is Kafka's name of the metric's type: LeaderReplication, FollowerReplication, AlterLogDirsReplication."""
+    """`kind` is the name of the metric's type: LeaderReplication, FollowerReplication, AlterLogDirsReplication, MirrorReplication."""
 
     def __init__(self, kind: str, metrics: MetricsRegistry, clock: Clock, *, window_count: int, window_size_seconds: int) -> None:
         self._clock = clock
         self._config = MetricConfig(time_window_ms=window_size_seconds * 1000, samples=window_count)
         self._sensor = Sensor(metrics, clock)
-        self._sensor.add(sensor_metric(kind, "byte-rate"), SimpleRate(), self._config)
+        self._rate = SimpleRate()
+        self._sensor.add(sensor_metric(kind, "byte-rate"), self._rate, self._config)
         self._throttled: dict[str, frozenset[int] | None] = {}
 
     @property
@@ -89,13 +93,26 @@ class ReplicationQuotaManager:
         """Whether a replica of this partition that is not in sync has to wait now."""
         return bool(self._throttled) and self.is_throttled(topic_partition) and self.is_quota_exceeded
 
+    def pause_ms(self) -> int:
+        """How long nothing may be transferred for the rate to come down to the bound; 0 when it is below."""
+        bound = self._config.quota
+        if bound is None:
+            return 0
+        if bound <= 0:
+            return self._config.time_window_ms
+        now_ms = self._clock.monotonic_ms()
+        rate = self._rate.measure(self._config, now_ms)
+        if rate <= bound:
+            return 0
+        return max(1, min(self._config.time_window_ms, round((rate - bound) / bound * self._rate.window_size_ms(self._config, now_ms))))
+
     def record(self, size_in_bytes: int) -> None:
         """Bytes of throttled partitions were transferred."""
         self._sensor.record(size_in_bytes)
 
 
 class ReplicationQuotaManagers:
-    """The three of a broker."""
+    """The four of a broker."""
 
     def __init__(
         self,
@@ -112,6 +129,7 @@ class ReplicationQuotaManagers:
 
         self.leader = manager("LeaderReplication", window_count, window_size_seconds)
         self.follower = manager("FollowerReplication", window_count, window_size_seconds)
+        self.mirror = manager("MirrorReplication", window_count, window_size_seconds)
         self.alter_log_dirs = manager("AlterLogDirsReplication", alter_log_dirs_window_count, alter_log_dirs_window_size_seconds)
 
     def update_rates(self, broker_configs: dict[str, str]) -> None:
@@ -119,6 +137,7 @@ class ReplicationQuotaManagers:
         for quota, name in (
             (self.leader, LEADER_RATE_CONFIG),
             (self.follower, FOLLOWER_RATE_CONFIG),
+            (self.mirror, MIRROR_RATE_CONFIG),
             (self.alter_log_dirs, ALTER_LOG_DIRS_RATE_CONFIG),
         ):
             quota.update_quota(int(broker_configs.get(name, UNLIMITED)))
@@ -127,3 +146,4 @@ class ReplicationQuotaManagers:
         """A topic's own configs."""
         self.leader.update_throttled_replicas(topic, topic_configs.get(LEADER_REPLICAS_CONFIG), broker_id)
         self.follower.update_throttled_replicas(topic, topic_configs.get(FOLLOWER_REPLICAS_CONFIG), broker_id)
+        self.mirror.update_throttled_replicas(topic, topic_configs.get(MIRROR_REPLICAS_CONFIG), broker_id)
