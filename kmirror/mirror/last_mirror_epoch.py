@@ -7,10 +7,13 @@ state STOPPED gives the LME. Everything else, silence and errors first of all, i
 
 Before that: the source's topic must have our topic id (or none), else the partition fails and nothing is cut; and the
 source must not mirror the same topic from us under any name (C34): both would wait, and neither log is cut.
+
+A broker describes a mirror's partitions all at once, so the question is asked once for all partitions that want to know (`Mirror.survey`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kmirror.common.errors import Errors, KmirrorError
@@ -20,6 +23,7 @@ from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceMetadata, SourceMirror, SourceNode
 from kmirror.network.client import UnsupportedVersionError
+from kmirror.runtime.api import Runtime, run_together
 
 NO_LAST_MIRROR_EPOCH = -1
 STOPPED = MirrorPartitionState.STOPPED.name
@@ -35,12 +39,13 @@ class RejectedError(KmirrorError):
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswer:
-    """What one source broker said. `mirrors` None: it has no ListMirrors; `mirror` None: no DescribeMirrors, or left out."""
+    """What one source broker said. `mirrors` None: it has no ListMirrors; `mirror` None: no DescribeMirrors, or left out.
+    `from_us`: the mirrors there that have this cluster as their source, or may have (theirs is not known yet)."""
 
     node_id: int
     mirrors: dict[str, str] | None = None
     mirror: SourceMirror | None = None
-    looping: tuple[str, ...] = ()
+    from_us: dict[str, SourceMirror] = field(default_factory=dict)
     failure: str | None = None
 
 
@@ -53,29 +58,31 @@ class SourceAnswers:
     brokers: list[BrokerAnswer] = field(default_factory=list)
 
 
-async def ask_source(source: SourceCluster, *, mirror_name: str, topic_partition: TopicPartition, own_cluster_id: str) -> SourceAnswers:
-    """Ask every broker of the source. SourceError when not even Metadata comes back."""
-    before = await source.refresh([topic_partition.topic])
-    answers = [await _ask_broker(source, node, mirror_name, topic_partition, own_cluster_id) for node in source.nodes()]
-    after = await source.refresh([topic_partition.topic])
+async def ask_source(
+    runtime: Runtime, source: SourceCluster, *, mirror_name: str, topics: Iterable[str], own_cluster_id: str
+) -> SourceAnswers:
+    """Ask every broker of the source, for all partitions of `topics` at once. SourceError when not even Metadata comes back."""
+    names = sorted(topics)
+    before = await source.refresh(names)
+    questions = [_ask_broker(source, node, mirror_name, own_cluster_id) for node in source.nodes()]
+    answers = await run_together(runtime, "ask-source", questions)
+    after = await source.refresh(names)
     return SourceAnswers(before, after, answers)
 
 
-async def _ask_broker(
-    source: SourceCluster, node: SourceNode, mirror_name: str, topic_partition: TopicPartition, own_cluster_id: str
-) -> BrokerAnswer:
+async def _ask_broker(source: SourceCluster, node: SourceNode, mirror_name: str, own_cluster_id: str) -> BrokerAnswer:
     try:
         mirrors = await source.list_mirrors(node)
-        looping = []
+        from_us = {}
         for name, source_cluster_id in sorted(mirrors.items()):
             if source_cluster_id in ("", own_cluster_id):
                 described = await source.describe_mirror(node, name)
-                row = described.partitions.get(topic_partition) if described is not None else None
                 if described is not None and described.error not in (Errors.NONE, Errors.UNKNOWN_MIRROR):
                     return BrokerAnswer(node.id, mirrors, failure=f"mirror {name}: {described.error.name}")
-                if row is not None and row.state != STOPPED:
-                    looping.append(name)
-        return BrokerAnswer(node.id, mirrors, await source.describe_mirror(node, mirror_name), tuple(looping))
+                if described is not None:
+                    from_us[name] = described
+        described = from_us.get(mirror_name) or await source.describe_mirror(node, mirror_name)
+        return BrokerAnswer(node.id, mirrors, described, from_us)
     except UnsupportedVersionError:
         return BrokerAnswer(node.id)
     except SourceError as error:
@@ -95,7 +102,7 @@ def decide_last_mirror_epoch(
 ) -> int:
     """The LME; NotYetError or RejectedError where the answers do not give one. Pure."""
     _check_topic(answers, topic_partition, topic_id)
-    looping = sorted({name for broker in answers.brokers for name in broker.looping})
+    looping = sorted({name for broker in answers.brokers for name in _looping(broker, topic_partition)})
     if looping and safeguards.loop_refused:
         raise NotYetError(f"mirror loop: the source mirrors {topic_partition} from this cluster (mirror {', '.join(looping)})")
     failures = [f"broker {broker.node_id}: {broker.failure}" for broker in answers.brokers if broker.failure is not None]
@@ -119,6 +126,14 @@ def _check_topic(answers: SourceAnswers, topic_partition: TopicPartition, topic_
         raise RejectedError(f"source topic {topic_partition.topic} has the id {topic.topic_id}, the local one {topic_id}")
     if topic_partition.partition not in topic.partitions:
         raise NotYetError(f"the source has no partition {topic_partition}")
+
+
+def _looping(broker: BrokerAnswer, topic_partition: TopicPartition) -> Iterator[str]:
+    """Mirrors there that copy this partition from us, or are about to (C34)."""
+    for name, described in broker.from_us.items():
+        row = described.partitions.get(topic_partition)
+        if row is not None and row.state != STOPPED:
+            yield name
 
 
 def _has_no_mirror(broker: BrokerAnswer, mirror_name: str) -> bool:

@@ -3,6 +3,9 @@
 The source is recognised by its cluster id (C13): an opaque text, compared with the remembered one, remembered only when none
 is known, and then for good: as the hidden key `source.cluster.id` of the mirror's configs in the metadata log. While another
 cluster answers, the mirror is suspended: no fetching, no metadata sync, states unchanged (B36, D3-35).
+
+What many partitions ask of the source at a time is asked once for all of them: `survey` (the last mirror epochs, D5 step 1) and
+`source_metadata` (where a topic's leaders are). Each mirror asks for itself, so a source that does not answer holds up no other mirror.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC
-from kmirror.mirror.last_mirror_epoch import NotYetError
+from kmirror.mirror.last_mirror_epoch import NotYetError, SourceAnswers, ask_source
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import ControllerChannel, MirrorConfig, SourceClientFactory
-from kmirror.mirror.source_cluster import SourceCluster, parse_bootstrap_servers
+from kmirror.mirror.request_batcher import RequestBatcher
+from kmirror.mirror.source_cluster import SourceCluster, SourceMetadata, parse_bootstrap_servers
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import describe_mirrors, incremental_alter_configs
@@ -26,6 +30,10 @@ from kmirror.wire.messages import describe_mirrors, incremental_alter_configs
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
 
+MAX_TOPICS_A_QUESTION = 20_000
+REFUSED = "the source refuses to let us read the topic"
+REFRESH_INTERVAL_ON_DEMAND_MS = 30_000
+"""What stands for the refresh interval where it is 0 (on demand only)."""
 SOURCE_CLUSTER_ID_CONFIG = "source.cluster.id"
 BOOTSTRAP_SERVERS_CONFIG = "bootstrap.servers"
 
@@ -57,6 +65,13 @@ class Mirror:
         self._refused_since_ms: dict[TopicPartition, int] = {}
         self._unauthenticated_since_ms: int | None = None
         self._chained_topics: set[str] = set()
+        self._storing_cluster_id = False
+        self.surveys: RequestBatcher[str, str, SourceAnswers] = RequestBatcher(
+            runtime, f"survey-{name}", self._survey, max_in_flight=1, max_items=MAX_TOPICS_A_QUESTION
+        )
+        self.lookups: RequestBatcher[None, str, SourceMetadata] = RequestBatcher(
+            runtime, f"source-metadata-{name}", self._look_up, max_in_flight=1, max_items=MAX_TOPICS_A_QUESTION
+        )
 
     @property
     def source(self) -> SourceCluster:
@@ -107,15 +122,39 @@ class Mirror:
             self.suspended_reason = None
         if not known:
             self._learned_cluster_id = cluster_id
-        if SOURCE_CLUSTER_ID_CONFIG not in self.configs:
-            await self._alter_config(RESOURCE_MIRROR, self.name, SOURCE_CLUSTER_ID_CONFIG, cluster_id)
+        if SOURCE_CLUSTER_ID_CONFIG not in self.configs and not self._storing_cluster_id:
+            self._storing_cluster_id = True
+            try:
+                await self._alter_config(RESOURCE_MIRROR, self.name, SOURCE_CLUSTER_ID_CONFIG, cluster_id)
+            finally:
+                self._storing_cluster_id = False
             self.configs.setdefault(SOURCE_CLUSTER_ID_CONFIG, cluster_id)
+
+    async def survey(self, topic: str, *, own_cluster_id: str) -> SourceAnswers:
+        """What every broker of the source says of the mirrors that `topic` may be in, asked after this was called. SourceError: no answer."""
+        return await self.surveys.submit(own_cluster_id, topic)
+
+    async def source_metadata(self, topic: str) -> SourceMetadata:
+        """An answer of the source that tells of `topic`, asked after this was called; its cluster id is checked. SourceError: no answer;
+        NotYetError: the mirror is suspended."""
+        metadata = await self.lookups.submit(None, topic)
+        self.check_not_suspended()
+        return metadata
+
+    async def _survey(self, own_cluster_id: str, topics: list[str]) -> list[SourceAnswers | Exception]:
+        names = set(topics)
+        answers = await ask_source(self._runtime, self.source, mirror_name=self.name, topics=names, own_cluster_id=own_cluster_id)
+        await self.learn_cluster_id(answers.before.cluster_id)
+        return [answers for _ in topics]
+
+    async def _look_up(self, key: None, topics: list[str]) -> list[SourceMetadata | Exception]:
+        metadata = await self.source.refresh(set(topics))
+        await self.learn_cluster_id(metadata.cluster_id)
+        return [metadata for _ in topics]
 
     async def source_has_topic(self, topic: str, topic_id: Uuid) -> bool:
         """Whether the source has the topic, with our id or without ids (D3-4, C14). SourceError when it does not answer."""
-        metadata = await self.source.refresh([topic])
-        await self.learn_cluster_id(metadata.cluster_id)
-        self.check_not_suspended()
+        metadata = await self.source_metadata(topic)
         found = metadata.topics.get(topic)
         if found is None or found.error is not Errors.NONE:
             return False
@@ -140,12 +179,12 @@ class Mirror:
         """Have the controller set `mirror.name` to `X.paused` (B5), without the checks that an operator's pause gets."""
         await self._alter_config(RESOURCE_TOPIC, topic, "mirror.name", f"{self.name}.paused")
 
-    def note_refused(self, topic_partition: TopicPartition, driver: MirrorPartition) -> None:
-        """D3-16: an authorization failure that lasts longer than two refresh intervals fails the partition."""
+    def note_refused(self, topic_partition: TopicPartition, driver: MirrorPartition, reason: str = REFUSED) -> None:
+        """D3-16: an authorization or authentication failure that lasts longer than two refresh intervals fails the partition."""
         now_ms = self._runtime.clock.monotonic_ms()
         since_ms = self._refused_since_ms.setdefault(topic_partition, now_ms)
-        if now_ms - since_ms > 2 * self._config.mirror_metadata_refresh_interval_ms:
-            driver.on_rejected("the source refuses to let us read the topic")
+        if now_ms - since_ms > self._patience_ms:
+            driver.on_rejected(reason)
 
     def note_allowed(self, topic_partition: TopicPartition) -> None:
         self._refused_since_ms.pop(topic_partition, None)
@@ -155,15 +194,26 @@ class Mirror:
         now_ms = self._runtime.clock.monotonic_ms()
         if self._unauthenticated_since_ms is None:
             self._unauthenticated_since_ms = now_ms
-        if now_ms - self._unauthenticated_since_ms > 2 * self._config.mirror_metadata_refresh_interval_ms:
+        if now_ms - self._unauthenticated_since_ms > self._patience_ms:
             for driver in led:
                 if driver.status.state is MirrorPartitionState.MIRRORING:
                     driver.on_rejected(f"the source does not let us in: {reason}")
 
+    @property
+    def _patience_ms(self) -> int:
+        return 2 * (self._config.mirror_metadata_refresh_interval_ms or REFRESH_INTERVAL_ON_DEMAND_MS)
+
     def note_authenticated(self) -> None:
         self._unauthenticated_since_ms = None
 
+    async def shutdown(self) -> None:
+        """For good: nothing is asked any more."""
+        self.close()
+        await self.surveys.close()
+        await self.lookups.close()
+
     def close(self) -> None:
+        """Close the connections; they are made anew when they are needed."""
         self._unauthenticated_since_ms = None
         self._refused_since_ms.clear()
         source, self._source = self._source, None

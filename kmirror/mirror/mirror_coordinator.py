@@ -2,16 +2,20 @@
 
 The state of (mirror, topic id, partition) lives in the `__mirror_state` partition that the composite key hashes to (A6);
 the leader of that partition is its coordinator. `MirrorCoordinator` is the part that runs on the coordinator's broker: it
-loads and unloads shards on leader changes and answers ReadMirrorStates and WriteMirrorStates. `MirrorStateClient` is what
-a partition's leader uses: it finds the coordinator and asks it, itself when that is this broker. An error in an answer is
-an `ApiException`; COORDINATOR_NOT_AVAILABLE and its like mean "ask again".
+loads and unloads shards on leader changes and answers ReadMirrorStates and WriteMirrorStates (`mirror_state_client` is the other end).
+
+A request's partitions are spread over many `__mirror_state` partitions: each of these gets one batch of records for all of its part of the
+request, and all of them are waited for together, not one after the other. Writes of last mirror epochs are decided apart from those
+of states: the epochs' record carries the mirror's whole map, and when it grows beyond max.message.bytes (C26) the write of an epoch is refused,
+its partition stays STOPPING, and no other partition's state waits for that.
 
 Not in a shard's reach: the log of `__mirror_state` is never compacted (C1), so a shard replays everything ever written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -21,13 +25,17 @@ from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.common.partition_log import PartitionLog
-from kmirror.metadata.image import MetadataImage
-from kmirror.mirror.mirror_coordinator_shard import MirrorCoordinatorShard, PartitionKey, StateWrite, StoredState
-from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.ports import BrokerChannel
-from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
-from kmirror.runtime.api import Runtime, TaskScope
-from kmirror.wire.messages import read_mirror_states, write_mirror_states
+from kmirror.metadata.image import MetadataImage, TopicImage
+from kmirror.mirror.mirror_coordinator_shard import (
+    NO_LAST_MIRROR_EPOCH,
+    MirrorCoordinatorShard,
+    PartitionKey,
+    StateWrite,
+    StoredState,
+)
+from kmirror.runtime.api import Runtime, TaskScope, run_together
+
+_log = logging.getLogger(__name__)
 
 
 def coordinator_key(mirror_name: str, topic_id: Uuid, partition: int) -> str:
@@ -66,6 +74,7 @@ class MirrorCoordinator:
     ) -> None:
         self._image = image
         self._broker_id = broker_id
+        self._state_topic: TopicImage | None = None
         self._scope = TaskScope(runtime, "mirror-coordinator")
         self._runtime = runtime
         self._shards: CoordinatorRuntime[MirrorCoordinatorShard] = CoordinatorRuntime(
@@ -100,54 +109,79 @@ class MirrorCoordinator:
         return registration.leader
 
     def on_metadata_update(self, image: MetadataImage, *, mirrors_deleted: bool) -> None:
-        """Load what this broker leads, unload what it does not (level-triggered)."""
+        """Load what this broker leads, unload what it does not (level-triggered; nothing to do while `__mirror_state` is the same)."""
         topic = image.topics.topic(MIRROR_STATE_TOPIC_NAME)
-        for number, registration in sorted(topic.partitions.items()) if topic is not None else ():
+        if topic is not self._state_topic:
+            self._state_topic = topic
+            self._follow_leaders(topic)
+        if mirrors_deleted:
+            for topic_partition in self._shards.active_partitions():
+                self._delete_unknown_mirrors(topic_partition)
+
+    def _follow_leaders(self, topic: TopicImage | None) -> None:
+        if topic is None:
+            for topic_partition in self._shards.partitions():
+                self._shards.schedule_unload(topic_partition)
+            return
+        for number, registration in sorted(topic.partitions.items()):
             topic_partition = TopicPartition(MIRROR_STATE_TOPIC_NAME, number)
             if registration.leader == self._broker_id:
                 self._shards.schedule_load(topic_partition, registration.leader_epoch)
             else:
                 self._shards.schedule_unload(topic_partition, registration.leader_epoch)
-        if topic is None:
-            for topic_partition in self._shards.active_partitions():
-                self._shards.schedule_unload(topic_partition)
-        if mirrors_deleted:
-            for topic_partition in self._shards.active_partitions():
-                self._delete_unknown_mirrors(topic_partition)
 
     async def read_states(self, mirror_name: str, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, StoredState | Errors]:
         """Answer ReadMirrorStates for partitions that this broker coordinates; an error for each other one."""
         result: dict[PartitionKey, StoredState | Errors] = {}
-        for where, keys in self._by_state_partition(mirror_name, partitions, result).items():
-            try:
-                found = await self._shards.read(where, partial(_read_shard, mirror_name, keys))
-            except ApiException as error:
-                result.update(dict.fromkeys(keys, error.error))
-            else:
-                result.update(found)
+        groups = self._by_state_partition(mirror_name, partitions, result)
+        reads = [self._read_group(mirror_name, where, keys) for where, keys in groups.items()]
+        for found in await run_together(self._runtime, "read-mirror-states", reads):
+            result.update(found)
         return result
+
+    async def _read_group(
+        self, mirror_name: str, where: TopicPartition, keys: list[PartitionKey]
+    ) -> dict[PartitionKey, StoredState] | dict[PartitionKey, Errors]:
+        try:
+            return await self._shards.read(where, partial(_read_shard, mirror_name, keys))
+        except ApiException as error:
+            return dict.fromkeys(keys, error.error)
 
     async def write_states(
         self, mirror_name: str, writes: Iterable[StateWrite], removed_topics: Iterable[str] = ()
     ) -> dict[PartitionKey, Errors]:
-        """Answer WriteMirrorStates. `removed_topics` are dropped from every shard of this broker."""
+        """Answer WriteMirrorStates. `removed_topics` are dropped from every shard of this broker, after the writes."""
         result: dict[PartitionKey, Errors] = {}
         by_key = {(write.topic, write.partition): write for write in writes}
-        removed = sorted(removed_topics)
         groups = self._by_state_partition(mirror_name, by_key, result)
-        if removed:
-            for where in self._shards.active_partitions():
-                groups.setdefault(where, [])
+        batches = []
         for where, keys in groups.items():
-            batch = [by_key[key] for key in keys]
-            try:
-                written: dict[PartitionKey, Errors] = await self._shards.write(where, partial(_write_shard, mirror_name, batch, removed))
-                result.update(written)
-                if removed:
-                    await self._shards.read(where, lambda shard, now_ms: shard.drop_topics(mirror_name, removed))
-            except ApiException as error:
-                result.update(dict.fromkeys(keys, error.error))
+            for with_epoch in (False, True):
+                batch = [by_key[key] for key in keys if (by_key[key].last_mirror_epoch != NO_LAST_MIRROR_EPOCH) is with_epoch]
+                if batch:
+                    batches.append(self._write_group(mirror_name, where, batch))
+        for written in await run_together(self._runtime, "write-mirror-states", batches):
+            result.update(written)
+        removed = sorted(removed_topics)
+        if removed:
+            removals = [self._remove_topics(mirror_name, where, removed) for where in self._shards.active_partitions()]
+            await run_together(self._runtime, "remove-mirror-topics", removals)
         return result
+
+    async def _write_group(self, mirror_name: str, where: TopicPartition, writes: list[StateWrite]) -> dict[PartitionKey, Errors]:
+        try:
+            return await self._shards.write(where, partial(_write_shard, mirror_name, writes, []))
+        except ApiException as error:
+            if error.error is Errors.RECORD_LIST_TOO_LARGE:
+                _log.error("mirror %s: the last mirror epochs do not fit into a record of %s: %s", mirror_name, where, error.message)
+            return {(write.topic, write.partition): error.error for write in writes}
+
+    async def _remove_topics(self, mirror_name: str, where: TopicPartition, topics: list[str]) -> None:
+        try:
+            await self._shards.write(where, partial(_write_shard, mirror_name, [], topics))
+            await self._shards.read(where, lambda shard, now_ms: shard.drop_topics(mirror_name, topics))
+        except ApiException as error:
+            _log.warning("mirror %s: topics %s are still in %s: %s", mirror_name, ", ".join(topics), where, error.error.name)
 
     async def shutdown(self) -> None:
         await self._scope.cancel()
@@ -201,71 +235,6 @@ class MirrorCoordinator:
                 self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
 
 
-class MirrorStateClient:
-    """Reads and writes the states of partitions at their coordinators, wherever these are (batched per coordinator, RS10)."""
-
-    def __init__(self, coordinator: MirrorCoordinator, brokers: BrokerChannel, *, broker_id: int) -> None:
-        self._coordinator = coordinator
-        self._brokers = brokers
-        self._broker_id = broker_id
-
-    async def read(self, partitions: Iterable[MirrorPartitionId]) -> dict[PartitionKey, StoredState | Errors]:
-        """What is stored of partitions of one mirror; an error code for those whose coordinator could not tell."""
-        result: dict[PartitionKey, StoredState | Errors] = {}
-        for broker_id, group in self._by_coordinator(partitions, result).items():
-            mirror_name = group[0].mirror_name
-            keys = [partition.key for partition in group]
-            try:
-                if broker_id == self._broker_id:
-                    result.update(await self._coordinator.read_states(mirror_name, keys))
-                else:
-                    result.update(_read_response(await self._brokers.send(broker_id, _read_request(mirror_name, keys))))
-            except ApiException as error:
-                result.update(dict.fromkeys(keys, error.error))
-            except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
-                result.update(dict.fromkeys(keys, Errors.COORDINATOR_NOT_AVAILABLE))
-        return result
-
-    async def read_one(self, partition: MirrorPartitionId) -> StoredState:
-        """As `read`, raising the error."""
-        found = (await self.read([partition])).get(partition.key, Errors.COORDINATOR_NOT_AVAILABLE)
-        if isinstance(found, Errors):
-            raise ApiException(found)
-        return found
-
-    async def write_one(self, partition: MirrorPartitionId, write: StateWrite) -> None:
-        """Store a state or an epoch; returns when it is committed. ApiException INVALID_REQUEST: the transition is not valid."""
-        broker_id = self._coordinator.coordinator_broker(partition)
-        if broker_id == self._broker_id:
-            result = await self._coordinator.write_states(partition.mirror_name, [write])
-        else:
-            request = _write_request(partition.mirror_name, [write])
-            result = _write_response(await self._brokers.send(broker_id, request))
-        error = result.get(partition.key, Errors.COORDINATOR_NOT_AVAILABLE)
-        if error is not Errors.NONE:
-            raise ApiException(error)
-
-    async def remove_topic(self, mirror_name: str, topic: str, brokers: Iterable[int]) -> None:
-        """D3-34: tell every broker to forget a deleted topic."""
-        request = write_mirror_states.WriteMirrorStatesRequest(mirror_name=mirror_name, removed_topics=[topic])
-        for broker_id in brokers:
-            if broker_id == self._broker_id:
-                await self._coordinator.write_states(mirror_name, [], [topic])
-            else:
-                await self._brokers.send(broker_id, request)
-
-    def _by_coordinator(
-        self, partitions: Iterable[MirrorPartitionId], result: dict[PartitionKey, StoredState | Errors]
-    ) -> dict[int, list[MirrorPartitionId]]:
-        groups: dict[int, list[MirrorPartitionId]] = {}
-        for partition in partitions:
-            try:
-                groups.setdefault(self._coordinator.coordinator_broker(partition), []).append(partition)
-            except ApiException as error:
-                result[partition.key] = error.error
-        return groups
-
-
 def _read_shard(mirror_name: str, keys: list[PartitionKey], shard: MirrorCoordinatorShard, now_ms: int) -> dict[PartitionKey, StoredState]:
     return shard.read(mirror_name, keys)
 
@@ -278,48 +247,3 @@ def _write_shard(
 
 def _delete_in_shard(mirror_name: str, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
     return shard.delete_mirror(mirror_name)
-
-
-def _read_request(mirror_name: str, keys: Iterable[PartitionKey]) -> read_mirror_states.ReadMirrorStatesRequest:
-    topics: dict[str, list[read_mirror_states.PartitionData]] = {}
-    for topic, partition in keys:
-        topics.setdefault(topic, []).append(read_mirror_states.PartitionData(partition_index=partition))
-    data = [read_mirror_states.TopicData(name=name, partitions=partitions) for name, partitions in topics.items()]
-    return read_mirror_states.ReadMirrorStatesRequest(mirror_name=mirror_name, topics=data)
-
-
-def _read_response(response: read_mirror_states.ReadMirrorStatesResponse) -> Mapping[PartitionKey, StoredState | Errors]:
-    if response.error_code:
-        raise ApiException(Errors.for_code(response.error_code), response.error_message)
-    result: dict[PartitionKey, StoredState | Errors] = {}
-    for topic in response.topics:
-        for partition in topic.partitions:
-            if partition.error_code:
-                result[topic.name, partition.partition_index] = Errors.for_code(partition.error_code)
-            else:
-                state = MirrorPartitionState.from_byte(partition.state)
-                result[topic.name, partition.partition_index] = StoredState(state, partition.last_mirror_epoch)
-    return result
-
-
-def _write_request(mirror_name: str, writes: Iterable[StateWrite]) -> write_mirror_states.WriteMirrorStatesRequest:
-    topics: dict[str, list[write_mirror_states.PartitionData]] = {}
-    for write in writes:
-        data = write_mirror_states.PartitionData(
-            partition_index=write.partition, last_mirror_epoch=write.last_mirror_epoch, state=int(write.state)
-        )
-        topics.setdefault(write.topic, []).append(data)
-    return write_mirror_states.WriteMirrorStatesRequest(
-        mirror_name=mirror_name,
-        topics=[write_mirror_states.TopicData(name=name, partitions=partitions) for name, partitions in topics.items()],
-    )
-
-
-def _write_response(response: write_mirror_states.WriteMirrorStatesResponse) -> dict[PartitionKey, Errors]:
-    if response.error_code:
-        raise ApiException(Errors.for_code(response.error_code), response.error_message)
-    return {
-        (topic.name, partition.partition_index): Errors.for_code(partition.error_code)
-        for topic in response.topics
-        for partition in topic.partitions
-    }

@@ -12,32 +12,41 @@ under the simulator unchanged. While mirror.version is 0 it does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.delta import MetadataDelta
-from kmirror.metadata.image import MetadataImage
-from kmirror.metadata.mirror_names import association_of
+from kmirror.metadata.image import RESOURCE_MIRROR, MetadataImage
+from kmirror.metadata.registrations import PartitionRegistration
+from kmirror.mirror.acl_sync import AclSync
 from kmirror.mirror.channels import source_clients
 from kmirror.mirror.config_sync import ConfigSync
+from kmirror.mirror.destination_groups import DestinationGroups, LocalGroupCoordinator
+from kmirror.mirror.group_offset_sync import GroupOffsetSync
+from kmirror.mirror.leader_epoch_bumper import LeaderEpochBumper
 from kmirror.mirror.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
-from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartitionId, MirrorStateClient
+from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartitionId
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
-from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager, mirrored_topics, topics_of
+from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager
 from kmirror.mirror.mirror_metrics import register_mirror_metrics
 from kmirror.mirror.mirror_partition import MirrorPartition, MirrorServices
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
+from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.mirrored_topics import MirroredTopics
 from kmirror.mirror.ports import BrokerChannel, ControllerChannel, MirrorConfig, SourceClientFactory
 from kmirror.mirror.topic_sync import TopicSync
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 
 MIRROR_VERSION_FEATURE = "mirror.version"
+
+_log = logging.getLogger(__name__)
 
 
 class PartitionDescription(NamedTuple):
@@ -66,6 +75,8 @@ class MirrorManager:
         log: PartitionLog,
         controller: ControllerChannel,
         brokers: BrokerChannel,
+        group_coordinator: LocalGroupCoordinator,
+        create_group_metadata_topic: Callable[[], None],
         client_factory: SourceClientFactory | None = None,
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
     ) -> None:
@@ -76,13 +87,25 @@ class MirrorManager:
         self._client_factory = client_factory or source_clients(runtime)
         self._image = MetadataImage.EMPTY
         self._mirrors: dict[str, Mirror] = {}
-        self._partitions: dict[TopicPartition, MirrorPartition] = {}
+        self._partitions: dict[str, dict[int, MirrorPartition]] = {}
+        self._topics = MirroredTopics()
+        self._is_following = False
         self._scope = TaskScope(runtime, "mirror")
         self.coordinator = MirrorCoordinator(
             runtime, log=log, image=self.image, broker_id=config.broker_id, request_timeout_ms=config.request_timeout_ms
         )
-        self.states = MirrorStateClient(self.coordinator, brokers, broker_id=config.broker_id)
-        self.fetchers = MirrorFetcherManager(runtime, config, self._client_factory)
+        self.states = MirrorStateClient(runtime, self.coordinator, brokers, broker_id=config.broker_id)
+        self.bumper = LeaderEpochBumper(runtime, controller)
+        self.fetchers = MirrorFetcherManager(runtime, config, self._client_factory, replica_manager.quotas.mirror)
+        groups = DestinationGroups(
+            runtime,
+            group_coordinator,
+            brokers,
+            image=self.image,
+            broker_id=config.broker_id,
+            create_group_metadata_topic=create_group_metadata_topic,
+            timeout_ms=config.request_timeout_ms,
+        )
         self.metadata_manager = MirrorMetadataManager(
             runtime,
             config,
@@ -90,7 +113,12 @@ class MirrorManager:
             image=self.image,
             mirror=self.mirror,
             led_partitions=self.led_partitions,
-            steps=[TopicSync(controller, self.image, config), ConfigSync(controller, self.image)],
+            steps=[
+                TopicSync(controller, self.image, config),
+                ConfigSync(controller, self.image),
+                AclSync(controller, self.image, enabled=config.has_authorizer),
+                GroupOffsetSync(runtime, groups, self.states, self.image, retention_ms=config.offsets_retention_ms),
+            ],
         )
         self._services = MirrorServices(
             runtime,
@@ -98,25 +126,30 @@ class MirrorManager:
             safeguards,
             cluster_id,
             self.states,
-            controller,
             self.fetchers,
             replica_manager,
             self.image,
             self.mirror,
+            self.bumper,
+            self._scope,
         )
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def shutdown(self) -> None:
         """Stop fetching and driving; states stay as they are and are taken up again by the next leader."""
-        for topic_partition in sorted(self._partitions):
-            await self._partitions.pop(topic_partition).close()
+        drivers = [driver for topic in sorted(self._partitions) for _, driver in sorted(self._partitions[topic].items())]
+        self._partitions.clear()
+        for driver in drivers:
+            await driver.close()
         await self._scope.cancel()
         await self.metadata_manager.shutdown()
         await self.fetchers.shutdown()
+        await self.states.close()
+        await self.bumper.close()
         await self.coordinator.shutdown()
         for mirror in self._mirrors.values():
-            mirror.close()
+            await mirror.shutdown()
 
     def image(self) -> MetadataImage:
         """The newest metadata image."""
@@ -131,70 +164,85 @@ class MirrorManager:
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take the new image and bring drivers, mirrors and shards in line with it."""
-        previous = self._image
         self._image = image
         if not self.is_enabled or self._scope.closed:
+            self._is_following = False
             return
-        names = set(image.configs.mirror_names())
-        deleted = [name for name in previous.configs.mirror_names() if name not in names]
+        before = {topic: self._topics.associations.get(topic) for topic in delta.topics.deleted_ids.values()}
+        known_mirrors = set(self._topics.mirror_names)
+        touched = self._topics.apply(delta, image) if self._is_following else self._topics.load(image)
+        self._is_following = True
+        deleted = known_mirrors - self._topics.mirror_names
         self.coordinator.on_metadata_update(image, mirrors_deleted=bool(deleted))
-        for name in deleted:
+        for name in sorted(deleted):
             mirror = self._mirrors.pop(name, None)
             if mirror is not None:
-                mirror.close()
-        for name, mirror in self._mirrors.items():
-            if mirror.reconfigure(image.configs.mirror(name)):
-                self._reconnect(name)
-        self._update_partitions()
-        self.metadata_manager.on_metadata_update(delta, names)
-        self._forget_deleted_topics(previous)
+                self._scope.spawn(mirror.shutdown(), name=f"end-{name}")
+        self._reconfigure(delta)
+        for topic in sorted(touched):
+            self._update_topic(topic, touched[topic])
+        self.metadata_manager.on_metadata_update(delta, self._topics.mirror_names)
+        for topic, association in before.items():
+            if association is not None and association.mirror_name in self._topics.mirror_names:
+                self._forget_deleted_topic(association.mirror_name, topic)
 
-    def _update_partitions(self) -> None:
-        wanted = self._wanted_partitions()
-        for topic_partition in sorted(self._partitions):
-            if wanted.get(topic_partition) != self._partitions[topic_partition].id:
-                driver = self._partitions.pop(topic_partition)
-                self._scope.spawn(driver.close(), name=f"close-{topic_partition}")
-        for topic_partition, partition_id in wanted.items():
-            registration = self._image.topics.partition(topic_partition.topic, topic_partition.partition)
-            existing = self._partitions.get(topic_partition)
-            partition = self._replica_manager.get_partition(topic_partition)
-            if registration is None or partition is None:
-                continue
-            if existing is not None and existing.partition is partition:
-                existing.on_metadata_update(registration)
-                continue
-            if existing is not None:
-                self._scope.spawn(existing.close(), name=f"close-{topic_partition}")
-            driver = MirrorPartition(self._services, partition_id, partition, registration.leader_epoch)
-            self._partitions[topic_partition] = driver
+    def _reconfigure(self, delta: MetadataDelta) -> None:
+        for resource in delta.configs.changed:
+            mirror = self._mirrors.get(resource.name) if resource.type == RESOURCE_MIRROR else None
+            if mirror is not None and mirror.reconfigure(self._image.configs.mirror(resource.name)):
+                self._reconnect(resource.name)
+
+    def _update_topic(self, name: str, numbers: set[int] | None) -> None:
+        """Bring the drivers of a topic's partitions (None: all) in line with the metadata."""
+        association, topic = self._topics.associations.get(name), self._image.topics.topic(name)
+        partitions: Mapping[int, PartitionRegistration] = {} if topic is None else topic.partitions
+        for number in sorted({*self._partitions.get(name, {}), *partitions} if numbers is None else numbers):
+            registration = partitions.get(number)
+            wanted = None
+            if association is not None and topic is not None and registration is not None:
+                is_led = registration.leader == self._config.broker_id
+                if is_led and association.mirror_name in self._topics.mirror_names:
+                    wanted = MirrorPartitionId(association.mirror_name, name, topic.id, number)
+            self._update_partition(TopicPartition(name, number), wanted, registration)
+
+    def _update_partition(
+        self, topic_partition: TopicPartition, wanted: MirrorPartitionId | None, registration: PartitionRegistration | None
+    ) -> None:
+        topic, number = topic_partition
+        existing = self._partitions.get(topic, {}).get(number)
+        partition = self._replica_manager.get_partition(topic_partition)
+        if existing is not None and existing.id == wanted and existing.partition is partition and registration is not None:
+            existing.on_metadata_update(registration)
+            return
+        if existing is not None:
+            del self._partitions[topic][number]
+            if not self._partitions[topic]:
+                del self._partitions[topic]
+            self._scope.spawn(existing.close(), name=f"close-{topic_partition}")
+        if wanted is not None and partition is not None and registration is not None:
+            driver = MirrorPartition(self._services, wanted, partition, registration)
+            self._partitions.setdefault(topic, {})[number] = driver
             driver.start()
 
-    def _wanted_partitions(self) -> dict[TopicPartition, MirrorPartitionId]:
-        """Mirrored partitions that this broker leads, sorted."""
-        wanted = {}
-        mirrors = set(self._image.configs.mirror_names())
-        for name, mirror_name in mirrored_topics(self._image):
-            topic = self._image.topics.topic(name)
-            if topic is None or mirror_name not in mirrors:
-                continue
-            for number, registration in sorted(topic.partitions.items()):
-                if registration.leader == self._config.broker_id:
-                    wanted[TopicPartition(name, number)] = MirrorPartitionId(mirror_name, name, topic.id, number)
-        return wanted
-
-    def _forget_deleted_topics(self, previous: MetadataImage) -> None:
-        """D3-34, by the sync owner of each mirror: coordinators forget topics that are gone."""
-        for mirror_name in self._image.configs.mirror_names():
-            if self.coordinator.sync_owner(mirror_name) != self._config.broker_id:
-                continue
-            for topic in topics_of(previous, mirror_name):
-                if self._image.topics.topic(topic) is None:
-                    self._scope.spawn(self._forget_topic(mirror_name, topic), name=f"forget-{topic}")
+    def _forget_deleted_topic(self, mirror_name: str, topic: str) -> None:
+        """D3-34, by the sync owner of the mirror: coordinators forget topics that are gone."""
+        if self.coordinator.sync_owner(mirror_name) == self._config.broker_id:
+            self._scope.spawn(self._forget_topic(mirror_name, topic), name=f"forget-{topic}")
 
     async def _forget_topic(self, mirror_name: str, topic: str) -> None:
-        brokers = [broker.id for broker in self._image.cluster.unfenced_brokers()]
-        await self.states.remove_topic(mirror_name, topic, brokers)
+        """Every broker is told, each until it has heard it or is gone."""
+        waiting = [broker.id for broker in self._image.cluster.unfenced_brokers()]
+        while waiting and mirror_name in self._topics.mirror_names and self._image.topics.topic(topic) is None:
+            for broker_id in list(waiting):
+                try:
+                    await self.states.remove_topics(mirror_name, [topic], [broker_id])
+                    waiting.remove(broker_id)
+                except (ApiException, KmirrorError) as error:
+                    _log.warning("mirror %s: broker %d did not forget topic %s yet: %s", mirror_name, broker_id, topic, error)
+            if waiting:
+                await self._runtime.sleep_ms(self._config.mirror_truncation_backoff_ms)
+                alive = {broker.id for broker in self._image.cluster.unfenced_brokers()}
+                waiting = [broker_id for broker_id in waiting if broker_id in alive]
 
     def _reconnect(self, mirror_name: str) -> None:
         """D3-32: the mirror's configs changed; its fetchers are made anew."""
@@ -208,7 +256,7 @@ class MirrorManager:
             metrics,
             self._config.broker_id,
             fetchers=self.fetchers.running,
-            partitions=lambda: [driver.status for driver in self._partitions.values()],
+            partitions=lambda: [driver.status for drivers in self._partitions.values() for driver in drivers.values()],
             sync_errors=self.metadata_manager.errors,
         )
 
@@ -233,15 +281,14 @@ class MirrorManager:
 
     def led_partitions(self, mirror_name: str) -> list[MirrorPartition]:
         """Drivers of the mirror's partitions that this broker leads, sorted."""
-        return [self._partitions[tp] for tp in sorted(self._partitions) if self._partitions[tp].id.mirror_name == mirror_name]
+        return [driver for topic in self._topics.topics_of(mirror_name) for _, driver in sorted(self._partitions.get(topic, {}).items())]
 
     def driver(self, topic_partition: TopicPartition) -> MirrorPartition | None:
-        return self._partitions.get(topic_partition)
+        return self._partitions.get(topic_partition.topic, {}).get(topic_partition.partition)
 
     def topic_count(self, mirror_name: str) -> int:
         """Topics with `X` and `X.paused` (RS4)."""
-        associations = (association_of(self._image.configs.topic(topic)) for topic in topics_of(self._image, mirror_name))
-        return sum(1 for association in associations if association is not None and not association.removed)
+        return self._topics.active_count(mirror_name)
 
     def source_cluster_id(self, mirror_name: str) -> str:
         """The remembered cluster id of the source, "" until it is known."""

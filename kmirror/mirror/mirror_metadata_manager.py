@@ -132,7 +132,7 @@ class MirrorMetadataManager:
             self._note(mirror_name, SyncGauge.METADATA_REFRESH, [f"the source's metadata could not be refreshed: {error}"], failed)
         self.errors.count(failed)
         for driver in led:
-            driver.wake()
+            driver.on_refresh()
 
     async def _cycle(self, name: str, topics: list[str], led: list[MirrorPartition], failed: set[SyncGauge]) -> None:
         mirror = self._mirror(name)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.metadata.image import MetadataImage
@@ -26,11 +26,14 @@ from kmirror.metadata.mirror_names import association_of
 from kmirror.metadata.registrations import RECOVERING, PartitionRegistration
 from kmirror.mirror import preparing, stopping
 from kmirror.mirror.last_mirror_epoch import NotYetError, RejectedError
+from kmirror.mirror.leader_epoch_bumper import EpochBump, LeaderEpochBumper
 from kmirror.mirror.mirror import Mirror
-from kmirror.mirror.mirror_coordinator import MirrorPartitionId, MirrorStateClient
+from kmirror.mirror.mirror_coordinator import MirrorPartitionId
 from kmirror.mirror.mirror_coordinator_shard import StateWrite
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
+from kmirror.mirror.mirror_lag import CatchUp
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
+from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import (
     MirrorAction,
     MirrorEvent,
@@ -41,7 +44,7 @@ from kmirror.mirror.mirror_state_machine import (
     lookup,
     wanted_state,
 )
-from kmirror.mirror.ports import ControllerChannel, MirrorConfig
+from kmirror.mirror.ports import MirrorConfig
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.replica.partition import Partition, ReadOnlyReason
 from kmirror.replica.replica_manager import ReplicaManager
@@ -66,11 +69,12 @@ class MirrorServices:
     safeguards: MirrorSafeguards
     cluster_id: str
     states: MirrorStateClient
-    controller: ControllerChannel
     fetchers: MirrorFetcherManager
     replica_manager: ReplicaManager
     image: Callable[[], MetadataImage]
     mirror: Callable[[str], Mirror]
+    bumper: LeaderEpochBumper
+    scope: TaskScope
 
 
 @dataclass(slots=True)
@@ -87,20 +91,48 @@ class MirrorPartitionStatus:
     """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A restart
     learns it from a local coordinator; a remote one does not tell, and False is the safe side (a lower last mirror epoch)."""
     missing_since_ms: int | None = None
+    catch_up: CatchUp = field(default_factory=CatchUp)
+    """For the lag in time."""
 
 
 class MirrorPartition:
-    """The driver. `start` once; `wake` at every change; `close` when the leadership is gone."""
+    """The driver. `start` once; `wake` at every change; `close` when the leadership is gone. Its task lives only while there is work."""
 
-    def __init__(self, services: MirrorServices, partition_id: MirrorPartitionId, partition: Partition, leader_epoch: int) -> None:
+    __slots__ = (
+        "_attempt",
+        "_bump_pending",
+        "_bumping",
+        "_change",
+        "_closed",
+        "_gained",
+        "_led_from_epoch",
+        "_load_backoff_ms",
+        "_rejected",
+        "_retry",
+        "_services",
+        "_source_deleted",
+        "_storage_error",
+        "_task",
+        "_unclean",
+        "_woken",
+        "id",
+        "partition",
+        "status",
+    )
+
+    def __init__(
+        self, services: MirrorServices, partition_id: MirrorPartitionId, partition: Partition, registration: PartitionRegistration
+    ) -> None:
         self.id = partition_id
         self.partition = partition
         self.status = MirrorPartitionStatus()
         self._services = services
-        self._led_from_epoch = leader_epoch
+        self._led_from_epoch = registration.leader_epoch
         self._gained = True
         self._load_backoff_ms = FIRST_LOAD_BACKOFF_MS
-        self._waiter: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._retry: TimerHandle | None = None
+        self._change: asyncio.Future[None] | None = None
         self._woken = False
         self._closed = False
         self._attempt: asyncio.Task[None] | None = None
@@ -109,22 +141,30 @@ class MirrorPartition:
         self._bumping = False
         self._rejected: str | None = None
         self._storage_error: str | None = None
-        self._unclean = False
-        self._scope = TaskScope(services.runtime, f"mirror-{partition_id.topic_partition}")
+        self._unclean = registration.leader_recovery_state == RECOVERING
 
     # --- owner's side -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._apply_read_only()
-        self._scope.spawn(self._run(), name="driver")
+        self.wake()
 
     def wake(self) -> None:
         """Something may have changed: look at the levels again."""
         self._woken = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-        if self._attempt is not None and self.wanted is WantedState.STOP and self.status.state is _S.PREPARING:
+        if self._closed:
+            return
+        if self._task is None:
+            self._cancel_retry()
+            self._task = self._services.scope.spawn(self._run(), name=f"driver-{self.id.topic_partition}")
+        elif self._attempt is not None and self.wanted is WantedState.STOP and self.status.state is _S.PREPARING:
             self._attempt.cancel()
+
+    def on_refresh(self) -> None:
+        """Every refresh interval all levels are looked at again (C24). A partition that copies as it should has nothing to look at."""
+        is_copying = self.status.loaded and self.status.state is _S.MIRRORING and self._services.fetchers.owns(self.id.topic_partition)
+        if not is_copying or self._source_deleted or self.wanted is not WantedState.RUN:
+            self.wake()
 
     def on_source_deleted(self) -> None:
         """The source topic is unknown in two consecutive refreshes (D3-22)."""
@@ -144,8 +184,8 @@ class MirrorPartition:
         self.status.reason = reason
         if reason is None:
             self.wake()
-        else:
-            self._services.runtime.call_later_ms(self._services.config.mirror_fetch_backoff_ms, self.wake)
+        elif not self._closed:
+            self._wake_later(self._services.config.mirror_fetch_backoff_ms)
 
     def on_storage_error(self, reason: str) -> None:
         self._storage_error = reason
@@ -162,6 +202,7 @@ class MirrorPartition:
                 self._apply_read_only()
             if registration.leader_recovery_state == RECOVERING:
                 self._unclean = True
+        self._notify_change()
         self.wake()
 
     def note_cut(self) -> None:
@@ -172,9 +213,15 @@ class MirrorPartition:
         """D3-26: leadership lost. No record; the fetcher goes, pending work is cancelled."""
         self._closed = True
         self._services.fetchers.remove_partition(self.id.topic_partition)
+        self._cancel_retry()
         if self._attempt is not None:
             self._attempt.cancel()
-        await self._scope.cancel()
+        task = self._task
+        if task is not None:
+            task.cancel()
+            ended: asyncio.Future[None] = self._services.runtime.create_future()
+            task.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
+            await ended
 
     # --- levels -------------------------------------------------------------------------------------------------------
 
@@ -214,23 +261,32 @@ class MirrorPartition:
     # --- the loop -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        while not self._closed:
-            self._woken = False
-            try:
-                retry_ms = await self._step()
-            except (NotYetError, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
-                retry_ms = self._failed(str(error) or type(error).__name__)
-            except ApiException as error:
-                if error.error is Errors.KAFKA_STORAGE_ERROR and self._storage_error is None:
-                    self._storage_error = str(error)
-                retry_ms = self._failed(str(error))
-            except KmirrorError as error:
-                retry_ms = self._failed(str(error))
-            except OSError as error:
+        try:
+            while not self._closed:
+                self._woken = False
+                retry_ms = await self._try_step()
+                if self._woken or retry_ms == 0:
+                    continue
+                if retry_ms is not None:
+                    self._wake_later(retry_ms)
+                return
+        finally:
+            self._task = None
+
+    async def _try_step(self) -> int | None:
+        try:
+            return await self._step()
+        except (NotYetError, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
+            return self._failed(str(error) or type(error).__name__)
+        except ApiException as error:
+            if error.error is Errors.KAFKA_STORAGE_ERROR and self._storage_error is None:
                 self._storage_error = str(error)
-                retry_ms = 0
-            if not self._woken and not self._closed and retry_ms != 0:
-                await self._wait(retry_ms)
+            return self._failed(str(error))
+        except KmirrorError as error:
+            return self._failed(str(error))
+        except OSError as error:
+            self._storage_error = str(error)
+            return 0
 
     def _failed(self, reason: str) -> int:
         if self.status.reason != reason:
@@ -238,18 +294,44 @@ class MirrorPartition:
         self.status.reason = reason
         return self._services.config.mirror_truncation_backoff_ms
 
-    async def _wait(self, delay_ms: int | None) -> None:
-        waiter: asyncio.Future[None] = self._services.runtime.create_future()
-        self._waiter = waiter
-        timer: TimerHandle | None = None
-        if delay_ms is not None:
-            timer = self._services.runtime.call_later_ms(delay_ms, lambda: None if waiter.done() else waiter.set_result(None))
+    def _wake_later(self, delay_ms: int) -> None:
+        self._cancel_retry()
+        self._retry = self._services.runtime.call_later_ms(delay_ms, self.wake)
+
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    async def wait_until(self, problem: Callable[[], str | None]) -> None:
+        """Until `problem()` is None; NotYetError with its text after mirror.truncation.backoff.ms. It is looked at again whenever
+        the partition's metadata, its ISR or what a follower has changes."""
+        if (text := problem()) is None:
+            return
+        runtime, partition = self._services.runtime, self.partition
+        late = False
+
+        def end_wait() -> None:
+            nonlocal late
+            late = True
+            self._notify_change()
+
+        timer = runtime.call_later_ms(self._services.config.mirror_truncation_backoff_ms, end_wait)
+        partition.on_follower_change = self._notify_change
         try:
-            await waiter
+            while (text := problem()) is not None:
+                if late:
+                    raise NotYetError(text)
+                self._change = runtime.create_future()
+                await self._change
         finally:
-            self._waiter = None
-            if timer is not None:
-                timer.cancel()
+            timer.cancel()
+            self._change = None
+            partition.on_follower_change = None
+
+    def _notify_change(self) -> None:
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
 
     async def _step(self) -> int | None:
         """One step. 0: step again at once; n: again after n ms or when woken; None: when woken."""
@@ -458,10 +540,20 @@ class MirrorPartition:
         """Have the controller raise the leader epoch above `min_leader_epoch`, and wait until this broker leads in it."""
         self._bumping = True
         try:
-            await stopping.bump_leader_epoch(self, min_leader_epoch)
+            await self.request_bump(min_leader_epoch)
+            await self.wait_until(lambda: self._bump_problem(min_leader_epoch))
         finally:
             self._bumping = False
         self._bump_pending = False
+
+    async def request_bump(self, min_leader_epoch: int) -> None:
+        """BumpLeaderEpochs at the controller, not awaiting the epoch."""
+        await self._services.bumper.bump(EpochBump(self.id.topic, self.id.topic_id, self.id.partition, min_leader_epoch))
+
+    def _bump_problem(self, min_leader_epoch: int) -> str | None:
+        if self.partition.is_leader and self.partition.leader_epoch > min_leader_epoch:
+            return None
+        return f"the leader epoch is still {self.partition.leader_epoch}, not above {min_leader_epoch}"
 
     def _apply_read_only(self) -> None:
         """D1: writable in STOPPED alone; retriable until the state is known (C38)."""

@@ -13,19 +13,16 @@ is lost by that: a cut that was made is found made, and a bump that is owed is r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import KmirrorError
-from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, NotYetError, ask_source, decide_last_mirror_epoch
+from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, decide_last_mirror_epoch
 from kmirror.mirror.local_log import cut, cut_fully, first_offset_above
 from kmirror.mirror.log_alignment import AlignmentPoint, alignment_point
 from kmirror.mirror.replicas import behind, not_cut, outside_isr
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
-
-POLL_INTERVAL_MS = 20
 
 
 class ReplicasMissingError(KmirrorError):
@@ -41,10 +38,7 @@ async def align(driver: MirrorPartition) -> None:
     services = driver.services
     mirror = driver.mirror
     mirror.check_not_suspended()
-    answers = await ask_source(
-        mirror.source, mirror_name=driver.id.mirror_name, topic_partition=driver.id.topic_partition, own_cluster_id=services.cluster_id
-    )
-    await mirror.learn_cluster_id(answers.before.cluster_id)
+    answers = await mirror.survey(driver.id.topic, own_cluster_id=services.cluster_id)
     mirror.check_not_suspended()
     last_mirror_epoch = decide_last_mirror_epoch(
         answers,
@@ -75,17 +69,7 @@ async def wait_for_replicas(driver: MirrorPartition) -> None:
             return f"the ISR {sorted(partition.in_sync_replicas)} is below min.insync.replicas {partition.effective_min_isr}"
         return None
 
-    await wait_until(driver, ready)
-
-
-async def wait_until(driver: MirrorPartition, problem: Callable[[], str | None]) -> None:
-    """Until `problem()` is None; NotYetError with its text after mirror.truncation.backoff.ms."""
-    services = driver.services
-    deadline_ms = services.runtime.clock.monotonic_ms() + services.config.mirror_truncation_backoff_ms
-    while (text := problem()) is not None:
-        if services.runtime.clock.monotonic_ms() >= deadline_ms:
-            raise NotYetError(text)
-        await services.runtime.sleep_ms(POLL_INTERVAL_MS)
+    await driver.wait_until(ready)
 
 
 async def _alignment_point(driver: MirrorPartition, last_mirror_epoch: int) -> AlignmentPoint:
@@ -112,7 +96,7 @@ async def _cut(driver: MirrorPartition, point: AlignmentPoint) -> None:
             late = behind(partition, partition.leader_log.log_end_offset, all_replicas=all_replicas)
             return f"replicas {late} have not caught up to {partition.leader_log.log_end_offset} yet" if late else None
 
-        await wait_until(driver, caught_up)
+        await driver.wait_until(caught_up)
     if point.truncate_fully:
         is_fresh = log.last_batch() is None and log.log_end_offset == point.offset
         removed = 0 if is_fresh else cut_fully(partition, 0)

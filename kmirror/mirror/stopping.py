@@ -20,15 +20,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.local_log import cut, summarize_log
 from kmirror.mirror.log_alignment import NO_EPOCH, LogSummary, last_mirror_epoch_to_store, lso_fixpoint, minimum_epoch_to_bump_above
 from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH
-from kmirror.mirror.preparing import wait_until
 from kmirror.mirror.replicas import behind, not_cut
 from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.storage.log_append_info import AppendOrigin
-from kmirror.wire.messages import bump_leader_epochs
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
@@ -70,29 +67,6 @@ async def bump_if_needed(driver: MirrorPartition) -> None:
         await driver.bump(largest)
 
 
-async def bump_leader_epoch(driver: MirrorPartition, min_leader_epoch: int) -> None:
-    """BumpLeaderEpochs at the controller, then wait until this broker leads in an epoch above `min_leader_epoch`."""
-    await _request_bump(driver, min_leader_epoch)
-    partition = driver.partition
-
-    def problem() -> str | None:
-        if partition.is_leader and partition.leader_epoch > min_leader_epoch:
-            return None
-        return f"the leader epoch is still {partition.leader_epoch}, not above {min_leader_epoch}"
-
-    await wait_until(driver, problem)
-
-
-async def _request_bump(driver: MirrorPartition, min_leader_epoch: int) -> None:
-    state = bump_leader_epochs.LeaderEpochState(partition_index=driver.id.partition, min_leader_epoch=min_leader_epoch)
-    topics = [bump_leader_epochs.TopicState(topic_id=driver.id.topic_id, partitions=[state])]
-    response = await driver.services.controller.send(bump_leader_epochs.BumpLeaderEpochsRequest(topics=topics))
-    codes = [response.error_code, *(row.error_code for topic in response.topics for row in topic.partitions)]
-    for code in codes:
-        if code:
-            raise ApiException(Errors.for_code(code), f"BumpLeaderEpochs of {driver.id.topic_partition} above {min_leader_epoch}")
-
-
 async def _summarize(driver: MirrorPartition) -> LogSummary:
     log = driver.log
     source_cluster_id = driver.mirror.source_cluster_id
@@ -110,7 +84,7 @@ async def _bump_above_everything(driver: MirrorPartition, summary: LogSummary) -
     if driver.services.safeguards.pid_reset_after_bump:
         await driver.bump(minimum)
     else:
-        driver.services.runtime.spawn(_request_bump(driver, minimum), name=f"unawaited-bump-{driver.id.topic_partition}")
+        driver.services.scope.spawn(driver.request_bump(minimum), name=f"unawaited-bump-{driver.id.topic_partition}")
 
 
 async def _truncate(driver: MirrorPartition, summary: LogSummary) -> bool:
@@ -129,7 +103,7 @@ async def _truncate(driver: MirrorPartition, summary: LogSummary) -> bool:
         late = not_cut(partition, partition.leader_log.log_end_offset)
         return f"replicas {late} have not truncated to {partition.leader_log.log_end_offset} yet" if late else None
 
-    await wait_until(driver, problem)
+    await driver.wait_until(problem)
     return removed > 0
 
 
@@ -160,4 +134,4 @@ async def _wait_replicated(driver: MirrorPartition) -> None:
         late = behind(partition, end_offset)
         return f"replicas {late} have not fetched up to {end_offset} yet" if late else None
 
-    await wait_until(driver, problem)
+    await driver.wait_until(problem)

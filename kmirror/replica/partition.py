@@ -35,7 +35,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.replica.alter_partition import AlterPartitionItem
 from kmirror.replica.replica import Replica
-from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, ReplicaConfig
+from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.storage.log_append_info import AppendOrigin, LogAppendInfo
 from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.storage.unified_log import UnifiedLog
@@ -110,9 +110,10 @@ class Partition:
         self.leader_epoch_start_offset: int | None = None
         self.assigned_replicas: tuple[int, ...] = ()
         self.in_sync_replicas: tuple[int, ...] = ()
-        self.mirror_leader_epoch = NO_MIRROR_LEADER_EPOCH
         self.has_mirror_name = False
         self.remote_replicas: dict[int, Replica] = {}
+        self.on_follower_change: Callable[[], None] | None = None
+        """Called when a follower has fetched or the ISR has changed, while somebody waits for that (`mirror` in D4 and D5)."""
         self._registration: PartitionRegistration | None = None
         self._read_only_reason: ReadOnlyReason | None = None
         self._pending_isr: AlterPartitionItem | None = None
@@ -391,6 +392,8 @@ class Partition:
         moved = previous_log_end_offset != replica.log_end_offset and self._maybe_increment_leader_high_watermark(self.leader_log)
         if moved or previous_log_start_offset != replica.log_start_offset:
             self._on_progress(self.topic_partition)
+        if self.on_follower_change is not None:
+            self.on_follower_change()
 
     def _maybe_increment_leader_high_watermark(self, log: UnifiedLog) -> bool:
         if len(self.in_sync_replicas) < self.effective_min_isr:
@@ -491,6 +494,8 @@ class Partition:
         if self.log is not None:
             self._maybe_increment_leader_high_watermark(self.log)
         self._on_progress(self.topic_partition)
+        if self.on_follower_change is not None:
+            self.on_follower_change()
 
     def end_session(self, replica_id: int, session: FollowerSession) -> None:
         """The follower's session fetches this partition no more."""

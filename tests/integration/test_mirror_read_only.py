@@ -97,8 +97,7 @@ def test_a_removed_topic_cannot_be_deleted_or_grown_before_it_is_stopped(cluster
         async def refused(request: object) -> None:
             raise ApiException(Errors.REQUEST_TIMED_OUT, f"no answer to {type(request).__name__}")
 
-        services = server.broker.mirror._services
-        services.controller = type("Silent", (), {"send": staticmethod(refused)})()
+        server.broker.mirror.bumper._controller = type("Silent", (), {"send": staticmethod(refused)})()
 
     b.call(no_bumps)
     remove(b.bootstrap_servers, "m", "t")

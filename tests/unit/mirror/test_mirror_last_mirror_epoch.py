@@ -74,7 +74,7 @@ def test_definite_none(brokers: tuple[BrokerAnswer, ...]) -> None:
         ((BrokerAnswer(1, OURS, row("STOPPING", 2)), OTHER), "STOPPING"),
         ((BrokerAnswer(1, {}, UNKNOWN), OTHER), "do not agree"),
         ((OTHER,), "did not answer"),
-        ((replace(LEADER, looping=("other",)), OTHER), "mirror loop"),
+        ((replace(LEADER, from_us={"other": row("MIRRORING", -1)}), OTHER), "mirror loop"),
     ],
 )
 def test_anything_else_is_not_yet(brokers: tuple[BrokerAnswer, ...], why: str) -> None:
