@@ -26,7 +26,7 @@ conformance: $(STAMP)
 	$(BIN)/python tools/conformance.py
 
 interop: $(STAMP)
-	$(BIN)/python tools/kafka_jars.py
+	$(BIN)/python tools/kafka_jars.py --all
 	$(BIN)/python -m pytest tests/interop -m interop
 
 foreign: $(STAMP)

@@ -1,6 +1,7 @@
 """Foreign brokers and tools as processes: Apache Kafka 4.3 (jars from tools/kafka_jars.py) and the KIP's reference build.
 
-A peer is a combined broker and controller of one node in a folder of its own, on ports that the kernel chose. The
+A peer is a combined broker and controller of one node in a folder of its own, on ports that the kernel chose, or a broker that
+joins one (`peer_clusters` makes clusters and old brokers of them). The
 reference build is found through KMIRROR_REFERENCE, by default `../shared/reference` beside the checkout. What is missing
 skips the test with the reason; under KMIRROR_REQUIRE_INTEROP (CI) it fails instead.
 """
@@ -17,11 +18,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-KAFKA_JARS = ROOT / ".cache" / "kafka" / "4.3.0"
+KAFKA_VERSION = "4.3.0"
+KAFKA_JARS = ROOT / ".cache" / "kafka" / KAFKA_VERSION
 REFERENCE = pathlib.Path(os.environ.get("KMIRROR_REFERENCE", ROOT.parent / "shared" / "reference"))
 BROKER_JVM = ("-server", "-Xms256m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 TOOL_JVM = ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
@@ -51,9 +54,10 @@ def java() -> str:
     return str(found)
 
 
-def kafka_classpath() -> str:
-    require((KAFKA_JARS / ".complete").exists(), "Apache Kafka's jars are not resolved: run tools/kafka_jars.py (needs Maven)")
-    return f"{KAFKA_JARS}/*"
+def kafka_classpath(version: str = KAFKA_VERSION) -> str:
+    jars = KAFKA_JARS.parent / version
+    require((jars / ".complete").exists(), f"Apache Kafka {version}'s jars are not resolved: run tools/kafka_jars.py --all (needs Maven)")
+    return f"{jars}/*"
 
 
 def reference_classpath() -> str:
@@ -109,7 +113,8 @@ def _java_program(source: pathlib.Path, *arguments: str) -> list[str]:
 
 @dataclass
 class KafkaPeer:
-    """One node of Apache Kafka or of the reference build. `properties` are added to (and win over) the defaults."""
+    """One node of Apache Kafka or of the reference build. `properties` are added to (and win over) the defaults; `first` is the
+    node whose cluster this one joins as a broker."""
 
     folder: pathlib.Path
     classpath: str
@@ -119,7 +124,9 @@ class KafkaPeer:
     properties: Mapping[str, str] = field(default_factory=dict)
     format_arguments: Sequence[str] = ()
     data_dir: pathlib.Path | None = None
+    first: KafkaPeer | None = None
     process: subprocess.Popen[bytes] | None = None
+    started_text: ClassVar[bytes] = b"Kafka Server started"
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +168,15 @@ class KafkaPeer:
                 "unstable.feature.versions.enable": "true",
                 "mirror.metadata.refresh.interval.ms": "2000",
             }
-        values |= dict(self.properties)
+        if self.first is not None:
+            values |= {
+                "process.roles": "broker",
+                "controller.quorum.voters": f"{self.first.node_id}@127.0.0.1:{self.first.controller_port}",
+                "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            }
+        return self._write(values | dict(self.properties))
+
+    def _write(self, values: Mapping[str, str]) -> pathlib.Path:
         path = self.folder / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
         return path
@@ -178,18 +193,22 @@ class KafkaPeer:
         properties = self.write_properties()
         with self.log_file.open("ab") as log:
             offset = log.tell()
-            command = [java(), *BROKER_JVM, _log4j(self.folder, "out", "INFO"), "-cp", self.classpath, "kafka.Kafka", str(properties)]
+            command = [java(), *BROKER_JVM, self._logging(), "-cp", self.classpath, "kafka.Kafka", str(properties)]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             text = self.log_file.read_bytes()[offset:]
-            if b"Kafka Server started" in text:
+            if self.started_text in text:
                 return
             if self.process.poll() is not None:
                 break
             time.sleep(0.1)
         self.kill()
         raise AssertionError(f"the peer did not start:\n{self.log_file.read_text(errors='replace')[-3000:]}")
+
+    def _logging(self) -> str:
+        """The JVM option that sends the node's log to its standard output."""
+        return _log4j(self.folder, "out", "INFO")
 
     def stop(self, timeout_s: float = 60) -> None:
         """Controlled shutdown."""

@@ -1,9 +1,11 @@
 """Bring Apache Kafka's jars into the cache folder: the one script that resolves foreign programs for interop and benches.
 
     python tools/kafka_jars.py [--version 4.3.0] [--print-classpath]
+    python tools/kafka_jars.py --all
 
 Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git ignores. A second run
-finds the folder complete for the same pom and does nothing. Nothing of Kafka is committed.
+finds the folder complete for the same pom and does nothing. `--all` brings the old brokers, too, that mirrors have as sources:
+the last of 3.x, and one from before KRaft (with its ZooKeeper) and before Fetch by topic id. Nothing of Kafka is committed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEFAULT_VERSION = "4.3.0"
 ARTIFACTS = ("kafka_2.13", "kafka-clients", "kafka-tools", "kafka-shell", "connect-mirror", "connect-runtime", "kafka-streams")
 LOGGING = (("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"), ("org.apache.logging.log4j", "log4j-core", "2.25.1"))
+OLD_VERSIONS = ("3.9.1", "2.8.2")
+OLD_ARTIFACTS = ("kafka_2.13", "kafka-clients")
+OLD_LOGGING = (("org.slf4j", "slf4j-reload4j", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
 
 
 def jars_dir(version: str = DEFAULT_VERSION) -> pathlib.Path:
@@ -27,7 +32,8 @@ def jars_dir(version: str = DEFAULT_VERSION) -> pathlib.Path:
 
 def pom(version: str) -> str:
     """A throw-away Maven project that depends on what we run."""
-    wanted = [("org.apache.kafka", name, version) for name in ARTIFACTS] + list(LOGGING)
+    artifacts, logging = (OLD_ARTIFACTS, OLD_LOGGING) if version in OLD_VERSIONS else (ARTIFACTS, LOGGING)
+    wanted = [("org.apache.kafka", name, version) for name in artifacts] + list(logging)
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{number}</version></dependency>"
         for group, name, number in wanted
@@ -62,9 +68,11 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--version", default=DEFAULT_VERSION, help="the Kafka version to resolve (default %(default)s)")
     parser.add_argument("--print-classpath", action="store_true", help="print the Java class path and nothing else")
+    parser.add_argument("--all", action="store_true", help="resolve the old brokers, too")
     options = parser.parse_args(arguments)
-    target = resolve(options.version)
-    print(f"{target}/*" if options.print_classpath else f"Apache Kafka {options.version}: {len(list(target.glob('*.jar')))} jars")
+    for version in (options.version, *(OLD_VERSIONS if options.all else ())):
+        target = resolve(version)
+        print(f"{target}/*" if options.print_classpath else f"Apache Kafka {version}: {len(list(target.glob('*.jar')))} jars")
     return 0
 
 

@@ -26,7 +26,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState
 from kmirror.replica.partition import Partition
 from kmirror.replica.partition_reader import diverging_epoch
-from kmirror.replica.replica_types import DivergingEpoch
+from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_file_names import MAX_DIR_NAME_LENGTH, log_future_dir_name
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
@@ -217,7 +217,8 @@ class ReplicaAlterLogDirs:
         partition = self._replica_manager.get_partition_or_exception(topic_partition)
         future = self._future(topic_partition)
         if data.records:
-            future.append_as_follower(data.records, leader_epoch=partition.leader_epoch)
+            # A mirror's batches carry the source's epochs, which may be above ours.
+            future.append_as_follower(data.records, leader_epoch=max(partition.leader_epoch, partition.local_log.latest_epoch or 0))
             self._quota.record(len(data.records))
         future.maybe_update_high_watermark(min(data.high_watermark, future.log_end_offset))
         future.maybe_increment_log_start_offset(data.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
@@ -225,6 +226,9 @@ class ReplicaAlterLogDirs:
         if future.log_end_offset == partition.local_log.log_end_offset:
             self._on_caught_up(topic_partition, partition, future)
         return result
+
+    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+        return NO_MIRROR_LEADER_EPOCH
 
     def _on_caught_up(self, topic_partition: TopicPartition, partition: Partition, future: UnifiedLog) -> None:
         move = self._moves.get(topic_partition)

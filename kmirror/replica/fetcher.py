@@ -111,6 +111,10 @@ class FetcherHooks(Protocol):
         """Append; the next offset to fetch, and the epoch of the last batch there is."""
         ...
 
+    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+        """What the next fetch says of the epochs it may bring (KIP-1279); -1 of a partition that is no mirror's."""
+        ...
+
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
         """Cut the local log to where it leaves the leader's; the next offset and last epoch."""
         ...
@@ -320,7 +324,7 @@ class AbstractFetcher:
                 state,
                 fetch_offset=next_offset,
                 last_fetched_epoch=last_epoch,
-                mirror_leader_epoch=data.mirror_leader_epoch,
+                mirror_leader_epoch=self._hooks.next_mirror_leader_epoch(topic_partition, state, data),
                 log_start_offset=self._hooks.log_start_offset(topic_partition),
                 lag=max(0, data.high_watermark - next_offset),
             )

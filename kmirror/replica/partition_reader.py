@@ -18,6 +18,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import FileSlice
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import (
+    NO_MIRROR_LEADER_EPOCH,
     DivergingEpoch,
     EpochEndOffset,
     FetchParams,
@@ -98,7 +99,7 @@ def _read_log(
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
         last_stable_offset=log.last_stable_offset,
-        mirror_leader_epoch=partition.mirror_leader_epoch,
+        mirror_leader_epoch=_mirror_leader_epoch(log, fetch),
     )
     if fetch.last_fetched_epoch is not None:
         result.diverging_epoch = diverging_epoch(partition, log, fetch.fetch_offset, fetch.last_fetched_epoch)
@@ -109,6 +110,11 @@ def _read_log(
     result.records = None if read.first_entry_incomplete else read.records
     result.aborted_transactions = read.aborted_transactions
     return result
+
+
+def _mirror_leader_epoch(log: UnifiedLog, fetch: FetchPartition) -> int:
+    """To a follower that asks: the latest epoch of our log, up to which it may append (KIP-1279, MLE)."""
+    return NO_MIRROR_LEADER_EPOCH if fetch.mirror_leader_epoch < 0 else log.latest_epoch or 0
 
 
 def read_elsewhere(partition: Partition, fetch: FetchPartition, preferred_read_replica: int) -> LogReadResult:

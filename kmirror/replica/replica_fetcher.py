@@ -21,7 +21,7 @@ from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderEnd
 from kmirror.replica.log_verification import CompareAt, LogVerification, StartOver
 from kmirror.replica.metadata_applier import InitialFetchState
 from kmirror.replica.partition import Partition
-from kmirror.replica.replica_types import DivergingEpoch
+from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 
@@ -63,9 +63,9 @@ class ReplicaFetcher:
                 Errors.UNKNOWN_SERVER_ERROR,
                 f"Offset mismatch for partition {topic_partition}: fetched offset = {state.fetch_offset}, log end offset = {log.log_end_offset}.",
             )
-        partition.mirror_leader_epoch = data.mirror_leader_epoch
         if data.records:
-            bound = data.mirror_leader_epoch if data.mirror_leader_epoch >= 0 else state.current_leader_epoch
+            # C36: batches of a mirror carry the source's epochs. What lies above the epoch we asked with comes again with the next one.
+            bound = state.mirror_leader_epoch if state.mirror_leader_epoch >= 0 else state.current_leader_epoch
             partition.append_records_to_follower(data.records, leader_epoch=bound)
             self._replica_manager.stats.replication_bytes_in.mark(len(data.records))
             if partition.is_adding_replica(self._replica_manager.config.broker_id):
@@ -77,6 +77,15 @@ class ReplicaFetcher:
         if moved is not None:
             self._replica_manager.complete_delayed(topic_partition)
         return log.log_end_offset, log.latest_epoch
+
+    def first_mirror_leader_epoch(self, topic_partition: TopicPartition) -> int:
+        """Where a fetch of a mirror's partition begins: at 0; the leader's answer then says more."""
+        return 0 if self._partition(topic_partition).has_mirror_name else NO_MIRROR_LEADER_EPOCH
+
+    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+        """The largest epoch that the leader told."""
+        first = self.first_mirror_leader_epoch(topic_partition)
+        return first if first < 0 else max(first, state.mirror_leader_epoch, data.mirror_leader_epoch)
 
     def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> tuple[int, int | None]:
         """Compare what came with what is there; then go on as usual, or compare on."""
@@ -164,6 +173,7 @@ class ReplicaFetcherManager:
         self._address_of = address_of
         self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
         self._addresses: dict[tuple[int, int], tuple[str, int] | None] = {}
+        self._without_leader: dict[TopicPartition, InitialFetchState] = {}
         self._endings = TaskScope(runtime, "fetchers")
 
     def lags(self) -> list[tuple[str, TopicPartition, int]]:
@@ -186,12 +196,14 @@ class ReplicaFetcherManager:
     def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None:
         grouped: dict[tuple[int, int], dict[TopicPartition, PartitionFetchState]] = {}
         for topic_partition, initial in partitions.items():
+            self._without_leader.pop(topic_partition, None)
             log = self._replica_manager.get_partition_or_exception(topic_partition).local_log
             state = PartitionFetchState(
                 initial.topic_id,
                 self._hooks.first_fetch_offset(topic_partition, initial.fetch_offset),
                 initial.current_leader_epoch,
                 log.latest_epoch,
+                self._hooks.first_mirror_leader_epoch(topic_partition),
                 log_start_offset=log.log_start_offset,
             )
             grouped.setdefault((self.fetcher_id(topic_partition), initial.leader_id), {})[topic_partition] = state
@@ -200,8 +212,15 @@ class ReplicaFetcherManager:
             fetcher = self._running_fetcher(*key) or self._start_fetcher(*key)
             if fetcher is None:
                 _log.warning("Leader %d is not known yet; not fetching %s", key[1], ", ".join(map(str, states)))
+                self._without_leader.update({topic_partition: partitions[topic_partition] for topic_partition in states})
                 continue
             fetcher.add_partitions(states)
+
+    def on_brokers_changed(self) -> None:
+        """Partitions whose leader was not known when they were to be fetched begin when it is."""
+        known = {each: initial for each, initial in self._without_leader.items() if self._address_of(initial.leader_id) is not None}
+        if known:
+            self.add_fetcher_for_partitions(known)
 
     def spread_anew(self) -> None:
         """num.replica.fetchers changed: every partition goes to the fetcher that its name hashes to now."""
@@ -237,6 +256,7 @@ class ReplicaFetcherManager:
         for fetcher in self._fetchers.values():
             fetcher.remove_partitions(partitions)
         for topic_partition in partitions:
+            self._without_leader.pop(topic_partition, None)
             self._hooks.failed.pop(topic_partition, None)
             self._hooks.verification.end(topic_partition)
 

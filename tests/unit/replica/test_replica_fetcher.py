@@ -45,6 +45,7 @@ class DirectLeader:
                     1 << 20,
                     state.current_leader_epoch,
                     state.last_fetched_epoch,
+                    state.mirror_leader_epoch,
                 ),
             )
             for tp, state in partitions.items()
@@ -87,7 +88,7 @@ class Pair:
 
     def follow(self, epoch: int = 0) -> None:
         log = self.follower.partition("t").log
-        state = PartitionFetchState(self.topic_id, log.log_end_offset, epoch, log.latest_epoch)
+        state = PartitionFetchState(self.topic_id, log.log_end_offset, epoch, log.latest_epoch, self.hooks.first_mirror_leader_epoch(T0))
         self.fetcher.add_partitions({T0: state})
 
     async def produce(self, *values: bytes) -> None:
@@ -133,6 +134,41 @@ def test_a_diverging_follower_truncates_and_goes_on(tmp_path: Path) -> None:
         assert follower.log.log_end_offset == 1, "cut to the end of epoch 0 at the leader"
         await pair.fetcher.do_work()
         assert (follower.log.log_end_offset, follower.log.latest_epoch) == (2, 1)
+
+    run(scenario)
+
+
+def test_followers_of_a_mirror_stayed_behind_for_ever_when_the_sources_epoch_passed_ours(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        for world in (pair.leader, pair.follower):
+            world.partition("t").has_mirror_name = True
+        pair.follow()
+        leader, follower = pair.leader.partition("t"), pair.follower.partition("t")
+        for number, epoch in enumerate((0, 3, 7)):
+            records = batch_of(b"r", base_offset=number, partition_leader_epoch=epoch)
+            leader.append_records_to_mirror_leader(records, source_leader_epoch=epoch)
+        for fetched, asked_next in ((1, 7), (3, 7)):
+            await pair.fetcher.do_work()
+            state = pair.fetcher.state(T0)
+            assert state is not None
+            assert (follower.log.log_end_offset, state.fetch_offset, state.mirror_leader_epoch) == (fetched, fetched, asked_next)
+        assert pair.logs()[0] == pair.logs()[1]
+
+    run(scenario)
+
+
+def test_a_topic_that_becomes_a_mirror_in_the_same_leader_epoch_is_followed_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        pair.follow()
+        for world in (pair.leader, pair.follower):
+            world.partition("t").has_mirror_name = True
+        leader, follower = pair.leader.partition("t"), pair.follower.partition("t")
+        leader.append_records_to_mirror_leader(batch_of(b"r", partition_leader_epoch=4), source_leader_epoch=4)
+        for _ in range(3):
+            await pair.fetcher.do_work()
+        assert follower.log.log_end_offset == 1
 
     run(scenario)
 
@@ -185,6 +221,9 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
         ) -> tuple[int, int | None]:
             self.calls += 1
             return 1, 0
+
+        def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+            return -1
 
         def truncate(self, topic_partition: TopicPartition, diverging: object) -> tuple[int, int | None]:
             raise AssertionError("not asked for")
