@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
@@ -184,6 +185,8 @@ class BrokerServer:
                 listener_name=self._config.inter_broker_listener_name,
                 request_timeout_ms=self._config.request_timeout_ms,
             ),
+            group_coordinator=self.group_coordinator,
+            create_group_metadata_topic=lambda: self.apis.auto_topic_creation.create_topics([GROUP_METADATA_TOPIC_NAME]),
             safeguards=safeguards,
         )
 
