@@ -66,7 +66,7 @@ class Uuid:
         return self.raw < other.raw
 
     def __hash__(self) -> int:
-        return int.from_bytes(self.raw[:8], "big", signed=True)
+        return int.from_bytes(self.raw, "big")  # Python folds what is larger than a word
 
     def __bool__(self) -> bool:
         return self.raw != b"\0" * 16

@@ -156,6 +156,8 @@ class NetworkClient:
         """Drop every connection; requests that wait, and any sent later, fail with DisconnectError."""
         self._closed = True
         for node in self._nodes.values():
+            if node.attempt is not None:
+                node.attempt.cancel()
             if node.connection is not None:
                 node.connection.lose(DisconnectError("the client is closed"))
 

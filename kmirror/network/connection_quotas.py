@@ -21,6 +21,7 @@ from kmirror.common.sensors import Avg, MetricConfig, Rate, Sensor, throttle_tim
 UNLIMITED = 2_147_483_647
 METRICS_TYPE = "socket-server-metrics"
 IDLE_ADDRESS_MS = 3_600_000
+SWEEP_INTERVAL_MS = 60_000
 
 
 class ConnectionVerdict(NamedTuple):
@@ -58,6 +59,7 @@ class ConnectionQuotas:
         self._addresses: dict[str, Sensor] = {}
         self._address_rates: dict[str, int] = {}
         self._default_address_rate = UNLIMITED
+        self._next_sweep_ms = 0
         for listener, rate in (listener_rates or {}).items():
             self.set_listener_rate(listener, rate)
         self.set_broker_rate(broker_rate)
@@ -122,7 +124,9 @@ class ConnectionQuotas:
             return 0
         sensor = self._addresses.get(address)
         if sensor is None:
-            self._forget_idle(now_ms)
+            if now_ms >= self._next_sweep_ms:
+                self._next_sweep_ms = now_ms + SWEEP_INTERVAL_MS
+                self._forget_idle(now_ms)
             sensor = self._addresses[address] = self._rate_sensor("connection-accept-rate", (("ip", address),), rate)
         return self._record(sensor, now_ms)
 

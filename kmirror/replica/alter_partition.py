@@ -113,7 +113,7 @@ class AlterPartitionManager:
                 await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
 
     async def _exchange(self, batch: list[AlterPartitionItem]) -> bool:
-        """Whether every item was answered."""
+        """Whether every item was answered, and none of them is to be sent again."""
         try:
             response = await self._send(self._request(batch))
         except ApiException as error:
@@ -123,6 +123,7 @@ class AlterPartitionManager:
             _log.warning("AlterPartition was refused (%s); trying again", Errors.for_code(response.error_code).name)
             return False
         rows = {(topic.topic_id, row.partition_index): row for topic in response.topics for row in topic.partitions}
+        proposed_again = False
         for item in batch:
             row = rows.get(item.key)
             if row is not None:
@@ -132,7 +133,8 @@ class AlterPartitionManager:
                 if self.meters is not None:
                     self.meters.answered(item, is_applied=answer is not None)
                 item.on_answer(item, Errors.for_code(row.error_code), answer)
-        return all(item.key in rows for item in batch)
+                proposed_again |= self._unanswered.get(item.key) is item
+        return not proposed_again and all(item.key in rows for item in batch)
 
     def _request(self, batch: list[AlterPartitionItem]) -> AlterPartitionRequest:
         topics: dict[Uuid, AlterPartitionRequestTopicData] = {}

@@ -47,6 +47,10 @@ class FetcherManager(Protocol):
 
     def remove_fetcher_for_partitions(self, partitions: list[TopicPartition]) -> None: ...
 
+    def on_brokers_changed(self) -> None:
+        """Leaders that were not known may be known now."""
+        ...
+
     def shutdown_idle_fetchers(self) -> None:
         """End the fetchers that have nothing to fetch."""
         ...
@@ -105,6 +109,8 @@ class MetadataApplier:
             to_fetch = {followed: state for followed, state in to_fetch.items() if followed in self._replica_manager.partitions}
             if to_fetch:
                 self.fetcher_manager.add_fetcher_for_partitions(to_fetch)
+            if delta.cluster.changed_brokers:
+                self.fetcher_manager.on_brokers_changed()
             if changes.leaders or changes.deletes or to_stop:
                 self.fetcher_manager.shutdown_idle_fetchers()
 

@@ -96,6 +96,7 @@ class _HttpConnection:
         self._received = bytearray()
         self._idle: TimerHandle | None = None
         self._is_answering = False
+        self._is_full = False
 
     def connection_made(self, connection: Connection) -> None:
         self._connection = connection
@@ -111,20 +112,34 @@ class _HttpConnection:
         self._answer_all()
 
     def _answer_all(self) -> None:
-        while self._connection is not None and not self._connection.is_closing and not self._is_answering:
+        while self._may_answer():
             head, separator, rest = self._received.partition(b"\r\n\r\n")
             if not separator:
                 if len(self._received) > MAX_HEAD_BYTES:
                     self._send(plain(431, "The head of a request is at most 8 KiB."), keep_alive=False)
-                return
+                break
             self._received = bytearray(rest)
             self._answer(bytes(head))
+        self._regulate_reading()
+
+    def _may_answer(self) -> bool:
+        return self._connection is not None and not self._connection.is_closing and not self._is_answering and not self._is_full
+
+    def _regulate_reading(self) -> None:
+        """Who asks on without waiting for answers, or without reading them, is read no further."""
+        if self._connection is None or self._connection.is_closing:
+            return
+        if len(self._received) > MAX_HEAD_BYTES:
+            self._connection.pause_reading()
+        else:
+            self._connection.resume_reading()
 
     def pause_writing(self) -> None:
-        return
+        self._is_full = True
 
     def resume_writing(self) -> None:
-        return
+        self._is_full = False
+        self._answer_all()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._stop_idle_timer()

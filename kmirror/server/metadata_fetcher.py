@@ -105,10 +105,11 @@ class MetadataFetcher:
         if response.error_code:
             raise ApiException(Errors(response.error_code))
         partition: PartitionData = response.responses[0].partitions[0]
-        if partition.current_leader.leader_epoch > self._leader_epoch:
+        has_new_epoch = partition.current_leader.leader_epoch > self._leader_epoch
+        if has_new_epoch:
             self._leader_epoch = partition.current_leader.leader_epoch
-        if partition.error_code in (Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH):
-            return
+        if partition.error_code == Errors.FENCED_LEADER_EPOCH and has_new_epoch:
+            return  # in the epoch that the answer names it works; any other refusal is given time
         if partition.error_code:
             raise ApiException(Errors(partition.error_code))
         if partition.snapshot_id.end_offset >= 0:

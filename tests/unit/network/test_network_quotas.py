@@ -7,7 +7,7 @@ from network_doubles import RawPeer, metadata_request, tiny_broker
 from storage_doubles import ManualClock
 
 from kmirror.common.metrics import MetricsRegistry
-from kmirror.network.connection_quotas import ACCEPTED, UNLIMITED, ConnectionQuotas, ConnectionVerdict
+from kmirror.network.connection_quotas import ACCEPTED, IDLE_ADDRESS_MS, UNLIMITED, ConnectionQuotas, ConnectionVerdict
 from kmirror.network.request_context import Answer
 from kmirror.network.socket_server import SocketServer
 from kmirror.sim.loop import SimLoop
@@ -142,3 +142,19 @@ def test_without_a_limit_nothing_is_counted():
     quotas = ConnectionQuotas(ManualClock(), metrics, listener_rates={"A": UNLIMITED})
     assert quotas.admit("A", "1.1.1.1") is ACCEPTED
     assert metrics.mbeans()["kafka.server:type=socket-server-metrics,listener=A"] == {"connection-accept-rate": 0.0}
+
+
+def test_addresses_that_were_idle_for_an_hour_are_forgotten_and_not_looked_for_with_every_new_one(monkeypatch):
+    clock = ManualClock()
+    metrics = MetricsRegistry(clock)
+    quotas = ConnectionQuotas(clock, metrics)
+    quotas.set_address_rate(None, 100)
+    sweeps = []
+    forget = ConnectionQuotas._forget_idle
+    monkeypatch.setattr(ConnectionQuotas, "_forget_idle", lambda self, now_ms: (sweeps.append(now_ms), forget(self, now_ms)))
+    for number in range(200):
+        assert quotas.admit("PLAINTEXT", f"10.0.0.{number}") == ACCEPTED
+    assert len(sweeps) == 1 and len(quotas._addresses) == 200
+    clock.now_ms += IDLE_ADDRESS_MS + 1
+    quotas.admit("PLAINTEXT", "10.0.1.1")
+    assert list(quotas._addresses) == ["10.0.1.1"] and len(sweeps) == 2

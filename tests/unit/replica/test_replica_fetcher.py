@@ -10,7 +10,7 @@ from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderUnavailableError, PartitionFetchState
-from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.replica.replica_fetcher import ReplicaFetcher, ReplicaFetcherManager
 from kmirror.replica.replica_types import FetchParams, FetchPartition
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_append_info import AppendOrigin
@@ -278,5 +278,46 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
         leader.during_fetch = lambda: fetcher.remove_partitions([T0]) and None
         await fetcher.do_work()
         assert hooks.calls == 1 and fetcher.partition_count == 0
+
+    run(scenario)
+
+
+def test_partitions_whose_leader_was_not_known_yet_are_followed_as_soon_as_it_is(tmp_path: Path) -> None:
+    """They waited for the next leader epoch, out of the ISR."""
+
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        addresses: dict[int, tuple[str, int]] = {}
+        manager = ReplicaFetcherManager(
+            pair.follower.runtime, pair.follower.replica_manager, lambda leader, fetcher: pair.end_point, addresses.get
+        )
+        connect = manager._connect
+        manager._connect = lambda leader, fetcher: connect(leader, fetcher) if leader in addresses else None  # type: ignore[method-assign]
+        pair.follower.replica_manager.set_fetcher_manager(manager)
+        pair.follower.elect("t", 0, 2)
+        assert not manager._fetchers
+        pair.follower.apply(pair.follower.broker_record(3))
+        assert not manager._fetchers, "another broker is not the leader"
+        addresses[2] = ("host-2", 9092)
+        pair.follower.apply(pair.follower.broker_record(2))
+        (fetcher,) = manager._fetchers.values()
+        assert [topic_partition for topic_partition, _ in fetcher.states()] == [T0]
+        assert not manager._without_leader
+        await manager.shutdown()
+
+    run(scenario)
+
+
+def test_a_partition_that_is_led_here_now_is_not_followed_when_its_old_leader_gets_known(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        addresses: dict[int, tuple[str, int]] = {}
+        manager = ReplicaFetcherManager(pair.follower.runtime, pair.follower.replica_manager, lambda leader, fetcher: None, addresses.get)
+        pair.follower.replica_manager.set_fetcher_manager(manager)
+        pair.follower.elect("t", 0, 2)
+        assert list(manager._without_leader) == [T0]
+        pair.follower.elect("t", 0, 1)
+        assert not manager._without_leader
+        await manager.shutdown()
 
     run(scenario)

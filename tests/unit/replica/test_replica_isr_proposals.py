@@ -110,6 +110,29 @@ def test_a_proposal_that_was_surely_not_applied_is_forgotten(tmp_path: Path, err
     run(scenario)
 
 
+def test_a_proposal_that_was_refused_for_an_unknown_reason_was_sent_again_at_once(tmp_path: Path) -> None:
+    """And so the broker and the controller kept each other busy."""
+
+    async def scenario() -> None:
+        world = IsrWorld(tmp_path)
+        world.refuse(Errors.UNKNOWN_SERVER_ERROR)
+        world.fetched(2, 0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(world.requests) == 1
+        for expected in (2, 3):
+            world.runtime.advance(50)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert len(world.requests) == expected
+        world.answer = world.accept
+        world.runtime.advance(50)
+        await world.settle()
+        assert world.leader.in_sync_replicas == (1, 2)
+
+    run(scenario)
+
+
 def test_a_proposal_is_sent_again_as_it_was_made_also_when_the_metadata_has_moved_on(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = IsrWorld(tmp_path)
@@ -213,6 +236,9 @@ class Fetchers:
 
     def remove_fetcher_for_partitions(self, partitions: list[TopicPartition]) -> None:
         self.fetched -= set(partitions)
+
+    def on_brokers_changed(self) -> None:
+        return
 
     def shutdown_idle_fetchers(self) -> None:
         """None has a task."""

@@ -121,3 +121,21 @@ def test_many_metrics_are_told_in_steps_and_nothing_is_lost(bench):
     first, second, _ = bytes(peer.received).split(b"HTTP/1.1 200 OK")[1:]
     assert first.count(b"g_many_Value{") == 9_000 and b'g_many_Value{name="m",partition="8999"} 8999\n' in first
     assert len(json.loads(second.partition(b"\r\n\r\n")[2])) == 9_001
+
+
+def test_a_client_that_asks_on_without_reading_answers_grew_the_memory(bench):
+    """Its requests are read no further while what it was answered is not taken."""
+    bench.metrics.counter(MetricName("g", "t", "x" * 40_000))
+    peer = bench.peer()
+    peer.connection.pause_reading()
+    sent = 0
+    for _ in range(20):
+        peer.connection.write([b"GET /metrics HTTP/1.1\r\n\r\n" * 50])
+        sent += 50
+        bench.world.loop.run_for_us(10_000)
+    (connection,) = bench.http._server._connections
+    assert len(connection._received) <= 3 * 8_192
+    assert connection._connection.unsent_bytes <= (1 << 20) + 100_000
+    peer.connection.resume_reading()
+    bench.world.loop.run_for_us(20_000_000)
+    assert peer.received.count(b"HTTP/1.1 200 OK") == sent, "nothing is lost"
