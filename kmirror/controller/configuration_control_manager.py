@@ -13,6 +13,7 @@ from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.metadata.configs import DEFINITIONS, RESOURCE_TYPE_NAMES, validate
 from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource
+from kmirror.metadata.mirror_filters import log_overlaps
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG
@@ -165,6 +166,8 @@ class ConfigurationControlManager:
             elif resource.type == RESOURCE_BROKER and resource.name and "min.insync.replicas" in values:
                 self._check_broker_min_isr()
             validate(resource, left, self._state.config.static_topic_configs)
+            if resource.type == RESOURCE_MIRROR and not by_broker:
+                log_overlaps(self._state.image, resource.name, left)
         records = self.set_records(resource, {name: value for name, value in values.items() if present.get(name) != value})
         return records + self._clear_elr_records(resource, values)
 

@@ -39,6 +39,7 @@ from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.mutation_quota import UNBOUNDED, ControllerMutationQuota
 from kmirror.controller.replication_control_manager import ReplicationControlManager
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource, TopicImage
+from kmirror.metadata.mirror_filters import log_overlaps
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MirrorAssociation, association_of, validate_mirror_name
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG, validate_mirror_configs
@@ -98,6 +99,7 @@ class MirrorControlManager:
             validate_mirror_configs(configs)
             if resource in self._state.image.configs.resources:
                 raise ApiException(Errors.INVALID_MIRROR_NAME, f"Mirror '{request.mirror_name}' already exists")
+            log_overlaps(self._state.image, request.mirror_name, configs)
             records = self._state_topic_records(quota) + self._configuration.set_records(resource, configs)
         except ApiException as error:
             return ControllerResult([], CreateMirrorResponse(error_code=error.error, error_message=error.message))

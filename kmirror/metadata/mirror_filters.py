@@ -7,12 +7,13 @@ regexes have a name in common is guessed from how they begin: a warning may be o
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kmirror.common.acl import AclOperation, AclPermissionType, ResourceType
-from kmirror.metadata.image import StandardAcl
+from kmirror.metadata.image import MetadataImage, StandardAcl
 from kmirror.metadata.resource_configs import parse_acl_rule
 
 GROUPS_INCLUDE_CONFIG = "mirror.groups.include"
@@ -22,6 +23,8 @@ DEFAULT_GROUPS = ".*"
 DEFAULT_ACLS = "*"
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_:@/ =,~#%&!<>'\"-]|\\[^A-Za-z0-9])*")
 _REPEATED = ("*", "?", "{")
+
+_log = logging.getLogger(__name__)
 
 
 class AclRule(NamedTuple):
@@ -77,6 +80,12 @@ def overlap_warnings(name: str, configs: Mapping[str, str], others: Mapping[str,
         "they will write over each other's"
         for other, filters in overlapping_mirrors(name, configs, others).items()
     ]
+
+
+def log_overlaps(image: MetadataImage, name: str, configs: Mapping[str, str]) -> None:
+    """Warn of the mirrors whose filters overlap with those that this one is about to have."""
+    for text in overlap_warnings(name, configs, {other: image.configs.mirror(other) for other in image.configs.mirror_names()}):
+        _log.warning(text)
 
 
 def _groups_overlap(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
