@@ -34,7 +34,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition, FetcherOwner
 from kmirror.mirror.fetcher_inquiries import ask_source
@@ -45,7 +45,7 @@ from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError
 from kmirror.mirror.source_end_point import FetchedPartition, SourceEndPoint
 from kmirror.mirror.source_fetch_session import FetchPosition
 from kmirror.network.client_metrics import ClientMetrics
-from kmirror.record.record_batch import RecordBatch, next_batch_size
+from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RecordBatch, next_batch_size
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
@@ -403,7 +403,7 @@ class MirrorFetcher:
         driver = partition.driver
         log = driver.log
         records = fetched.records
-        if partition.last_epoch < 0:
+        if partition.last_epoch < 0 and records[HEADER_SIZE_UP_TO_MAGIC - 1] == CURRENT_MAGIC:
             first = RecordBatch(records)
             if first.base_offset < log.log_end_offset <= first.last_offset and log.last_batch() is None:
                 cut_fully(driver.partition, first.base_offset)
@@ -464,6 +464,8 @@ class MirrorFetcher:
                 partition.driver.on_storage_error(str(error))
             else:
                 self._give_back(partition, str(error))
+        except KmirrorError as error:
+            self._give_back(partition, str(error))
         except OSError as error:
             if self._is_current(partition):
                 self.remove(partition.topic_partition)
