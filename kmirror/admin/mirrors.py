@@ -1,11 +1,15 @@
-"""AdminClient on mirrors: the KIP's eight calls (E6). Changes go through any broker; descriptions are merged from all of them."""
+"""AdminClient on mirrors: the KIP's eight calls (E6). Changes go through any broker; descriptions are merged from all of them.
+
+Each broker describes the partitions that it leads, so a description needs every broker that is alive. While one just went away, or a
+coordinator or the controller moves, the call is made again until its time is up: an answer is whole or it is an error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
+from kmirror.admin.admin_requests import AdminRequests, NoBrokerError, error_of, raise_for
 from kmirror.admin.results import (
     AddTopicsToMirrorOptions,
     AddTopicsToMirrorResult,
@@ -35,6 +39,9 @@ from kmirror.wire.messages import (
     resume_mirror_topics,
 )
 
+UNKNOWN = "UNKNOWN"
+"""The state that a leader reports which has not loaded it; another broker, that led until now, may still know."""
+
 
 class MirrorAdmin(AdminRequests):
     """Create, change, list and describe cluster mirrors."""
@@ -43,8 +50,7 @@ class MirrorAdmin(AdminRequests):
         """Create a cluster mirror with its configs (bootstrap.servers of the source at least)."""
         config = [create_mirror.MirrorConfig(name=name, value=value) for name, value in configs.items()]
         request = create_mirror.CreateMirrorRequest(mirror_name=mirror_name, config=config)
-        response = await self._ask_any(request, self._timeout(options))
-        raise_for(response.error_code, response.error_message)
+        await self._change(request, self._timeout(options))
 
     async def add_topics_to_mirror(
         self, mirror_name: str, topics: Iterable[str], options: AddTopicsToMirrorOptions | None = None
@@ -80,8 +86,7 @@ class MirrorAdmin(AdminRequests):
 
     async def delete_mirror(self, mirror_name: str, options: DeleteMirrorOptions | None = None) -> None:
         """Delete a mirror whose topics are all stopped; failback with it is not possible afterwards."""
-        response = await self._ask_any(delete_mirror.DeleteMirrorRequest(mirror_name=mirror_name), self._timeout(options))
-        raise_for(response.error_code, response.error_message)
+        await self._change(delete_mirror.DeleteMirrorRequest(mirror_name=mirror_name), self._timeout(options))
 
     async def list_mirrors(self, options: ListMirrorsOptions | None = None) -> list[MirrorListing]:
         """All mirrors, sorted by name."""
@@ -103,7 +108,10 @@ class MirrorAdmin(AdminRequests):
             await self._metadata([])
             merged: dict[str, dict[tuple[str, int], MirrorPartitionDescription]] = {}
             for node_id in sorted(self._nodes):
-                response = await self._send(self._nodes[node_id].host, self._nodes[node_id].port, request, timeout_ms)
+                try:
+                    response = await self._send(self._nodes[node_id].host, self._nodes[node_id].port, request, timeout_ms)
+                except NoBrokerError as error:
+                    raise ApiException(Errors.NETWORK_EXCEPTION, f"broker {node_id} did not describe its partitions: {error}") from error
                 if response.error_code != Errors.UNKNOWN_MIRROR:
                     raise_for(response.error_code, response.error_message)
                 for mirror in response.mirrors:
@@ -113,7 +121,9 @@ class MirrorAdmin(AdminRequests):
                     rows = merged.setdefault(mirror.mirror_name, {})
                     for topic in mirror.topics:
                         for row in topic.partitions:
-                            rows[topic.topic_name, row.partition_index] = _partition(topic.topic_name, row)
+                            key = (topic.topic_name, row.partition_index)
+                            if key not in rows or rows[key].state == UNKNOWN:
+                                rows[key] = _partition(topic.topic_name, row)
             for name in names:
                 if name not in merged:
                     raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{name}' does not exist.")
@@ -122,9 +132,18 @@ class MirrorAdmin(AdminRequests):
         return await self._retry(ask, timeout_ms)
 
     async def _mirror_results(self, request: Any, timeout_ms: int) -> dict[str, ApiException | None]:
-        response = await self._ask_any(request, timeout_ms)
-        raise_for(response.error_code, response.error_message)
+        response = await self._change(request, timeout_ms)
         return {row.name: error_of(row.error_code, None) for row in response.topics}
+
+    async def _change(self, request: Any, timeout_ms: int) -> Any:
+        """Send a change; again while the controller or a coordinator is not there."""
+
+        async def ask() -> Any:
+            response = await self._ask_any(request, timeout_ms)
+            raise_for(response.error_code, response.error_message)
+            return response
+
+        return await self._retry(ask, timeout_ms)
 
 
 def _partition(topic: str, row: describe_mirrors.PartitionDetail) -> MirrorPartitionDescription:

@@ -10,7 +10,7 @@ from kmirror.admin.results import Node
 from kmirror.admin.topics import TopicAdmin
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.wire.messages import delete_records, fetch, list_offsets
+from kmirror.wire.messages import delete_records, fetch, list_offsets, offset_for_leader_epoch
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -91,6 +91,20 @@ class RecordAdmin(TopicAdmin):
             return result
 
         return await self._by_leader(sorted(offsets), ask)
+
+    async def end_offset_of_epoch(self, topic_partition: TopicPartition, leader_epoch: int) -> int:
+        """Where the next higher leader epoch begins in the leader's log, its end if there is none; -1 when it knows no such epoch."""
+
+        async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, int]:
+            entry = offset_for_leader_epoch.OffsetForLeaderPartition(partition=topic_partition.partition, leader_epoch=leader_epoch)
+            topic = offset_for_leader_epoch.OffsetForLeaderTopic(topic=topic_partition.topic, partitions=[entry])
+            request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
+            response = await self._send(node.host, node.port, request, self._timeout_ms)
+            (row,) = response.topics[0].partitions
+            raise_for(row.error_code, f"leader epoch {leader_epoch} of {topic_partition}")
+            return {topic_partition: row.end_offset}
+
+        return (await self._by_leader([topic_partition], ask))[topic_partition]
 
     async def fetch_records(
         self, topic_partition: TopicPartition, offset: int, *, max_bytes: int = 1 << 20, isolation_level: int = READ_UNCOMMITTED

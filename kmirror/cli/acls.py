@@ -29,6 +29,7 @@ def build_parser() -> ToolParser:
     parser.flag("cluster", "Rules of the cluster.")
     parser.value("group", "group", "Rules of this group; '*' is every group.", many=True)
     parser.value("transactional-id", "transactional-id", "Rules of this transactional id; '*' is every one.", many=True)
+    parser.value("cluster-mirror", "cluster-mirror", "Rules of this cluster mirror; '*' is every one.", many=True)
     parser.value("delegation-token", "delegation-token", "Rules of this delegation token; '*' is every one.", many=True)
     parser.value("user-principal", "user-principal", "Rules of this user as a resource (CreateTokens, DescribeTokens).", many=True)
     parser.flag("idempotent", "With --producer: may also write idempotently.")

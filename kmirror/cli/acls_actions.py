@@ -25,8 +25,12 @@ from kmirror.common.acl import (
 OTHER_OPERATIONS = {
     ResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
     ResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+    ResourceType.CLUSTER_MIRROR: (
+        AclOperation.CREATE, AclOperation.ALTER, AclOperation.DESCRIBE, AclOperation.DELETE, AclOperation.ALTER_CONFIGS,
+        AclOperation.DESCRIBE_CONFIGS,
+    ),
     ResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
-}
+}  # fmt: skip
 PRODUCER_ON_TOPIC = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
 PRODUCER_ON_TRANSACTIONAL_ID = (AclOperation.WRITE, AclOperation.DESCRIBE)
 CONSUMER_ON_TOPIC = (AclOperation.READ, AclOperation.DESCRIBE)
@@ -178,11 +182,12 @@ class AclCommand:
         resources += [Resource(ResourceType.GROUP, name.strip(), kind) for name in options.group]
         resources += [Resource(ResourceType.TRANSACTIONAL_ID, name, kind) for name in options.transactional_id]
         resources += [Resource(ResourceType.DELEGATION_TOKEN, name.strip(), kind) for name in options.delegation_token]
+        resources += [Resource(ResourceType.CLUSTER_MIRROR, name.strip(), kind) for name in options.cluster_mirror]
         resources += [Resource(ResourceType.USER, name.strip(), kind) for name in options.user_principal]
         if needed and not resources:
             raise UsageError(
                 "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
-                "--delegation-token <Delegation Token ID>"
+                "--cluster-mirror <mirror> or --delegation-token <Delegation Token ID>"
             )
         return list(dict.fromkeys(resources))
 

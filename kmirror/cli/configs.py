@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kmirror.cli.tool_options import ToolParser, UsageError, dest, refuse, run_tool
 from kmirror.common.errors import KmirrorError
 
-TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
+TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "mirrors", "broker-loggers")
 SHORT_FORMS = {
     "topic": "topics",
     "client": "clients",
@@ -37,10 +37,16 @@ def build_parser() -> ToolParser:
     parser.flag("describe", "Show the configuration of an entity, or of all entities of a type.")
     parser.flag("all", "With --describe: also what is not set dynamically.")
     parser.value(
-        "entity-type", "", "Kind of entity: topics, clients, users, brokers, broker-loggers, ips, client-metrics, groups.", many=True
+        "entity-type",
+        "",
+        "Kind of entity: topics, clients, users, brokers, broker-loggers, ips, client-metrics, groups, mirrors.",
+        many=True,
     )
     parser.value(
-        "entity-name", "", "The entity: name of topic, user, client, group or metrics subscription; id of broker; address.", many=True
+        "entity-name",
+        "",
+        "The entity: name of topic, user, client, group, mirror or metrics subscription; id of broker; address.",
+        many=True,
     )
     parser.flag("entity-default", "The default entity of clients, users, brokers or ips.")
     parser.value("add-config", "", "What to set: 'k1=v1,k2=[v1,v2],k3=v3'; square brackets hold values with commas.")

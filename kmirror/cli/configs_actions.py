@@ -23,6 +23,7 @@ RESOURCES = {
     "broker-loggers": (ConfigResourceType.BROKER_LOGGER, None),
     "client-metrics": (ConfigResourceType.CLIENT_METRICS, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG),
     "groups": (ConfigResourceType.GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG),
+    "mirrors": (ConfigResourceType.MIRROR, None),
 }
 
 
@@ -131,6 +132,8 @@ async def _all_names(admin: AdminClient, kind: str) -> list[str]:
         return [str(node.id) for node in (await admin.describe_cluster()).nodes] + [""]
     if kind == "client-metrics":
         return [name for _, name in await admin.list_config_resources(ConfigResourceType.CLIENT_METRICS)]
+    if kind == "mirrors":
+        return [name for _, name in await admin.list_config_resources(ConfigResourceType.MIRROR)]
     groups = {row.group_id for row in await admin.list_groups()}
     return sorted(groups | {name for _, name in await admin.list_config_resources(ConfigResourceType.GROUP)})
 

@@ -1,8 +1,11 @@
 """`kafka-mirrors`: create cluster mirrors, add topics to them, fail over and back (KIP-1279, command line).
 
-The KIP's options, messages and tables; beyond them `--json` on `--list`, `--describe` and dry runs, and `--dry-run` on
-`--remove` and `--add`, which prints exactly which records the truncation of a failover or failback would drop and changes
-nothing. Exit code 0, or 1 with one line on stderr. What needs the network is loaded only when an action runs.
+The KIP's options, messages and tables. Beyond them: `--json` on every action; `--dry-run` for what cannot be undone, which prints
+exactly which records would be dropped and changes nothing; `--wait`, `--reverse`, `--verify`, `--watch`, `--from-mm2`, `--verbose`.
+What needs the network is loaded only when an action runs.
+
+Exit codes: 0 done; 1 refused, failed, or (`--verify`) different; 2 not finished: the time of `--wait` or `--reverse` is up (the same
+command goes on where this one ended), or `--verify` could not read all. The reason is one line on stderr.
 """
 
 from __future__ import annotations
@@ -13,7 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-ACTIONS = ("create", "alter", "add", "remove", "delete", "pause", "resume", "list", "describe")
+from kmirror.cli.tool_options import KAFKA_VERSION
+
+KIP_ACTIONS = ("create", "alter", "add", "remove", "delete", "pause", "resume", "list", "describe")
+ACTIONS = (*KIP_ACTIONS, "reverse", "verify", "watch", "from-mm2")
 TOPIC_ACTIONS = {
     "add": "adding topic(s) to a mirror",
     "remove": "removing topic(s) from a mirror",
@@ -21,6 +27,20 @@ TOPIC_ACTIONS = {
     "resume": "resuming mirror topic(s)",
 }
 CONFIG_ACTIONS = {"create": "creating a mirror", "alter": "altering a mirror"}
+WITHOUT_MIRROR = ("list", "describe", "verify", "watch", "from-mm2")
+ONLY_WITH = {
+    "dry_run": ("add", "remove", "delete", "alter", "reverse"),
+    "wait": ("add", "remove", "pause", "resume"),
+    "verbose": ("describe", "watch"),
+    "interval": ("watch",),
+    "force": ("reverse",),
+    "reverse_config": ("reverse",),
+    "from": ("verify",),
+    "sample": ("verify",),
+    "output": ("from-mm2",),
+}
+"""What goes with some actions only."""
+NUMBERS = {"timeout": (0, 1 << 62), "interval": (1, 1 << 31), "sample": (1, 1 << 31), "from": (-(1 << 62), 1 << 62)}
 
 HELP = """\
 This tool helps to create cluster mirrors and add topics to them.
@@ -39,16 +59,28 @@ Option                                  Description
 --delete                                Delete a cluster mirror.
 --describe                              Describe a cluster mirror including
                                           partition lag and state.
---dry-run                               With --remove or --add: print which
-                                          records truncation would drop, and
-                                          change nothing.
+--dry-run                               With --remove, --add, --delete, --alter
+                                          or --reverse: print which records
+                                          would be dropped, and change nothing.
+--force                                 With --reverse: do not wait for the
+                                          source, and let the old source drop
+                                          what was not mirrored.
+--from <Long: offset>                   With --verify: the offset to begin at; a
+                                          negative one counts from the end.
+--from-mm2 <String: mm2.properties>     Print the mirrors that do what a
+                                          MirrorMaker 2 configuration does, and
+                                          what has no counterpart. Needs no
+                                          server.
 --help                                  Print usage information.
---json                                  Output in JSON format (with --list,
-                                          --describe or --dry-run).
+--interval <Long: ms>                   With --watch: time between two looks
+                                          (default: 1000).
+--json                                  Output in JSON format.
 --list                                  List all cluster mirrors.
 --mirror <String: mirror>               The name of the cluster mirror.
 --mirror-config <String: mirror config  Property file containing source
   property file>                          cluster configs for mirroring.
+--output <String: folder>               With --from-mm2: write the files to this
+                                          folder.
 --pause                                 Pause mirroring for topic(s) matching
                                           the pattern (supports regex).
 --remove                                Remove topic(s) from an existing
@@ -59,10 +91,32 @@ Option                                  Description
 --resume                                Resume mirroring for previously paused
                                           topic(s) matching the pattern
                                           (supports regex).
+--reverse                               Fail over and mirror the other way
+                                          round: from A to B becomes from B to
+                                          A. Stopped in between, the same
+                                          command goes on.
+--reverse-config <String: mirror        With --reverse: source cluster configs
+  config property file>                   for the mirror at the old source
+                                          (default: --bootstrap-server).
+--sample <Integer: n>                   With --verify: look at n places of each
+                                          partition only, evenly spread.
+--timeout <Long: ms>                    How long --wait and --reverse wait in
+                                          all (default: 300000).
 --topic <String: topic>                 Topic name or regex pattern to match
                                           topics (e.g., 'my-topic' or 'test-.
                                           *').
---version                               Display Kafka version."""
+--verbose                               With --describe or --watch: also ask the
+                                          source, for its last stable offset and
+                                          the lag in time.
+--verify                                Compare mirrored logs with their source,
+                                          batch by batch, while both run.
+--version                               Display Kafka version.
+--wait                                  With --remove: graceful, first wait until
+                                          all that the source has decided is
+                                          mirrored; with all: wait until the
+                                          partitions are in their new state.
+--watch                                 Show states and lags again and again,
+                                          until Ctrl-C."""
 
 
 class UsageError(Exception):
@@ -77,40 +131,56 @@ class _Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """Every option; help is the KIP's text, not argparse's."""
     parser = _Parser(prog="kafka-mirrors", add_help=False, allow_abbrev=False)
-    for action in (*ACTIONS, "dry-run", "help", "json", "version"):
-        parser.add_argument(f"--{action}", action="store_true")
-    parser.add_argument("--bootstrap-server")
-    parser.add_argument("--command-config", type=Path)
-    parser.add_argument("--mirror")
-    parser.add_argument("--mirror-config", type=Path)
-    parser.add_argument("--replication-factor", type=int)
-    parser.add_argument("--topic")
+    for flag in (*KIP_ACTIONS, "reverse", "verify", "watch", "dry-run", "force", "help", "json", "verbose", "version", "wait"):
+        parser.add_argument(f"--{flag}", action="store_true")
+    for text in ("bootstrap-server", "mirror", "topic"):
+        parser.add_argument(f"--{text}")
+    for path in ("command-config", "from-mm2", "mirror-config", "output", "reverse-config"):
+        parser.add_argument(f"--{path}", type=Path)
+    for number in ("from", "interval", "replication-factor", "sample", "timeout"):
+        parser.add_argument(f"--{number}", type=int)
     return parser
 
 
 def check_options(options: argparse.Namespace) -> str:
     """The one action that is asked for; UsageError with Kafka's messages otherwise."""
-    chosen = [action for action in ACTIONS if getattr(options, action)]
+    chosen = [action for action in ACTIONS if getattr(options, _dest(action))]
     if len(chosen) != 1:
         raise UsageError(
             "Command must include exactly one action: --create, --alter, --add, --remove, --delete, --pause, --resume, --list, or --describe"
         )
     action = chosen[0]
-    if not options.bootstrap_server:
+    if not options.bootstrap_server and action != "from-mm2":
         raise UsageError("--bootstrap-server must be specified")
-    if action not in ("list", "describe") and not options.mirror:
+    if action not in WITHOUT_MIRROR and not options.mirror:
         raise UsageError("--mirror must be specified")
     if action in CONFIG_ACTIONS and options.mirror_config is None:
         raise UsageError(f"--mirror-config must be specified when {CONFIG_ACTIONS[action]}")
     if action in TOPIC_ACTIONS and not options.topic:
         raise UsageError(f"--topic must be specified when {TOPIC_ACTIONS[action]}")
-    if options.dry_run and action not in ("add", "remove"):
-        raise UsageError("--dry-run can be used with --add and --remove only")
-    if options.json and not (options.dry_run or action in ("list", "describe")):
-        raise UsageError("--json can be used with --list, --describe and --dry-run only")
-    if options.replication_factor is not None and not (action == "add" and 1 <= options.replication_factor <= 32_767):
-        raise UsageError("--replication-factor takes a number from 1 to 32767 and can be used with --add only")
+    _check_extras(options, action)
     return action
+
+
+def _check_extras(options: argparse.Namespace, action: str) -> None:
+    for name, actions in ONLY_WITH.items():
+        if getattr(options, name) not in (None, False) and action not in actions:
+            *others, last = [f"--{other}" for other in actions]
+            raise UsageError(f"--{name.replace('_', '-')} can be used with {', '.join(others)}{' and ' if others else ''}{last} only")
+    if options.timeout is not None and not (options.wait or action == "reverse"):
+        raise UsageError("--timeout can be used with --wait and --reverse only")
+    if options.wait and options.dry_run:
+        raise UsageError("--wait can not be used with --dry-run")
+    for name, (lowest, highest) in NUMBERS.items():
+        value = getattr(options, name)
+        if value is not None and not lowest <= value <= highest:
+            raise UsageError(f"--{name} takes a number from {lowest} on")
+    if options.replication_factor is not None and not (action in ("add", "reverse") and 1 <= options.replication_factor <= 32_767):
+        raise UsageError("--replication-factor takes a number from 1 to 32767 and can be used with --add and --reverse only")
+
+
+def _dest(action: str) -> str:
+    return action.replace("-", "_")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -122,14 +192,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = build_parser().parse_args(given)
         if options.version:
-            from kmirror import __version__
-
-            print(__version__)
+            print(KAFKA_VERSION)
             return 0
         action = check_options(options)
     except UsageError as error:
         print(f"{error}\n\n{HELP}", file=sys.stderr)
         return 1
+    if action == "from-mm2":
+        from kmirror.cli.mirrors_from_mm2 import run_from_mm2
+
+        return run_from_mm2(options)
+    if action == "verify":
+        from kmirror.cli.mirrors_verify import run_verify
+
+        return run_verify(options)
     from kmirror.cli.mirrors_actions import run_action
 
     return run_action(action, options)

@@ -1,26 +1,38 @@
-"""`kafka-mirrors --dry-run`: which records a failover or failback would drop, found out by reading alone.
+"""`kafka-mirrors --dry-run`: which records a verb that cannot be undone would drop, found out by reading alone.
 
-Failover (`--remove`): the destination's batches are fetched and cut at their LSO fixpoint, as STOPPING does (D4 step 3).
-Failback (`--add` on a topic with records): the source tells the last mirror epoch (DescribeMirrors, same mirror name), the
-local batches are cut where the first later epoch begins (D5), and what is left is compared with the source from its end back
-to the last batch that both have (C36b). Nothing is changed anywhere. The result is that of this moment: what is written,
-mirrored or decided between the dry run and the act changes it.
+`--remove` (failover): the destination's batches are fetched and cut at their LSO fixpoint, as STOPPING does (D4 step 3).
+`--add` of a topic with records (failback): the source tells the last mirror epoch (DescribeMirrors, same mirror name), the local
+batches are cut where the first later epoch begins (D5), and what is left is compared with the source from its end back to the last
+batch that both have (C36b). `--alter` to another source: the same comparison, without an epoch, for that is what the first fetch does;
+another cluster is not fetched from at all (B36). `--delete` drops no record, but the last mirror epochs, without which a failback drops
+everything. `--reverse` is a failover here and a failback there.
 
-Needed permissions: Read on the topics at both clusters, Describe on the mirror at the source. A record that lies beyond the
-high watermark cannot be fetched by a client; it is counted, not listed.
+Nothing is changed anywhere. The result is that of this moment: what is written, mirrored or decided between the dry run and the act
+changes it. Needed permissions: Read on the topics at both clusters, Describe on the mirror at the source. A record that lies beyond the
+high watermark cannot be fetched by a client: it is not seen.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
+from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, READ_COMMITTED, AdminClient
 from kmirror.admin.results import MirrorPartitionDescription
+from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
+from kmirror.cli.mirrors_source import SourceEnd
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.log_alignment import NO_EPOCH, AlignmentHeader, TransactionScan, alignment_point, header_of, lso_fixpoint
+from kmirror.common.uuid import Uuid
+from kmirror.mirror.log_alignment import (
+    NO_EPOCH,
+    AlignmentHeader,
+    Transaction,
+    TransactionScan,
+    alignment_point,
+    header_of,
+    lso_fixpoint,
+)
 from kmirror.record.record_batch import RecordBatch, iter_batches, next_batch_size
 
 FETCH_SIZE_BYTES = 4 << 20
@@ -29,31 +41,55 @@ STOPPED = "STOPPED"
 
 @dataclass(slots=True)
 class DroppedRecords:
-    """What one partition would lose. Offsets from `cut_offset` to `log_end_offset` go; `batches` are those that hold records."""
+    """What one partition would lose: offsets from `cut_offset` to `log_end_offset`, which are `batches`, and the transactions in them."""
 
     topic_partition: TopicPartition
     reason: str
     cut_offset: int
     log_end_offset: int
     batches: list[AlignmentHeader] = field(default_factory=list)
+    transactions: list[Transaction] = field(default_factory=list)
+    groups: list[GroupBeyondEnd] = field(default_factory=list)
+    not_mirrored: int | None = None
+    """Failover: offsets that the source has and the mirror lacks; None when the source cannot be asked."""
 
     @property
     def record_count(self) -> int:
         return sum(batch.record_count for batch in self.batches if not batch.is_control)
 
 
-async def failover_loss(admin: AdminClient, partitions: Iterable[TopicPartition]) -> list[DroppedRecords]:
-    """What STOPPING would cut off each partition."""
+async def failover_loss(
+    admin: AdminClient, partitions: Iterable[TopicPartition], source_ends: Mapping[TopicPartition, SourceEnd] | None = None
+) -> list[DroppedRecords]:
+    """What STOPPING would cut off each partition, and what the source has besides."""
     result = []
     for topic_partition in sorted(partitions):
-        headers, end_offset = await _all_headers(admin, topic_partition)
-        scan = TransactionScan()
-        for header in headers:
-            scan.add(header)
-        cut = lso_fixpoint(scan.transactions(), end_offset)
-        reason = "no transaction is open" if cut == end_offset else f"transactions that began at {cut} or later are not decided in this log"
-        result.append(_dropped(topic_partition, reason, cut, end_offset, headers))
+        loss = await _failover_loss(admin, topic_partition)
+        if source_ends and topic_partition in source_ends:
+            loss.not_mirrored = source_ends[topic_partition].missing(loss.log_end_offset)
+        result.append(loss)
+    await add_groups(admin, result)
     return result
+
+
+async def _failover_loss(admin: AdminClient, topic_partition: TopicPartition) -> DroppedRecords:
+    stable = (await admin.list_offsets([topic_partition], isolation_level=READ_COMMITTED))[topic_partition]
+    if (await admin.list_offsets([topic_partition]))[topic_partition] == stable:
+        return DroppedRecords(topic_partition, "no transaction is open", stable, stable)
+    headers, end_offset = await _all_headers(admin, topic_partition)
+    scan = TransactionScan()
+    for header in headers:
+        scan.add(header)
+    cut = lso_fixpoint(scan.transactions(), end_offset)
+    reason = "no transaction is open" if cut == end_offset else f"transactions that began at {cut} or later are not decided in this log"
+    return _dropped(topic_partition, reason, cut, end_offset, headers)
+
+
+async def add_groups(admin: AdminClient, losses: Iterable[DroppedRecords]) -> None:
+    """Give each loss the groups that have committed more than would be left."""
+    by_name = {loss.topic_partition: loss for loss in losses}
+    for group in await groups_beyond(admin, {name: loss.cut_offset for name, loss in by_name.items()}):
+        by_name[group.topic_partition].groups.append(group)
 
 
 async def failback_loss(
@@ -61,11 +97,17 @@ async def failback_loss(
 ) -> list[DroppedRecords]:
     """What PREPARING and the first fetch would cut off each local partition."""
     rows = await _rows_at_source(admin, source, mirror_name)
+    wanted = sorted(partitions)
+    strangers = await _topics_with_another_id(admin, source, {name.topic for name in wanted})
     result = []
-    for topic_partition in sorted(partitions):
+    for topic_partition in wanted:
         headers, end_offset = await _all_headers(admin, topic_partition)
         if not headers:
             result.append(DroppedRecords(topic_partition, "the local log is empty", end_offset, end_offset))
+            continue
+        if topic_partition.topic in strangers:
+            reason = "the source's topic has another id: the partition fails, and its log stays as it is"
+            result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
             continue
         row = rows.get(topic_partition)
         if row is not None and row.state != STOPPED:
@@ -74,7 +116,39 @@ async def failback_loss(
             continue
         last_mirror_epoch = NO_EPOCH if row is None else row.last_mirror_epoch
         result.append(await _failback_loss(source, topic_partition, headers, end_offset, last_mirror_epoch))
+    await add_groups(admin, result)
     return result
+
+
+async def _topics_with_another_id(admin: AdminClient, source: AdminClient, topics: set[str]) -> set[str]:
+    """D5 step 1: a source without topic ids is taken by its names."""
+    here, there = await admin.describe_topics(topics), await source.describe_topics(topics)
+    return {name for name in here.keys() & there.keys() if Uuid.ZERO != there[name].topic_id != here[name].topic_id}
+
+
+async def divergence_loss(
+    admin: AdminClient, source: AdminClient, partitions: Iterable[TopicPartition], *, up_to: Mapping[TopicPartition, int] | None = None
+) -> list[DroppedRecords]:
+    """What the first fetch from `source` would cut: all behind the last batch that both have, below `up_to` where that is given."""
+    result = []
+    for topic_partition in sorted(partitions):
+        headers, end_offset = await _all_headers(admin, topic_partition)
+        limit = end_offset if up_to is None else min(up_to.get(topic_partition, end_offset), end_offset)
+        cut = await _common_end(source, topic_partition, headers, limit)
+        reason = f"the source has other batches from {cut} on" if cut < end_offset else "nothing differs from the source"
+        result.append(_dropped(topic_partition, reason, cut, end_offset, headers))
+    await add_groups(admin, result)
+    return result
+
+
+async def _common_end(source: AdminClient, topic_partition: TopicPartition, headers: Sequence[AlignmentHeader], limit: int) -> int:
+    """The end of the last local batch before `limit` that the source has too; the log start when it has none."""
+    kept = [header for header in headers if header.base_offset < limit]
+    while kept and not await _source_has(source, topic_partition, kept[-1]):
+        kept.pop()
+    if kept:
+        return kept[-1].last_offset + 1
+    return headers[0].base_offset if headers else limit
 
 
 async def _failback_loss(
@@ -90,10 +164,7 @@ async def _failback_loss(
             else f"all of it is above last mirror epoch {last_mirror_epoch}"
         )
         return _dropped(topic_partition, f"{reason}: mirrored from scratch", start, end_offset, headers)
-    kept = [header for header in headers if header.base_offset < point.offset]
-    while kept and not await _source_has(source, topic_partition, kept[-1]):
-        kept.pop()
-    cut = kept[-1].last_offset + 1 if kept else start
+    cut = await _common_end(source, topic_partition, headers, point.offset)
     reason = f"last mirror epoch {last_mirror_epoch}" if cut == point.offset else f"the source has other batches from {cut} on"
     return _dropped(
         topic_partition, reason if cut < end_offset else "nothing differs from the source", min(cut, end_offset), end_offset, headers
@@ -145,48 +216,41 @@ async def _headers(admin: AdminClient, topic_partition: TopicPartition, end_offs
         offset = next_offset
 
 
-def _dropped(topic_partition: TopicPartition, reason: str, cut: int, end_offset: int, headers: list[AlignmentHeader]) -> DroppedRecords:
-    return DroppedRecords(topic_partition, reason, cut, end_offset, [header for header in headers if header.last_offset >= cut])
+def _dropped(topic_partition: TopicPartition, reason: str, cut: int, end_offset: int, headers: Iterable[AlignmentHeader]) -> DroppedRecords:
+    scan = TransactionScan()
+    gone = []
+    for header in headers:
+        scan.add(header)
+        if header.last_offset >= cut:
+            gone.append(header)
+    transactions = sorted((row for row in scan.transactions() if _is_cut(row, cut)), key=lambda row: (row.first_offset, row.producer_id))
+    return DroppedRecords(topic_partition, reason, cut, end_offset, gone, transactions)
 
 
-def loss_text(losses: Iterable[DroppedRecords]) -> str:
-    """For people: one line per partition, one per batch that goes."""
-    lines = []
-    for loss in losses:
-        if loss.cut_offset >= loss.log_end_offset:
-            lines.append(f"{loss.topic_partition}: nothing would be dropped (log end {loss.log_end_offset}; {loss.reason})")
-            continue
-        what = f"{loss.record_count} record(s) at offsets {loss.cut_offset} to {loss.log_end_offset - 1} would be dropped"
-        lines.append(f"{loss.topic_partition}: {what} ({loss.reason})")
-        for batch in loss.batches:
-            kind = "control" if batch.is_control else f"{batch.record_count} record(s)"
-            producer = f", producer {batch.producer_id}" if batch.producer_id >= 0 else ""
-            lines.append(f"  offsets {batch.base_offset} to {batch.last_offset}, epoch {batch.leader_epoch}, {kind}{producer}")
-    return "\n".join(lines) if lines else "No partitions to look at"
+def _is_cut(transaction: Transaction, cut: int) -> bool:
+    return transaction.first_offset >= cut or transaction.marker_offset is None or transaction.marker_offset >= cut
 
 
-def loss_json(losses: Iterable[DroppedRecords]) -> str:
-    rows = [
-        {
-            "topic": loss.topic_partition.topic,
-            "partition": loss.topic_partition.partition,
-            "cutOffset": loss.cut_offset,
-            "logEndOffset": loss.log_end_offset,
-            "droppedRecords": loss.record_count if loss.cut_offset < loss.log_end_offset else 0,
-            "reason": loss.reason,
-            "batches": [
-                {
-                    "baseOffset": batch.base_offset,
-                    "lastOffset": batch.last_offset,
-                    "leaderEpoch": batch.leader_epoch,
-                    "producerId": batch.producer_id,
-                    "isControl": batch.is_control,
-                    "sizeInBytes": batch.size_in_bytes,
-                    "records": batch.record_count,
-                }
-                for batch in loss.batches
-            ],
-        }
-        for loss in losses
-    ]
-    return json.dumps(rows, indent=2)
+def deletion_loss(
+    described: Iterable[MirrorPartitionDescription], source_ends: Mapping[TopicPartition, SourceEnd], problem: str | None
+) -> list[DroppedRecords]:
+    """Deleting a mirror: no record goes, but what a failback needs."""
+    result = []
+    for row in described:
+        name = TopicPartition(row.topic, row.partition)
+        if row.state != STOPPED:
+            reason = f"it is {row.state}, so the mirror is not deleted"
+        elif row.last_mirror_epoch == NO_EPOCH:
+            reason = "no last mirror epoch is stored"
+        else:
+            there = f", all {source_ends[name].high_watermark} offsets" if name in source_ends else f" ({problem})" if problem else ""
+            reason = (
+                f"last mirror epoch {row.last_mirror_epoch} would be forgotten: a failback of the source would drop its whole log{there}"
+            )
+        result.append(nothing_dropped(row, reason))
+    return result
+
+
+def nothing_dropped(row: MirrorPartitionDescription, reason: str) -> DroppedRecords:
+    """A partition that keeps its log."""
+    return DroppedRecords(TopicPartition(row.topic, row.partition), reason, row.destination_offset, row.destination_offset)

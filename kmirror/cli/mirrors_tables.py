@@ -1,16 +1,27 @@
-"""What `kafka-mirrors` prints: tables and JSON (widths of the KIP's reference tool, headers of the KIP)."""
+"""What `kafka-mirrors` prints: tables and JSON (widths of the KIP's reference tool, headers of the KIP).
+
+`--verbose` has further columns, from the source itself (`mirrors_source`); without it the tables are the KIP's.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from kmirror.admin.results import MirrorDescription, MirrorListing
+from kmirror.admin.results import MirrorDescription, MirrorListing, MirrorPartitionDescription
+from kmirror.cli.mirrors_source import SourceEnd
+from kmirror.common.topic_partition import TopicPartition
 
 LIST_WIDTHS = (30, 10, 26, 50)
 DESCRIBE_WIDTHS = (30, 40, 10, 15, 18, 10, 12)
+VERBOSE_WIDTHS = (*DESCRIBE_WIDTHS, 18, 12, 17)
 LIST_HEADER = ("MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER")
 DESCRIBE_HEADER = ("MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE")
+VERBOSE_HEADER = (*DESCRIBE_HEADER, "SOURCE-STABLE", "TIME-LAG-MS", "LAST-MIRROR-EPOCH")
+
+SourceEnds = Mapping[tuple[str, TopicPartition], SourceEnd]
+"""By mirror and partition."""
 
 
 def list_table(mirrors: Iterable[MirrorListing]) -> str:
@@ -22,14 +33,31 @@ def list_table(mirrors: Iterable[MirrorListing]) -> str:
     return _table(LIST_HEADER, rows, LIST_WIDTHS) if rows else "No mirrors found"
 
 
-def describe_table(mirrors: Iterable[MirrorDescription]) -> str:
-    """One row per partition, sorted by mirror, topic and partition; -1 shows as "-"."""
-    rows = []
-    for mirror in sorted(mirrors, key=lambda mirror: mirror.mirror_name):
-        for row in sorted(mirror.partitions, key=lambda row: (row.topic, row.partition)):
-            offsets = (_number(row.source_offset), _number(row.destination_offset), _number(row.lag))
-            rows.append((_cut(mirror.mirror_name, 30), _cut(row.topic, 40), str(row.partition), *offsets, row.state))
-    return _table(DESCRIBE_HEADER, rows, DESCRIBE_WIDTHS) if rows else "No mirror partitions found"
+def in_order(mirrors: Iterable[MirrorDescription]) -> list[tuple[str, MirrorPartitionDescription]]:
+    """All partitions, sorted by mirror, topic and partition."""
+    return sorted(
+        ((mirror.mirror_name, row) for mirror in mirrors for row in mirror.partitions),
+        key=lambda pair: (pair[0], pair[1].topic, pair[1].partition),
+    )
+
+
+def describe_table(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> str:
+    """One row per partition, sorted by mirror, topic and partition; -1 shows as "-". With `ends` the verbose columns."""
+    rows = [_row(name, row, ends) for name, row in in_order(mirrors)]
+    if not rows:
+        return "No mirror partitions found"
+    return _table(DESCRIBE_HEADER, rows, DESCRIBE_WIDTHS) if ends is None else _table(VERBOSE_HEADER, rows, VERBOSE_WIDTHS)
+
+
+def _row(mirror_name: str, row: MirrorPartitionDescription, ends: SourceEnds | None) -> tuple[str, ...]:
+    offsets = (_number(row.source_offset), _number(row.destination_offset), _number(row.lag))
+    cells = (_cut(mirror_name, 30), _cut(row.topic, 40), str(row.partition), *offsets, row.state)
+    if ends is None:
+        return cells
+    end = ends.get((mirror_name, TopicPartition(row.topic, row.partition)))
+    stable = -1 if end is None else end.last_stable_offset
+    time_lag_ms = -1 if end is None or end.time_lag_ms is None else end.time_lag_ms
+    return (*cells, _number(stable), _number(time_lag_ms), _number(row.last_mirror_epoch))
 
 
 def list_json(mirrors: Iterable[MirrorListing]) -> str:
@@ -45,10 +73,12 @@ def list_json(mirrors: Iterable[MirrorListing]) -> str:
     return json.dumps(rows, indent=2)
 
 
-def describe_json(mirrors: Iterable[MirrorDescription]) -> str:
-    rows = [
-        {
-            "mirror": mirror.mirror_name,
+def describe_rows(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> list[dict[str, Any]]:
+    """The rows as JSON has them; with `ends` the source's facts too, null where it did not tell."""
+    rows = []
+    for mirror_name, row in in_order(mirrors):
+        shown: dict[str, Any] = {
+            "mirror": mirror_name,
             "topic": row.topic,
             "partition": row.partition,
             "sourceOffset": row.source_offset,
@@ -57,10 +87,17 @@ def describe_json(mirrors: Iterable[MirrorDescription]) -> str:
             "state": row.state,
             "lastMirrorEpoch": row.last_mirror_epoch,
         }
-        for mirror in sorted(mirrors, key=lambda mirror: mirror.mirror_name)
-        for row in sorted(mirror.partitions, key=lambda row: (row.topic, row.partition))
-    ]
-    return json.dumps(rows, indent=2)
+        if ends is not None:
+            end = ends.get((mirror_name, TopicPartition(row.topic, row.partition)))
+            shown["sourceHighWatermark"] = None if end is None else end.high_watermark
+            shown["sourceLastStableOffset"] = None if end is None else end.last_stable_offset
+            shown["timeLagMs"] = None if end is None else end.time_lag_ms
+        rows.append(shown)
+    return rows
+
+
+def describe_json(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> str:
+    return json.dumps(describe_rows(mirrors, ends), indent=2)
 
 
 def topic_list(topics: Iterable[str]) -> str:

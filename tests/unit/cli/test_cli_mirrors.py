@@ -8,7 +8,8 @@ import pytest
 
 from kmirror.admin.results import MirrorDescription, MirrorListing, MirrorPartitionDescription
 from kmirror.cli.mirrors import ACTIONS, HELP, UsageError, build_parser, check_options, main
-from kmirror.cli.mirrors_dry_run import DroppedRecords, loss_json, loss_text
+from kmirror.cli.mirrors_dry_run import DroppedRecords
+from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_table, topic_list
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.log_alignment import AlignmentHeader
@@ -27,8 +28,16 @@ from kmirror.mirror.log_alignment import AlignmentHeader
         ("--bootstrap-server a:1 --remove --mirror m", "--topic must be specified when removing topic(s) from a mirror"),
         ("--bootstrap-server a:1 --pause --mirror m", "--topic must be specified when pausing mirror topic(s)"),
         ("--bootstrap-server a:1 --resume --mirror m", "--topic must be specified when resuming mirror topic(s)"),
-        ("--bootstrap-server a:1 --pause --mirror m --topic t --dry-run", "--dry-run can be used with --add and --remove only"),
-        ("--bootstrap-server a:1 --delete --mirror m --json", "--json can be used with"),
+        (
+            "--bootstrap-server a:1 --pause --mirror m --topic t --dry-run",
+            "--dry-run can be used with --add, --remove, --delete, --alter and --reverse only",
+        ),
+        ("--bootstrap-server a:1 --delete --mirror m --wait", "--wait can be used with --add, --remove, --pause and --resume only"),
+        ("--bootstrap-server a:1 --add --mirror m --topic t --wait --dry-run", "--wait can not be used with --dry-run"),
+        ("--bootstrap-server a:1 --list --timeout 5", "--timeout can be used with --wait and --reverse only"),
+        ("--bootstrap-server a:1 --list --interval 5", "--interval can be used with --watch only"),
+        ("--bootstrap-server a:1 --watch --interval 0", "--interval takes a number from 1 on"),
+        ("--bootstrap-server a:1 --reverse", "--mirror must be specified"),
         ("--bootstrap-server a:1 --list --replication-factor 2", "--replication-factor"),
         ("--bootstrap-server a:1 --list --nonsense", "--nonsense"),
     ],

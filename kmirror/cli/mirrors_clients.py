@@ -1,0 +1,110 @@
+"""The clusters that one `kafka-mirrors` command talks to: the destination, each mirror's source, and the clusters behind it.
+
+How a source is reached comes from --mirror-config where that is given, else from the mirror's own configs. A broker never tells their
+secrets (C22), so for a source that asks for a password --mirror-config is needed: the same file that the mirror was created from.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+
+from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.results import ConfigResourceType
+from kmirror.cli.properties import read_properties
+from kmirror.cli.tool_client import TIMEOUT_SETTING, open_admin
+from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
+from kmirror.runtime.api import Runtime
+
+BOOTSTRAP_SERVERS = "bootstrap.servers"
+CLIENT_ID = "kafka-mirrors"
+MAX_CHAIN_LENGTH = 16
+SHORT_TIMEOUT_MS = 5_000
+"""For what a command tells only if it can: a source that is down must not hold it up."""
+
+
+class MirrorClients:
+    """Opens admin clients and closes them all. `admin` is the destination's."""
+
+    def __init__(self, runtime: Runtime, options: argparse.Namespace) -> None:
+        self.runtime = runtime
+        self.options = options
+        self._properties = {} if options.command_config is None else read_properties(options.command_config)
+        self._opened: list[AdminClient] = []
+        self._sources: dict[str, dict[str, str]] = {}
+        self._source_clients: dict[tuple[str, int | None], AdminClient] = {}
+        self.admin = self._open(options.bootstrap_server, self._properties)
+
+    def close(self) -> None:
+        for client in self._opened:
+            client.close()
+
+    async def source_configs(self, mirror_name: str) -> dict[str, str]:
+        """How the mirror's source is reached; UNKNOWN_MIRROR when there is no such mirror."""
+        if mirror_name not in self._sources:
+            if self.options.mirror_config is not None:
+                configs = read_properties(self.options.mirror_config)
+            else:
+                entries = await self.admin.describe_configs(ConfigResourceType.MIRROR, mirror_name)
+                configs = {entry.name: entry.value for entry in entries if entry.value is not None}
+            if not configs.get(BOOTSTRAP_SERVERS):
+                raise ApiException(Errors.UNKNOWN_MIRROR, "The mirror does not exist.")
+            self._sources[mirror_name] = configs
+        return self._sources[mirror_name]
+
+    async def source(self, mirror_name: str, *, timeout_ms: int | None = None) -> AdminClient:
+        """A client of the mirror's source, the same every time."""
+        key = (mirror_name, timeout_ms)
+        if key not in self._source_clients:
+            configs = await self.source_configs(mirror_name)
+            self._source_clients[key] = self.at(configs[BOOTSTRAP_SERVERS], configs, mirror_name, timeout_ms=timeout_ms)
+        return self._source_clients[key]
+
+    def at(self, bootstrap_servers: str, configs: Mapping[str, str], mirror_name: str, *, timeout_ms: int | None = None) -> AdminClient:
+        """A client of the source, or of a cluster behind it, which is taken to be secured alike."""
+        properties = dict(configs) if timeout_ms is None else {**configs, TIMEOUT_SETTING: str(timeout_ms)}
+        try:
+            return self._open(bootstrap_servers, properties)
+        except ConfigError as error:
+            hint = "" if self.options.mirror_config is not None else " (a mirror's secrets are not told: give them with --mirror-config)"
+            raise ConfigError(f"mirror {mirror_name}: {error}{hint}") from error
+
+    def _open(self, bootstrap_servers: str, properties: Mapping[str, str]) -> AdminClient:
+        client = open_admin(self.runtime, bootstrap_servers, properties, client_id=CLIENT_ID)
+        self._opened.append(client)
+        return client
+
+    async def check_chain(self, mirror_name: str, destination: AdminClient, source: AdminClient, topics: Iterable[str]) -> None:
+        """A topic that comes back to its destination over a chain of mirrors would empty every cluster of the ring: refuse it (D4)."""
+        own = str((await destination.describe_cluster()).cluster_id)
+        configs = await self.source_configs(mirror_name)
+        wanted = set(topics)
+        paths: list[tuple[AdminClient, list[str]]] = [(source, [own])]
+        seen: set[str] = set()
+        while paths:
+            client, path = paths.pop(0)
+            cluster_id = str((await client.describe_cluster()).cluster_id)
+            if cluster_id == own:
+                raise KmirrorError(f"a ring of mirrors: {' <- '.join([*path, own])} leads back to this cluster; nothing was added")
+            if cluster_id in seen or len(path) > MAX_CHAIN_LENGTH:
+                continue
+            seen.add(cluster_id)
+            following = await mirrored_from(client, wanted)
+            paths += [(self.at(servers, configs, mirror_name), [*path, cluster_id]) for servers in following]
+
+
+async def mirrored_from(client: AdminClient, topics: set[str]) -> list[str]:
+    """The bootstrap servers that a cluster mirrors any of `topics` from; none when it does not, or has no mirrors at all."""
+    try:
+        listed = await client.list_mirrors()
+        described = await client.describe_mirrors()
+    except ApiException as error:
+        if error.error is Errors.UNSUPPORTED_VERSION:
+            return []
+        raise
+    servers = []
+    for mirror in listed:
+        rows = described[mirror.mirror_name].partitions if mirror.mirror_name in described else []
+        if mirror.source_bootstrap and any(row.topic in topics and row.state != "STOPPED" for row in rows):
+            servers.append(mirror.source_bootstrap)
+    return sorted(set(servers))

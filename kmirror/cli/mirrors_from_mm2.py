@@ -1,0 +1,127 @@
+"""`kafka-mirrors --from-mm2 mm2.properties [--output DIR]`: what `mm2_converter` found, printed, or written as files to run.
+
+With --output: `<mirror>.properties` (the mirror's config), `<target>.properties` where the target is secured (--command-config),
+`commands.sh`, and `notes.txt`. Files that hold settings of security are readable by their owner only. On the screen passwords are
+hidden.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kmirror.cli.mm2_converter import ConvertedFlow, convert
+from kmirror.cli.properties import read_properties
+from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.common.errors import KmirrorError
+
+SECRETS = ("sasl.jaas.config", "password", "ssl.keystore.key")
+HIDDEN = "(hidden; --output writes it)"
+
+
+def run_from_mm2(options: argparse.Namespace) -> int:
+    """The exit code; errors are one line on stderr."""
+    try:
+        try:
+            flows = convert(read_properties(options.from_mm2))
+        except KmirrorError as error:
+            raise KmirrorError(f"{options.from_mm2}: {error}") from error
+        if options.output is not None:
+            write_files(flows, options.output)
+        print(json.dumps([_as_json(flow) for flow in flows], indent=2) if options.json else "\n\n".join(map(flow_text, flows)))
+        if options.output is not None and not options.json:
+            print(f"\nWritten to {options.output}: {', '.join(sorted(path.name for path in options.output.iterdir()))}")
+    except USER_ERRORS as error:
+        print(f"kafka-mirrors: {one_line(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def flow_text(flow: ConvertedFlow) -> str:
+    """For people: the mirror, the commands, the notes, what is left out."""
+    lines = [
+        f"{flow.source} -> {flow.target}: mirror {flow.mirror_name} at {flow.target} ({flow.target_bootstrap})",
+        "",
+        _config_file(flow),
+    ]
+    lines += [f"    {name}={_shown(name, value)}" for name, value in flow.mirror_configs.items()]
+    if flow.command_configs:
+        lines += ["", _command_file(flow)]
+        lines += [f"    {name}={_shown(name, value)}" for name, value in flow.command_configs.items()]
+    lines += ["", "commands", *(f"    {command}" for command in commands(flow))]
+    lines += ["", "notes", *(f"    {note}" for note in flow.notes)]
+    lines += ["", "not converted", *(f"    {name}: {reason}" for name, reason in flow.not_converted.items())]
+    return "\n".join(lines)
+
+
+def commands(flow: ConvertedFlow) -> Iterator[str]:
+    """Create the mirror, look at what would be dropped, add the topics, watch."""
+    tool = ["kafka-mirrors", "--bootstrap-server", flow.target_bootstrap]
+    if flow.command_configs:
+        tool += ["--command-config", _command_file(flow)]
+    tool += ["--mirror", flow.mirror_name]
+    topics = ["--topic", flow.topic_pattern]
+    secured = ["--mirror-config", _config_file(flow)] if len(flow.mirror_configs.keys() & {"security.protocol", "sasl.jaas.config"}) else []
+    factor = [] if flow.replication_factor is None else ["--replication-factor", str(flow.replication_factor)]
+    for words in (
+        [*tool, "--create", "--mirror-config", _config_file(flow)],
+        [*tool, "--add", *topics, *secured, "--dry-run"],
+        [*tool, "--add", *topics, *secured, *factor],
+        [*tool, "--describe"],
+    ):
+        yield shlex.join(words)
+
+
+def write_files(flows: list[ConvertedFlow], folder: Path) -> None:
+    """The files of all flows; OSError when they cannot be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for flow in flows:
+        _write(folder / _config_file(flow), _properties(flow.mirror_configs), private=True)
+        if flow.command_configs:
+            _write(folder / _command_file(flow), _properties(flow.command_configs), private=True)
+    script = "\n".join(command for flow in flows for command in (f"# {flow.source} -> {flow.target}", *commands(flow)))
+    _write(folder / "commands.sh", f"set -eu\n{script}\n".encode(), private=False)
+    _write(folder / "notes.txt", ("\n\n".join(map(flow_text, flows)) + "\n").encode(), private=False)
+
+
+def _write(path: Path, data: bytes, *, private: bool) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def _properties(settings: dict[str, str]) -> bytes:
+    """As a properties file, where only the backslash means something within these values."""
+    escaped = ((name, value.replace("\\", "\\\\")) for name, value in settings.items())
+    return "".join(f"{name}={value}\n" for name, value in escaped).encode()
+
+
+def _config_file(flow: ConvertedFlow) -> str:
+    return f"{flow.mirror_name}.properties"
+
+
+def _command_file(flow: ConvertedFlow) -> str:
+    return f"{flow.target}.properties"
+
+
+def _shown(name: str, value: str) -> str:
+    return HIDDEN if any(secret in name for secret in SECRETS) else value
+
+
+def _as_json(flow: ConvertedFlow) -> dict[str, Any]:
+    return {
+        "source": flow.source,
+        "target": flow.target,
+        "mirror": flow.mirror_name,
+        "mirrorConfigs": {name: _shown(name, value) for name, value in flow.mirror_configs.items()},
+        "topicPattern": flow.topic_pattern,
+        "commands": list(commands(flow)),
+        "notes": flow.notes,
+        "notConverted": flow.not_converted,
+    }

@@ -1,0 +1,22 @@
+"""The progress bar of `kafka-mirrors --wait`, `--reverse` and `--verify`, on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+@contextmanager
+def bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Gives the function to be told how much is done of how much, and of what."""
+    columns = (TextColumn(title), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=None, text="")
+
+        def update(done: int, total: int, text: str) -> None:
+            progress.update(task, completed=done, total=max(total, 1), text=text)
+
+        yield update

@@ -1,0 +1,279 @@
+"""`kafka-mirrors --reverse`: failover and failback as one operation. The mirror A -> B becomes B -> A, under the same name.
+
+    1 drain      wait until B has all that A has decided, and A rests (not with --force)
+    2 fail over  remove the topics from the mirror at B
+    3 stop       wait until B's partitions are STOPPED: from here on B is the one to write to
+    4 compare    what would A drop? anything at all stops here, but with --force
+    5 create     the mirror of the same name at A, with B as its source (C8: only this name knows the last mirror epochs)
+    6 add        the topics to it
+    7 mirror     wait until A's partitions are MIRRORING
+
+Nothing is remembered outside the clusters. Before each step both are asked what is done already, so the tool may be killed anywhere, and
+the same command goes on. A source that is dead is failed over by --force; the command then ends with exit code 2 after step 3, and
+given again, when A is back, goes on with step 4. B's own mirror stays, STOPPED: its last mirror epochs are what A asks for, and the next
+--reverse, at A, uses it again. Producers must be stopped before: what they write to A after step 1 is found in step 4, and refused.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+
+from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.admin_requests import NoBrokerError
+from kmirror.admin.results import ConfigOperation, ConfigResourceType, MirrorPartitionDescription
+from kmirror.cli import mirrors_dry_run
+from kmirror.cli.mirrors_actions import add_topics, of_pattern, settle
+from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
+from kmirror.cli.mirrors_dry_run import DroppedRecords
+from kmirror.cli.mirrors_dry_run_text import loss_rows, loss_text
+from kmirror.cli.mirrors_source import source_ends
+from kmirror.cli.mirrors_tables import topic_list
+from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
+from kmirror.cli.properties import read_properties
+from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+
+STEPS = ("drain", "fail over", "stop", "compare", "create", "add", "mirror")
+ALL_TOPICS = ".*"
+
+
+async def reverse(clients: MirrorClients) -> int:
+    """The exit code. NotFinishedError: given again, the command goes on."""
+    reversal = Reversal(clients)
+    if clients.options.dry_run:
+        await reversal.show_plan()
+    else:
+        await reversal.run()
+    return 0
+
+
+class Reversal:
+    """One run. `here` is B, the destination now; `there` is A, its source now."""
+
+    def __init__(self, clients: MirrorClients) -> None:
+        self._clients = clients
+        self._options = clients.options
+        self._mirror: str = clients.options.mirror
+        self._here = clients.admin
+        self._deadline = Deadline(clients.runtime, clients.options.timeout)
+        self._steps: list[dict[str, str]] = []
+        self._losses: list[DroppedRecords] = []
+
+    # --- doing it -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        configs = self._reverse_configs()
+        rows = await self._rows_here()
+        topics = sorted({row.topic for row in rows})
+        there = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
+        await self._check_source(there)
+        await self._drain(there, rows, topics)
+        await self._fail_over(rows)
+        await self._stop(topics)
+        reversed_already = await self._compare(there, topics)
+        await self._create(there, configs)
+        await self._add(there, [topic for topic in topics if topic not in reversed_already])
+        await self._until_mirroring(there, topics)
+        self._say_result(topics)
+
+    async def _rows_here(self) -> list[MirrorPartitionDescription]:
+        described = await self._here.describe_mirrors([self._mirror])
+        return of_pattern(self._options.topic or ALL_TOPICS, described[self._mirror].partitions)
+
+    async def _check_source(self, there: AdminClient) -> None:
+        """Before anything is changed: can this ever be reversed? A dead source is looked at again later."""
+        try:
+            listed = {mirror.mirror_name: mirror.source_cluster_id for mirror in await there.list_mirrors()}
+            own = (await self._here.describe_cluster()).cluster_id
+        except NoBrokerError:
+            if not self._options.force:
+                raise
+            return
+        except ApiException as error:
+            if error.error is Errors.UNSUPPORTED_VERSION:
+                raise KmirrorError("the source has no cluster mirroring, so nothing can be mirrored to it; --remove fails over") from error
+            raise
+        if listed.get(self._mirror, "") not in ("", own):
+            raise KmirrorError(f"the source has a mirror {self._mirror} of another cluster, {listed[self._mirror]}")
+
+    async def _drain(self, there: AdminClient, rows: list[MirrorPartitionDescription], topics: list[str]) -> None:
+        if all(row.state in ENDED for row in rows):
+            self._say(1, "is done")
+        elif self._options.force:
+            self._say(1, "is left out (--force)")
+        else:
+            self._say(1, f"until mirror {self._mirror} has everything of {topic_list(topics)}")
+            with progress_bar("draining") as progress:
+                await MirrorWaiter(self._here, self._mirror, topics, self._deadline, progress).until_drained(there)
+
+    async def _fail_over(self, rows: list[MirrorPartitionDescription]) -> None:
+        running = sorted({row.topic for row in rows if row.state not in ENDED})
+        if not running:
+            self._say(2, "is done")
+            return
+        self._say(2, f"{len(running)} topic(s): {topic_list(running)}")
+        settle("remove", await self._here.remove_topics_from_mirror(self._mirror, running), may_be_idle=True)
+
+    async def _stop(self, topics: list[str]) -> None:
+        with progress_bar(f"until {STOPPED}") as progress:
+            rows = await MirrorWaiter(self._here, self._mirror, topics, self._deadline, progress).until_state(STOPPED)
+        self._say(3, f"{len(rows)} partition(s) are {STOPPED}: producers can write to this cluster")
+
+    async def _compare(self, there: AdminClient, topics: list[str]) -> set[str]:
+        """The topics that A mirrors already; KmirrorError when another one would lose records there, unless forced."""
+        try:
+            rows = await self._rows_there(there)
+            mirrored = {row.topic for row in rows if row.state not in ENDED}
+            names = await _partitions(there, set(topics) - mirrored)
+            self._losses = await mirrors_dry_run.failback_loss(there, self._here, self._mirror, names)
+        except NoBrokerError as error:
+            text = f"the topics are failed over; the old source cannot be asked ({error}): give the same command again when it is back"
+            raise NotFinishedError(text) from error
+        dropped = [loss for loss in self._losses if loss.record_count]
+        if not dropped:
+            self._say(4, "the old source has nothing that it would have to drop")
+        elif self._options.force:
+            self._say(4, f"the old source drops {_count(dropped)}")
+        else:
+            raise KmirrorError(
+                f"the old source would drop {_count(dropped)}: something was written to it that was not mirrored; "
+                "--dry-run names it, --force lets it go"
+            )
+        return mirrored
+
+    async def _rows_there(self, there: AdminClient) -> list[MirrorPartitionDescription]:
+        try:
+            return (await there.describe_mirrors([self._mirror]))[self._mirror].partitions
+        except ApiException as error:
+            if error.error is Errors.UNKNOWN_MIRROR:
+                return []
+            raise
+
+    async def _create(self, there: AdminClient, configs: dict[str, str]) -> None:
+        names = {mirror.mirror_name for mirror in await there.list_mirrors()}
+        if self._mirror not in names:
+            self._say(5, f"mirror {self._mirror} at the old source, from {configs[BOOTSTRAP_SERVERS]}")
+            await there.create_mirror(self._mirror, configs)
+        elif self._options.reverse_config is not None:
+            self._say(5, f"mirror {self._mirror} at the old source gets the configs of --reverse-config")
+            changes = [(name, ConfigOperation.SET, value) for name, value in sorted(configs.items())]
+            await there.incremental_alter_configs(ConfigResourceType.MIRROR, self._mirror, changes)
+        else:
+            self._say(5, "is done")
+
+    async def _add(self, there: AdminClient, topics: list[str]) -> None:
+        if not topics:
+            self._say(6, "is done")
+            return
+        self._say(6, f"{len(topics)} topic(s): {topic_list(topics)}")
+        await add_topics(self._clients, self._mirror, there, self._here, topics, may_be_idle=True)
+
+    async def _until_mirroring(self, there: AdminClient, topics: list[str]) -> None:
+        partitions = len(await _partitions(there, set(topics)))
+        with progress_bar(f"until {MIRRORING}") as progress:
+            waiter = MirrorWaiter(there, self._mirror, topics, self._deadline, progress)
+            rows = await waiter.until_state(MIRRORING, partitions=partitions)
+        self._say(7, f"{len(rows)} partition(s) of the old source are {MIRRORING}")
+
+    def _reverse_configs(self) -> dict[str, str]:
+        """How A reaches B. Passwords of this command are an operator's: A is given none of them."""
+        if self._options.reverse_config is not None:
+            configs = read_properties(self._options.reverse_config)
+            if not configs.get(BOOTSTRAP_SERVERS):
+                raise ConfigError(f"{self._options.reverse_config} has no {BOOTSTRAP_SERVERS}")
+            return configs
+        command = {} if self._options.command_config is None else read_properties(self._options.command_config)
+        if command.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
+            raise ConfigError("this cluster is secured: --reverse-config must say how the old source connects to it")
+        return {BOOTSTRAP_SERVERS: self._options.bootstrap_server}
+
+    # --- saying it ----------------------------------------------------------------------------------------------------
+
+    def _say(self, number: int, text: str) -> None:
+        self._steps.append({"step": STEPS[number - 1], "text": text})
+        if not self._options.json:
+            print(f"[{number}/{len(STEPS)}] {STEPS[number - 1]}: {text}", flush=True)
+
+    def _say_result(self, topics: list[str]) -> None:
+        if self._options.json:
+            self._print_json(topics)
+        else:
+            print(f"Reversed mirror {self._mirror}: {topic_list(topics)}")
+
+    def _print_json(self, topics: list[str]) -> None:
+        dry_run = self._options.dry_run
+        result = {"action": "reverse", "mirror": self._mirror, "topics": topics, "dryRun": dry_run, "steps": self._steps}
+        print(json.dumps(result | {"dropped": loss_rows(self._losses)}, indent=2))
+
+    # --- the plan -----------------------------------------------------------------------------------------------------
+
+    async def show_plan(self) -> None:
+        """What each step would do, and what either side would drop."""
+        configs = self._reverse_configs()
+        rows = await self._rows_here()
+        topics = sorted({row.topic for row in rows})
+        names = {TopicPartition(row.topic, row.partition) for row in rows}
+        running = sorted({row.topic for row in rows if row.state not in ENDED})
+        there = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
+        try:
+            await self._check_source(there)
+            rows_there = await self._rows_there(there)
+            ends = await source_ends(there, rows)
+        except NoBrokerError as error:
+            rows_there, ends = [], {}
+            print(f"the source cannot be asked: {error}", file=sys.stderr)
+        mirrored = {row.topic for row in rows_there if row.state not in ENDED}
+        missing = sum(
+            ends[name].missing(row.destination_offset) for row in rows if (name := TopicPartition(row.topic, row.partition)) in ends
+        )
+        lacking = f"mirror {self._mirror} lacks {missing} offset(s)" if ends else "how much the mirror lacks is not known"
+        here_losses = await mirrors_dry_run.failover_loss(self._here, names) if running else []
+        if self._options.force or not running:
+            self._say(1, "is left out (--force)" if running else "is done")
+        else:
+            self._say(1, f"until mirror {self._mirror} has everything of {topic_list(topics)}; now {lacking}")
+            here_losses = []
+        self._say(2, f"{len(running)} topic(s): {topic_list(running)}" if running else "is done")
+        self._say(3, f"until {len(rows)} partition(s) are {STOPPED}")
+        self._losses = await self._losses_there(there, set(topics) - mirrored, running, here_losses) if ends else []
+        dropped = [loss for loss in self._losses if loss.record_count]
+        consequence = "" if self._options.force or not dropped else ", so it would stop here"
+        self._say(4, f"the old source drops {_count(dropped)}{consequence}" if ends else "what the old source drops is not known")
+        self._say(5, f"mirror {self._mirror} at the old source, from {configs[BOOTSTRAP_SERVERS]}")
+        left = sorted(set(topics) - mirrored)
+        self._say(6, f"{len(left)} topic(s): {topic_list(left)}" if left else "is done")
+        self._say(7, "until the old source's partitions are MIRRORING")
+        if self._options.json:
+            self._losses = [*here_losses, *self._losses]
+            self._print_json(topics)
+            return
+        for title, losses in (("this cluster", here_losses), ("the old source", self._losses)):
+            if losses:
+                print(f"what {title} drops:\n{loss_text(losses)}")
+
+    async def _losses_there(
+        self, there: AdminClient, topics: set[str], running: list[str], here_losses: list[DroppedRecords]
+    ) -> list[DroppedRecords]:
+        """What A would drop: after a drain what is not decided there; after a forced failover all behind B's cut; else as at --add."""
+        names = await _partitions(there, topics)
+        waiting = {name for name in names if name.topic in running}
+        found = await mirrors_dry_run.failback_loss(there, self._here, self._mirror, names - waiting)
+        if self._options.force:
+            cuts = {loss.topic_partition: loss.cut_offset for loss in here_losses}
+            return found + await mirrors_dry_run.divergence_loss(there, self._here, waiting, up_to=cuts)
+        return found + await mirrors_dry_run.failover_loss(there, waiting)
+
+
+async def _partitions(admin: AdminClient, topics: Iterable[str]) -> set[TopicPartition]:
+    described = await admin.describe_topics(topics)
+    return {TopicPartition(name, partition.partition) for name, topic in described.items() for partition in topic.partitions}
+
+
+def _count(losses: list[DroppedRecords]) -> str:
+    if not losses:
+        return "nothing"
+    where = ", ".join(f"{loss.topic_partition} from offset {loss.cut_offset}" for loss in losses[:3])
+    more = f" and {len(losses) - 3} more" if len(losses) > 3 else ""
+    return f"{sum(loss.record_count for loss in losses)} record(s): {where}{more}"

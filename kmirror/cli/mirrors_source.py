@@ -1,0 +1,80 @@
+"""What a mirror lacks of its source: in offsets, as the KIP counts, and in time.
+
+SourceOffset and Lag of DescribeMirrors are the high watermark of the destination's last fetch (B51): an open transaction keeps that
+lag above 0 though nothing more can be mirrored, and a source that cannot be reached keeps the last value. Here the source is asked
+itself. `last_stable_offset` is what the mirror can reach now. `time_lag_ms` is the age of the oldest record that the source has and
+the mirror lacks, by the record's timestamp and this machine's clock; 0 when it lacks none. It is what would be lost, in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kmirror.admin.admin_client import READ_COMMITTED, AdminClient
+from kmirror.admin.results import MirrorPartitionDescription
+from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record_batch import iter_batches
+
+FETCH_SIZE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnd:
+    """One partition of the source against the mirror's log end."""
+
+    high_watermark: int
+    last_stable_offset: int
+    time_lag_ms: int | None = None
+
+    def missing(self, destination_offset: int) -> int:
+        """How many offsets the mirror lacks."""
+        return max(0, self.high_watermark - destination_offset)
+
+
+async def source_ends(
+    source: AdminClient, rows: Iterable[MirrorPartitionDescription], *, now_ms: int | None = None
+) -> dict[TopicPartition, SourceEnd]:
+    """The source's ends of the mirrored partitions that it (still) has; with `now_ms` also the lag in time."""
+    ends = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows}
+    described = await source.describe_topics({name.topic for name in ends})
+    wanted = [name for name in ends if name.topic in described and name.partition < len(described[name.topic].partitions)]
+    if not wanted:
+        return {}
+    stable = await source.list_offsets(wanted, isolation_level=READ_COMMITTED)
+    latest = await source.list_offsets(wanted)
+    found = {}
+    for name in sorted(wanted):
+        lag_ms = None
+        if now_ms is not None and ends[name] >= 0:
+            lag_ms = await _time_lag_ms(source, name, ends[name], latest[name], now_ms)
+        found[name] = SourceEnd(latest[name], stable[name], lag_ms)
+    return found
+
+
+async def _time_lag_ms(source: AdminClient, name: TopicPartition, offset: int, high_watermark: int, now_ms: int) -> int | None:
+    """None when the source cannot tell: the records are deleted there, or moved away."""
+    if offset >= high_watermark:
+        return 0
+    try:
+        data = await source.fetch_records(name, offset, max_bytes=FETCH_SIZE_BYTES)
+    except ApiException:
+        return None
+    for batch in iter_batches(data):
+        for record in batch.records():
+            if record.offset >= offset:
+                return max(0, now_ms - record.timestamp)
+    return None
+
+
+async def source_ends_if_reachable(
+    source: AdminClient, rows: Iterable[MirrorPartitionDescription], *, now_ms: int | None = None
+) -> tuple[dict[TopicPartition, SourceEnd], str | None]:
+    """What the source says, or nothing and why it does not."""
+    try:
+        return await source_ends(source, rows, now_ms=now_ms), None
+    except ApiException as error:
+        return {}, error.message
+    except KmirrorError as error:
+        return {}, str(error)

@@ -1,0 +1,254 @@
+"""`kafka-mirrors --verify`: is each mirrored log a prefix of its source's, while both clusters run?
+
+Whole batches are fetched from both, as they are, from the higher log start offset to the end of the mirror's part of its log, and
+compared byte by byte (`verify.log_diff`): offsets, leader epochs, CRCs, producers, timestamps, all that is in them. The mirror's part
+ends at its high watermark; of a partition that is STOPPED, where its own leader epochs begin, which is behind its last mirror epoch.
+Where a topic is compacted, batches that only one side's cleaner has removed or rewritten do not count (FEA2b).
+
+The mirror's end is asked before the source's, so that what arrives in between is no difference. What retention deletes meanwhile is: the
+partition is then compared again, from the new log start. `--from` begins later, `--sample` looks at n places of each partition only.
+
+Exit code 0: every log is a prefix. 1: one is not; the first difference is named. 2: one could not be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
+from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
+from kmirror.cli.log_diff_text import batch_text, counts_text, offsets_text
+from kmirror.cli.mirrors_actions import of_topics
+from kmirror.cli.mirrors_clients import MirrorClients
+from kmirror.cli.mirrors_tables import in_order
+from kmirror.cli.mirrors_wait import STOPPED, Progress, progress_bar
+from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED, FetchedLog
+from kmirror.verify.log_diff import DiffSettings, diff_logs
+from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json
+
+FETCH_SIZE_BYTES: Final = 4 << 20
+SAMPLE_SPAN: Final = 1_000
+"""Offsets that are compared at each place of a sample, at least one batch."""
+TRIES: Final = 3
+HIGH_WATERMARK_TRIES: Final = 10
+HIGH_WATERMARK_PAUSE_MS: Final = 200
+SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1)
+
+T = TypeVar("T")
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """The exit code; errors that are not of one partition are one line on stderr and exit code 2."""
+    try:
+        with asyncio.Runner() as runner:
+            runtime = AsyncioRuntime(loop=runner.get_loop(), worker_count=1)
+            try:
+                return _verify(MirrorClients(runtime, options), runner.run)
+            finally:
+                runtime.close()
+    except USER_ERRORS as error:
+        print(f"kafka-mirrors: {one_line(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+class Ask:
+    """`verify` is synchronous: each question runs the loop until it is answered."""
+
+    def __init__(self, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._run = run
+
+    def __call__(self, question: Coroutine[Any, Any, T]) -> T:
+        answer: T = self._run(question)
+        return answer
+
+
+def _verify(clients: MirrorClients, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> int:
+    ask = Ask(run)
+    options = clients.options
+    try:
+        mirrors = list(ask(clients.admin.describe_mirrors([options.mirror] if options.mirror else [])).values())
+        if options.topic:
+            mirrors = of_topics(mirrors, options.topic)
+        rows = in_order(mirrors)
+        verdicts: list[PartitionVerdict] = []
+        with progress_bar("verifying") as progress:
+            for done, (mirror_name, row) in enumerate(rows):
+                checker = PartitionChecker(ask, clients, mirror_name, row)
+                verdicts.append(checker.verdict(_partition_progress(progress, done, len(rows), f"{row.topic}-{row.partition}")))
+    finally:
+        clients.close()
+    report = make_report("source", "mirror", "live", verdicts)
+    print(to_json_text(report) if options.json else "\n".join(map(verdict_line, report.partitions)) or "No mirror partitions found")
+    return report.exit_code
+
+
+def _partition_progress(progress: Progress, done: int, total: int, name: str) -> Callable[[int], None]:
+    return lambda size: progress(done, total, f"{name}, {size >> 20} MiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets to compare: from `start` up to the batch that holds `end - 1`."""
+
+    start: int
+    end: int
+
+
+class PartitionChecker:
+    """Compares one partition."""
+
+    def __init__(self, ask: Ask, clients: MirrorClients, mirror_name: str, row: MirrorPartitionDescription) -> None:
+        self._ask = ask
+        self._clients = clients
+        self._mirror_name = mirror_name
+        self._row = row
+        self._name = TopicPartition(row.topic, row.partition)
+
+    def verdict(self, progress: Callable[[int], None]) -> PartitionVerdict:
+        """Never raises for what the clusters answer about this partition."""
+        for attempt in range(TRIES):
+            try:
+                found = self._compare(progress)
+            except ApiException as error:
+                found = error_verdict(self._name.topic, self._name.partition, f"{error.error.name}: {error.message}")
+            except KmirrorError as error:
+                found = error_verdict(self._name.topic, self._name.partition, str(error))
+            is_deleted_meanwhile = found.error is not None and found.error.startswith(Errors.OFFSET_OUT_OF_RANGE.name)
+            if not is_deleted_meanwhile or attempt + 1 == TRIES:
+                break
+        return found
+
+    def _compare(self, progress: Callable[[int], None]) -> PartitionVerdict:
+        ask, name = self._ask, self._name
+        source, admin = ask(self._clients.source(self._mirror_name)), self._clients.admin
+        end = ask(self._mirrored_end(admin))
+        start = max(ask(log_start(client, name)) for client in (source, admin))
+        source_end = ask(self._source_end(source, end))
+        is_compacted = ask(self._is_compacted(source)) or ask(self._is_compacted(admin))
+        offset = self._clients.options.__dict__["from"]
+        if offset is not None:
+            start = max(start, offset if offset >= 0 else end + offset)
+        sample = self._clients.options.sample
+        ranges = sample_of(start, end, sample) if sample is not None else [Range(start, end)]
+        verdicts = []
+        size = 0
+
+        def count(bytes_compared: int) -> None:
+            nonlocal size
+            size += bytes_compared
+            progress(size)
+
+        for part in ranges:
+            left = self._log(source, "source", part, min(part.end, source_end), is_compacted=is_compacted)
+            right = self._log(admin, "mirror", part, part.end, is_compacted=is_compacted)
+            verdicts.append(diff_logs(left, right, SETTINGS, count))
+            if verdicts[-1].status is not Status.EQUAL:
+                break
+        return merged(verdicts)
+
+    async def _source_end(self, source: AdminClient, mirrored: int) -> int:
+        """Its high watermark. One that was just elected knows less for a moment than was mirrored: it is given the time."""
+        for _ in range(HIGH_WATERMARK_TRIES):
+            end = (await source.list_offsets([self._name]))[self._name]
+            if end >= mirrored:
+                break
+            await self._clients.runtime.sleep_ms(HIGH_WATERMARK_PAUSE_MS)
+        return end
+
+    async def _mirrored_end(self, admin: AdminClient) -> int:
+        """Where the mirror's part of the log ends."""
+        end = (await admin.list_offsets([self._name]))[self._name]
+        if self._row.state != STOPPED:
+            return end
+        if self._row.last_mirror_epoch < 0:
+            return await log_start(admin, self._name)
+        own = await admin.end_offset_of_epoch(self._name, self._row.last_mirror_epoch)
+        return end if own < 0 else min(own, end)
+
+    async def _is_compacted(self, admin: AdminClient) -> bool:
+        try:
+            entries = await admin.describe_configs(ConfigResourceType.TOPIC, self._name.topic)
+        except ApiException:
+            return False  # not permitted: then holes must tell
+        return any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries)
+
+    def _log(self, admin: AdminClient, title: str, part: Range, end: int, *, is_compacted: bool) -> FetchedLog:
+        name = self._name
+        return FetchedLog(
+            title,
+            name,
+            lambda offset: self._ask(admin.fetch_records(name, offset, max_bytes=FETCH_SIZE_BYTES)),
+            log_start_offset=part.start,
+            high_watermark=end,
+            cleaned_offset=ALL_MAY_BE_CLEANED if is_compacted else 0,
+        )
+
+
+async def log_start(admin: AdminClient, name: TopicPartition) -> int:
+    return (await admin.list_offsets([name], timestamp=EARLIEST_TIMESTAMP))[name]
+
+
+def sample_of(start: int, end: int, count: int) -> list[Range]:
+    """`count` places from the first to the last offset, evenly spread; all, when they would overlap."""
+    span = min(SAMPLE_SPAN, max(1, (end - start) // max(count, 1)))
+    if end - start <= count * span or count < 1:
+        return [Range(start, end)]
+    if count == 1:
+        return [Range(end - span, end)]
+    step = (end - span - start) / (count - 1)
+    return [Range(start + round(index * step), start + round(index * step) + span) for index in range(count)]
+
+
+def merged(verdicts: list[PartitionVerdict]) -> PartitionVerdict:
+    """One verdict of a partition's samples: the last one's, for it is the first that is not equal, with all that was compared before."""
+    first, last = verdicts[0], verdicts[-1]
+    compared = sum(verdict.bytes_compared for verdict in verdicts)
+    return PartitionVerdict(
+        topic=last.topic,
+        partition=last.partition,
+        status=last.status,
+        start_offset=first.start_offset,
+        left=last.left,
+        right=last.right,
+        difference_counts=last.difference_counts,
+        differences=last.differences,
+        ignored_counts=last.ignored_counts,
+        bytes_compared=compared,
+        error=last.error,
+    )
+
+
+def verdict_line(verdict: PartitionVerdict) -> str:
+    """`t-0: equal, offsets 0 to 41, 2211 bytes`, or where it differs first."""
+    if verdict.error is not None:
+        return f"{verdict.name}: could not be compared: {verdict.error}"
+    assert verdict.right is not None
+    end = verdict.right.log_end_offset
+    if verdict.status is Status.EQUAL:
+        extent = (
+            f"offsets {verdict.start_offset} to {end - 1}" if end > verdict.start_offset else f"nothing to compare, the log ends at {end}"
+        )
+        cleaned = verdict.ignored_counts.get(DifferenceKind.COMPACTED.value, 0)
+        rest = f", {cleaned} place(s) compacted on one side" if cleaned else ""
+        return f"{verdict.name}: equal, {extent}, {verdict.bytes_compared} bytes{rest}"
+    first = verdict.differences[0]
+    lines = [f"{verdict.name}: different at {offsets_text(first)}: {first.detail} ({counts_text(verdict.difference_counts)})"]
+    for side, batches in (("source", first.left), ("mirror", first.right)):
+        lines += [f"  {side}: {batch_text(batch)}" for batch in batches]
+    return "\n".join(lines)
+
+
+def to_json_text(report: LogDiffReport) -> str:
+    return json.dumps(json.loads(to_json(report)), indent=2)

@@ -1,0 +1,159 @@
+"""Waiting for a mirror (`--wait`, `--reverse`): until it has all of its source, until its partitions are in a state.
+
+*Drained* means: every partition is MIRRORING and ends where the source's last stable offset is (B51: its high watermark may lie further,
+behind open transactions, which are not mirrored), and between two looks the source's offset did not move. A source that is still written
+to is therefore never drained: a graceful failover would lose the next record. Brokers that go away and come back only delay; what can
+not come by itself (PAUSED, FAILED) ends the wait at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.admin_requests import NoBrokerError
+from kmirror.admin.results import DescribeMirrorsOptions, MirrorPartitionDescription
+from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS
+from kmirror.cli.mirrors_source import SourceEnd, source_ends
+from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.runtime.api import Runtime
+
+DEFAULT_TIMEOUT_MS = 300_000
+POLL_INTERVAL_MS = 200
+MIRRORING, PAUSED, FAILED, STOPPED, STOPPING = "MIRRORING", "PAUSED", "FAILED", "STOPPED", "STOPPING"
+ENDED = (STOPPED, STOPPING)
+
+Progress = Callable[[int, int, str], None]
+"""Told how much is done of how much, and what is being waited for."""
+
+
+class NotFinishedError(KmirrorError):
+    """The time is up; the same command goes on where this one ended. Exit code 2."""
+
+
+class Deadline:
+    """Until when one command waits, all its steps together."""
+
+    def __init__(self, runtime: Runtime, timeout_ms: int | None) -> None:
+        self._runtime = runtime
+        self.timeout_ms = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
+        self._end_ms = runtime.clock.monotonic_ms() + self.timeout_ms
+
+    async def pause(self, waiting_for: str) -> None:
+        """Sleep a moment; NotFinishedError when the time is up."""
+        if self._runtime.clock.monotonic_ms() >= self._end_ms:
+            raise NotFinishedError(f"not finished after {self.timeout_ms} ms: {waiting_for}")
+        await self._runtime.sleep_ms(POLL_INTERVAL_MS)
+
+
+class MirrorWaiter:
+    """Waits for some topics of one mirror."""
+
+    def __init__(self, admin: AdminClient, mirror_name: str, topics: Collection[str], deadline: Deadline, progress: Progress) -> None:
+        self._admin = admin
+        self._mirror_name = mirror_name
+        self._topics = set(topics)
+        self._deadline = deadline
+        self._progress = progress
+
+    async def rows(self) -> list[MirrorPartitionDescription]:
+        described = await self._admin.describe_mirrors([self._mirror_name], DescribeMirrorsOptions(timeout_ms=SHORT_TIMEOUT_MS))
+        return [row for row in described[self._mirror_name].partitions if row.topic in self._topics]
+
+    async def until_state(self, state: str, *, partitions: int | None = None) -> list[MirrorPartitionDescription]:
+        """Until all (of `partitions`, if that is known) are in `state`; KmirrorError when one is FAILED instead."""
+        while True:
+            rows, problem = await self._look()
+            done = [row for row in rows if row.state == state]
+            failed = [_name(row) for row in rows if row.state == FAILED]
+            if failed and state != FAILED:
+                raise KmirrorError(f"{_names(failed)} FAILED; the reason is in the log of the partition's leader")
+            wanted = max(len(rows), partitions or 0)
+            self._progress(len(done), wanted, f"{len(done)} of {wanted} partition(s) {state}")
+            if rows and len(done) == wanted:
+                return rows
+            missing = [f"{_name(row)} is {row.state}" for row in rows if row.state != state]
+            await self._deadline.pause(problem or _names(missing) or f"no partition of mirror {self._mirror_name} is reported")
+
+    async def until_drained(self, source: AdminClient) -> dict[TopicPartition, SourceEnd]:
+        """Until the mirror has all that the source has decided, and the source rests; the source's ends."""
+        before: dict[TopicPartition, int] = {}
+        initial = 0
+        while True:
+            rows, problem = await self._look()
+            rows = [row for row in rows if row.state not in ENDED]
+            _refuse_what_does_not_move(rows)
+            ends: dict[TopicPartition, SourceEnd] = {}
+            if problem is None:
+                ends, problem = await _ends(source, rows)
+            behind = {_name(row): _behind(row, ends) for row in rows}
+            lag = sum(behind.values())
+            initial = max(initial, lag)
+            self._progress(initial - lag, initial, f"{lag} offset(s) behind the source")
+            stable = {name: end.last_stable_offset for name, end in ends.items()}
+            ready = all(row.state == MIRRORING for row in rows)
+            if problem is None and ready and lag == 0 and stable == before:
+                return ends
+            before = stable if problem is None else {}
+            late = [f"{name} is {offsets} behind" for name, offsets in behind.items() if offsets]
+            late += [f"{_name(row)} is {row.state}" for row in rows if row.state != MIRRORING]
+            await self._deadline.pause(problem or _names(late) or "the source is still written to")
+
+    async def _look(self) -> tuple[list[MirrorPartitionDescription], str | None]:
+        try:
+            return await self.rows(), None
+        except NoBrokerError as error:
+            return [], str(error)
+        except ApiException as error:
+            if not error.error.retriable:
+                raise
+            return [], error.message
+
+
+async def _ends(source: AdminClient, rows: Iterable[MirrorPartitionDescription]) -> tuple[dict[TopicPartition, SourceEnd], str | None]:
+    """What the source says, or why it does not: it may be on its way back."""
+    try:
+        return await source_ends(source, rows), None
+    except NoBrokerError as error:
+        return {}, f"the source cannot be asked: {error}"
+    except ApiException as error:
+        if not error.error.retriable:
+            raise
+        return {}, f"the source cannot be asked: {error.message}"
+
+
+def _behind(row: MirrorPartitionDescription, ends: dict[TopicPartition, SourceEnd]) -> int:
+    end = ends.get(TopicPartition(row.topic, row.partition))
+    return 0 if end is None else max(0, end.last_stable_offset - row.destination_offset)
+
+
+def _refuse_what_does_not_move(rows: Iterable[MirrorPartitionDescription]) -> None:
+    stuck = [f"{_name(row)} is {row.state}" for row in rows if row.state in (PAUSED, FAILED)]
+    if stuck:
+        raise KmirrorError(f"{_names(stuck)}: it will not catch up; resume it, or fail over without waiting")
+
+
+def _name(row: MirrorPartitionDescription) -> str:
+    return f"{row.topic}-{row.partition}"
+
+
+def _names(names: list[str]) -> str:
+    """The first few."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _silent(done: int, total: int, text: str, /) -> None:
+    """No terminal."""
+
+
+def progress_bar(title: str) -> AbstractContextManager[Progress]:
+    """A bar on stderr where that is a terminal; else nothing."""
+    if not sys.stderr.isatty():
+        return nullcontext(_silent)
+    from kmirror.cli.mirrors_progress import bar
+
+    return bar(title)

@@ -1,0 +1,142 @@
+"""`kafka-mirrors --watch`: states and lags, looked at again and again.
+
+On a terminal one table, drawn anew in its place, with a headline of the whole; piped, a line for each partition that changed since the
+look before, with the time in front; with `--json` a line a look, an object with all rows. RATE is offsets a second since the look
+before. A broker that goes away costs some looks, said once, and nothing else. Ctrl-C ends it with exit code 0.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from kmirror.admin.admin_requests import NoBrokerError
+from kmirror.admin.results import DescribeMirrorsOptions, MirrorDescription
+from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
+from kmirror.cli.mirrors_tables import SourceEnds, describe_rows, describe_table
+from kmirror.common.errors import ApiException
+
+DEFAULT_INTERVAL_MS = 1_000
+CLEAR = "\x1b[H\x1b[J"
+"""To the upper left corner, and clear from there on."""
+
+Key = tuple[str, str, int]
+
+
+class MirrorWatch:
+    """What has been seen so far, and how a look is shown. `looked` and `failed` print; they know no clock and no network."""
+
+    def __init__(self, out: TextIO, *, as_json: bool) -> None:
+        self._out = out
+        self._as_json = as_json
+        self._is_terminal = out.isatty() and not as_json
+        self._before: dict[Key, dict[str, Any]] = {}
+        self._before_ms: int | None = None
+        self._failure: str | None = None
+
+    def looked(self, now_ms: int, mirrors: list[MirrorDescription], ends: SourceEnds | None) -> None:
+        """A look that succeeded."""
+        rows = describe_rows(mirrors, ends)
+        for row in rows:
+            row["ratePerSecond"] = self._rate(now_ms, row)
+        if self._failure is not None and not self._is_terminal and not self._as_json:
+            self._print(f"{_time(now_ms)} the cluster answers again")
+        self._failure = None
+        if self._as_json:
+            self._print(json.dumps({"timestampMs": now_ms, "partitions": rows}))
+        elif self._is_terminal:
+            self._print(f"{CLEAR}{_time(now_ms)}  {headline(rows)}\n{describe_table(mirrors, ends)}")
+        else:
+            for row in rows:
+                if _shown(row) != _shown(self._before.get(_key(row), {})):
+                    self._print(_line(now_ms, row))
+        self._before = {_key(row): row for row in rows}
+        self._before_ms = now_ms
+
+    def failed(self, now_ms: int, reason: str) -> None:
+        """A look that did not succeed; said once, until one succeeds."""
+        if self._as_json:
+            self._print(json.dumps({"timestampMs": now_ms, "error": reason}))
+        elif self._is_terminal:
+            self._print(f"{CLEAR}{_time(now_ms)}  no answer: {reason}")
+        elif self._failure is None:
+            self._print(f"{_time(now_ms)} no answer: {reason}")
+        self._failure = reason
+
+    def _rate(self, now_ms: int, row: dict[str, Any]) -> float | None:
+        before = self._before.get(_key(row))
+        if before is None or self._before_ms is None or now_ms <= self._before_ms:
+            return None
+        moved = int(row["destinationOffset"] - before["destinationOffset"])
+        return round(max(0, moved) * 1000 / (now_ms - self._before_ms), 1)
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._out, flush=True)
+
+
+async def watch(clients: MirrorClients) -> int:
+    """Look until Ctrl-C."""
+    options, clock = clients.options, clients.runtime.clock
+    shown = MirrorWatch(sys.stdout, as_json=options.json)
+    interval_ms = DEFAULT_INTERVAL_MS if options.interval is None else options.interval
+    while True:
+        try:
+            mirrors, ends = await look(clients)
+            shown.looked(clock.time_ms(), mirrors, ends)
+        except NoBrokerError as error:
+            shown.failed(clock.time_ms(), str(error))
+        except ApiException as error:
+            if not error.error.retriable:
+                raise
+            shown.failed(clock.time_ms(), error.message)
+        await clients.runtime.sleep_ms(interval_ms)
+
+
+async def look(clients: MirrorClients) -> tuple[list[MirrorDescription], SourceEnds | None]:
+    """One look: the mirrors that are asked for, and with --verbose their sources' ends."""
+    from kmirror.cli.mirrors_actions import of_topics, verbose_ends  # not above: that module imports this one
+
+    options = clients.options
+    request = DescribeMirrorsOptions(timeout_ms=SHORT_TIMEOUT_MS)
+    mirrors = list((await clients.admin.describe_mirrors([options.mirror] if options.mirror else [], request)).values())
+    if options.topic:
+        mirrors = of_topics(mirrors, options.topic)
+    return mirrors, await verbose_ends(clients, mirrors, _ignore) if options.verbose else None
+
+
+def _ignore(warning: str) -> None:
+    """The columns show that the source did not answer."""
+
+
+def headline(rows: list[dict[str, Any]]) -> str:
+    """`4 partitions: 3 MIRRORING, 1 PAUSED; lag 12; 840.0 offsets/s`"""
+    states = Counter(row["state"] for row in rows)
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    lag = sum(max(0, row["lag"]) for row in rows)
+    rate = sum(row["ratePerSecond"] or 0 for row in rows)
+    return f"{len(rows)} partition(s): {counted or 'none'}; lag {lag}; {rate:.1f} offsets/s"
+
+
+def _key(row: dict[str, Any]) -> Key:
+    return row["mirror"], row["topic"], row["partition"]
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """What makes a line of its own when it changes: time passes in any case."""
+    return {name: value for name, value in row.items() if name not in ("ratePerSecond", "timeLagMs")}
+
+
+def _line(now_ms: int, row: dict[str, Any]) -> str:
+    def number(value: float | None) -> str:
+        return "-" if value is None or value < 0 else str(value)
+
+    offsets = f"source {number(row['sourceOffset'])} destination {number(row['destinationOffset'])} lag {number(row['lag'])}"
+    in_time = f" time-lag-ms {number(row['timeLagMs'])}" if "timeLagMs" in row else ""
+    return f"{_time(now_ms)} {row['mirror']} {row['topic']}-{row['partition']} {row['state']} {offsets}{in_time} rate {number(row['ratePerSecond'])}"
+
+
+def _time(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]

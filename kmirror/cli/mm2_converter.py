@@ -1,0 +1,343 @@
+"""MirrorMaker 2's configuration as cluster mirrors: a file in, for each flow what to run and what has no counterpart. No I/O.
+
+An mm2.properties names clusters and flows (`A->B.enabled=true`); what a flow says (`A->B.x`) beats what a cluster says (`A.x`), which
+beats the top level. A connector's own file (`source.cluster.alias`, `source.cluster.bootstrap.servers`) is one flow. Old names count:
+`topics.blacklist`, `groups.blacklist`, `config.properties.blacklist`, `cluster.A.bootstrap.servers`, `A.broker.list`, settings without
+`.enabled`.
+
+A flow becomes a mirror at its target: a config file, and the commands that create it and add the topics. The two differ in kind, so every
+property of the file ends up in exactly one place: converted, or listed with the reason why there is no counterpart. Above all: a
+mirrored topic keeps its name, so a policy that prefixes names is given up, and a topic can be mirrored in one direction only; and
+mirroring starts afresh (KIP-1279: not compatible with MM2), so what MM2 made at the target has to go first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kmirror.common.errors import ConfigError
+from kmirror.metadata.mirror_names import topic_name_problem
+from kmirror.metadata.resource_configs import MIRROR_CONFIGS
+
+RENAMED: Final = {
+    "topics.blacklist": "topics.exclude",
+    "groups.blacklist": "groups.exclude",
+    "config.properties.blacklist": "config.properties.exclude",
+    "topics.whitelist": "topics",
+    "groups.whitelist": "groups",
+}
+SWITCHES: Final = ("sync.topic.configs", "sync.topic.acls", "emit.heartbeats", "emit.checkpoints", "refresh.topics", "refresh.groups")
+"""Had names without `.enabled` once."""
+DEFAULT_TOPICS_EXCLUDE: Final = r"mm2.*\.internal,.*\.replica,__.*"
+DEFAULT_GROUPS_EXCLUDE: Final = "console-consumer-.*,connect-.*,__.*"
+IDENTITY_POLICIES: Final = ("IdentityReplicationPolicy", "LegacyReplicationPolicy")
+
+NO_COUNTERPART: Final = {
+    "replication.policy.separator": "names are kept, nothing separates anything",
+    "replication.policy.internal.topic.separator.enabled": "there are no internal topics to name",
+    "offset-syncs.topic.replication.factor": "offsets are equal at both ends: there is nothing to translate, and no offset-syncs topic",
+    "offset-syncs.topic.location": "offsets are equal at both ends: there is no offset-syncs topic",
+    "offset.lag.max": "offsets are equal at both ends: nothing is translated",
+    "emit.offset-syncs.enabled": "offsets are equal at both ends: there is no offset-syncs topic",
+    "emit.heartbeats.enabled": "there are no heartbeats; kafka-mirrors --describe and the metrics show whether a mirror lives",
+    "emit.heartbeats.interval.seconds": "there are no heartbeats",
+    "heartbeats.topic.replication.factor": "there are no heartbeats",
+    "heartbeats.topic.retention.ms": "there are no heartbeats",
+    "heartbeats.replication.enabled": "there are no heartbeats",
+    "emit.checkpoints.enabled": "there are no checkpoints; group offsets are copied as they are",
+    "emit.checkpoints.interval.seconds": "group offsets are copied every mirror.metadata.refresh.interval.ms (broker)",
+    "checkpoints.topic.replication.factor": "there are no checkpoints",
+    "checkpoints.topic.retention.ms": "there are no checkpoints",
+    "offset.syncs.topic.retention.ms": "there is no offset-syncs topic",
+    "refresh.topics.enabled": "topics are added by name: after new ones were made, give the --add command again",
+    "refresh.topics.interval.seconds": "topics are added by name: after new ones were made, give the --add command again",
+    "refresh.groups.enabled": "every group that matches is copied, new ones too",
+    "refresh.groups.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
+    "sync.topic.configs.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
+    "sync.topic.acls.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
+    "sync.group.offsets.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
+    "use.defaults.from": "only what is set for a topic itself is copied; defaults are each cluster's own",
+    "topic.filter.class": "a filter of your own cannot be called: say it as a regular expression",
+    "group.filter.class": "a filter of your own cannot be called: say it as a regular expression",
+    "config.property.filter.class": "a filter of your own cannot be called: say it as a regular expression",
+    "forwarding.admin.class": "changes are made by the destination's controller",
+    "consumer.poll.timeout.ms": "brokers fetch as replicas do: replica.fetch.* of the destination's brokers",
+    "readahead.queue.capacity": "brokers fetch as replicas do: replica.fetch.* of the destination's brokers",
+    "admin.timeout.ms": "request.timeout.ms of the destination's brokers",
+    "tasks.max": "parallelism is mirror.num.replica.fetchers of the destination's brokers, for each source broker and mirror",
+    "exactly.once.support": "batches are copied as they are, transactions with them: nothing is duplicated or lost on the way",
+    "exactly.once.source.support": "batches are copied as they are, transactions with them: nothing is duplicated or lost on the way",
+    "dedicated.mode.enable.internal.rest": "there is no process of its own to run",
+    "metric.reporters": "metrics are the destination brokers'",
+    "enabled": "",
+    "clusters": "",
+    "name": "",
+    "connector.class": "",
+}
+"""Why a property is not converted; empty: it only says what the file is about."""
+
+NO_COUNTERPART_PREFIXES: Final = {
+    "transforms": "records are never decoded, so they cannot be transformed; a stream processor behind the mirror can",
+    "predicates": "records are never decoded, so there is nothing to test",
+    "key.converter": "records are never decoded",
+    "value.converter": "records are never decoded",
+    "header.converter": "records are never decoded",
+    "errors.": "there is no connector whose errors could be tolerated: a partition that fails is FAILED, alone",
+    "config.storage": "there is no Connect worker",
+    "offset.storage": "there is no Connect worker",
+    "status.storage": "there is no Connect worker",
+    "config.providers": "a mirror's config holds values, not expressions: resolve them first",
+    "group.id": "there is no Connect worker",
+    "producer.": "the target's brokers write to their own logs: there is no producer",
+    "consumer.": "the target's brokers fetch: replica.fetch.* and socket.* of theirs apply",
+    "admin.": "the target's brokers ask the source with the mirror's own security settings",
+    "worker": "there is no Connect worker",
+    "task": "there is no Connect worker",
+    "rest.": "there is no Connect worker",
+    "listeners": "there is no Connect worker",
+    "plugin.": "there is no Connect worker",
+}
+SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.protocol")
+CLIENT_ROLES: Final = ("consumer.", "admin.")
+
+
+@dataclass(slots=True)
+class ConvertedFlow:
+    """One flow as a mirror. `not_converted`: property -> reason, in the order of the file."""
+
+    source: str
+    target: str
+    mirror_name: str
+    source_bootstrap: str
+    target_bootstrap: str
+    mirror_configs: dict[str, str]
+    command_configs: dict[str, str]
+    """How an operator's tool reaches the target; empty when it is not secured."""
+    topic_pattern: str
+    replication_factor: int | None
+    notes: list[str] = field(default_factory=list)
+    not_converted: dict[str, str] = field(default_factory=dict)
+
+
+def convert(properties: Mapping[str, str]) -> list[ConvertedFlow]:
+    """The flows that run. ConfigError when the file does not say what a flow needs."""
+    if "source.cluster.bootstrap.servers" in properties:
+        return [_convert_flow(*_connector_flow(properties))]
+    clusters = _words(properties.get("clusters", ""))
+    if not clusters:
+        raise ConfigError("no 'clusters' and no 'source.cluster.bootstrap.servers': this is not a configuration of MirrorMaker 2")
+    settings = {_current_name(name, clusters): value.strip() for name, value in properties.items()}
+    flows = [(source, target) for source in clusters for target in clusters if source != target]
+    unknown = sorted({name.split(".", 1)[0] for name in settings if "->" in name} - {f"{source}->{target}" for source, target in flows})
+    if unknown:
+        raise ConfigError(f"flow {unknown[0]} is between clusters that 'clusters' does not name: {', '.join(clusters)}")
+    running = [flow for flow in flows if _flow_settings(settings, clusters, *flow).get("enabled", "false").lower() == "true"]
+    if not running and not any(name.endswith(".enabled") and name.count(".") == 1 for name in settings if "->" in name):
+        running = [flow for flow in flows if any(name.startswith("->".join(flow) + ".") for name in settings)]  # KIP-382's own samples
+    if not running:
+        raise ConfigError(f"no flow is enabled: one needs {clusters[0]}->{clusters[-1]}.enabled = true")
+    converted = [_convert_flow(source, target, _flow_settings(settings, clusters, source, target), settings) for source, target in running]
+    _note_both_directions(converted)
+    return converted
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _current_name(name: str, clusters: Iterable[str]) -> str:
+    """A property by its present name."""
+    name = name.strip()
+    for cluster in clusters:
+        name = re.sub(rf"^cluster\.{re.escape(cluster)}\.", f"{cluster}.", name)
+        if name == f"{cluster}.broker.list":
+            name = f"{cluster}.bootstrap.servers"
+    head, separator, rest = name.partition(".")
+    prefix, bare = (f"{head}{separator}", rest) if "->" in head else ("", name)
+    bare = RENAMED.get(bare, f"{bare}.enabled" if bare in SWITCHES else bare)
+    return prefix + bare
+
+
+def _flow_settings(settings: Mapping[str, str], clusters: list[str], source: str, target: str) -> dict[str, str]:
+    """What holds for a flow: top level, then its own."""
+    prefix = f"{source}->{target}."
+    own = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+    top = {
+        name: value
+        for name, value in settings.items()
+        if "->" not in name and name.split(".", 1)[0] not in clusters and (name != "enabled" or value)
+    }
+    return top | own
+
+
+def _connector_flow(properties: Mapping[str, str]) -> tuple[str, str, dict[str, str], dict[str, str]]:
+    """The flow of a connector's own file, with its clusters' settings under their aliases."""
+    source = properties.get("source.cluster.alias", "source")
+    target = properties.get("target.cluster.alias", "target")
+    named: dict[str, str] = {}
+    rest: dict[str, str] = {}
+    for name, value in properties.items():
+        name = _current_name(name, ())
+        for role, alias in (("source", source), ("target", target)):
+            for prefix in (f"{role}.cluster.", f"{role}."):
+                if name.startswith(prefix):
+                    named[f"{alias}.{name.removeprefix(prefix)}"] = value.strip()
+                    break
+            else:
+                continue
+            break
+        else:
+            rest[name] = value.strip()
+    for alias in (source, target):
+        named.pop(f"{alias}.alias", None)
+    return source, target, rest, named
+
+
+def _convert_flow(source: str, target: str, flow: dict[str, str], settings: Mapping[str, str]) -> ConvertedFlow:
+    servers = {}
+    for alias in (source, target):
+        servers[alias] = settings.get(f"{alias}.bootstrap.servers", "")
+        if not servers[alias]:
+            raise ConfigError(f"flow {source}->{target} needs {alias}.bootstrap.servers")
+    name = _mirror_name(source, target)
+    converted = ConvertedFlow(
+        source, target, name, servers[source], servers[target],
+        mirror_configs={"bootstrap.servers": servers[source]},
+        command_configs=_security(target, flow, settings, ("admin.",)),
+        topic_pattern=_selection(flow.get("topics", ".*"), flow.get("topics.exclude", DEFAULT_TOPICS_EXCLUDE)),
+        replication_factor=int(flow["replication.factor"]) if flow.get("replication.factor", "").isdigit() else None,
+    )  # fmt: skip
+    used = {"topics", "topics.exclude", "replication.factor"}
+    _convert_security(converted, flow, settings)
+    _convert_groups(converted, flow, used)
+    _convert_configs_and_acls(converted, flow, used)
+    _convert_policy(converted, flow, used)
+    _list_the_rest(converted, flow, settings, used)
+    return converted
+
+
+def _mirror_name(source: str, target: str) -> str:
+    """One for the flow: a failback uses it again, at the source (C8)."""
+    name = f"{source}-to-{target}"
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise ConfigError(f"aliases {source} and {target} do not make the name of a mirror: {problem}")
+    return name
+
+
+def _selection(include: str, exclude: str) -> str:
+    """One regular expression for a list of them without another list; list entries may hold no comma."""
+    wanted = "|".join(_words(include)) or ".*"
+    unwanted = "|".join(_words(exclude))
+    return f"(?!(?:{unwanted})$)(?:{wanted})" if unwanted else wanted
+
+
+def _security(alias: str, flow: Mapping[str, str], settings: Mapping[str, str], roles: tuple[str, ...]) -> dict[str, str]:
+    """The security settings of a cluster's clients; a role's own win (DG7)."""
+    found = {name: value for name, value in flow.items() if name.startswith(SECURITY_PREFIXES)}
+    for prefix in (f"{alias}.", *(f"{alias}.{role}" for role in roles)):
+        for name, value in settings.items():
+            bare = name.removeprefix(prefix)
+            if name.startswith(prefix) and bare.startswith(SECURITY_PREFIXES):
+                found[bare] = value
+    return dict(sorted(found.items()))
+
+
+def _convert_security(converted: ConvertedFlow, flow: Mapping[str, str], settings: Mapping[str, str]) -> None:
+    for name, value in _security(converted.source, flow, settings, ("admin.", "consumer.")).items():
+        if name not in MIRROR_CONFIGS:
+            converted.not_converted[f"{converted.source}.{name}"] = "a mirror has no such security setting"
+        elif "${" in value:
+            converted.not_converted[f"{converted.source}.{name}"] = NO_COUNTERPART_PREFIXES["config.providers"]
+            converted.notes.append(f"put the value of {name} into the mirror's config file: it holds an expression")
+            converted.mirror_configs[name] = value
+        else:
+            converted.mirror_configs[name] = value
+
+
+def _convert_groups(converted: ConvertedFlow, flow: Mapping[str, str], used: set[str]) -> None:
+    used |= {"groups", "groups.exclude", "sync.group.offsets.enabled", "emit.checkpoints.enabled"}
+    if (
+        flow.get("emit.checkpoints.enabled", "true").lower() == "false"
+        or flow.get("sync.group.offsets.enabled", "false").lower() == "false"
+    ):
+        converted.mirror_configs["mirror.groups.include"] = "(?!)"
+        text = "no group's offsets are copied, as in this configuration (sync.group.offsets.enabled is false unless it is set)"
+        converted.notes.append(f"{text}; without the line mirror.groups.include all groups' are, exactly")
+        return
+    pattern = _selection(flow.get("groups", ".*"), flow.get("groups.exclude", DEFAULT_GROUPS_EXCLUDE))
+    converted.mirror_configs["mirror.groups.include"] = pattern
+
+
+def _convert_configs_and_acls(converted: ConvertedFlow, flow: Mapping[str, str], used: set[str]) -> None:
+    used |= {"sync.topic.configs.enabled", "config.properties.exclude", "sync.topic.acls.enabled"}
+    if flow.get("sync.topic.configs.enabled", "true").lower() == "false":
+        converted.mirror_configs["mirror.topic.properties.exclude"] = ".*"
+    elif "config.properties.exclude" in flow:
+        converted.mirror_configs["mirror.topic.properties.exclude"] = ",".join(_words(flow["config.properties.exclude"]))
+    if flow.get("sync.topic.acls.enabled", "true").lower() == "false":
+        converted.mirror_configs["mirror.acl.include"] = "TOPIC;(?!)"
+        return
+    converted.mirror_configs["mirror.acl.include"] = f"TOPIC;{converted.topic_pattern}"
+    text = "ACLs of topics are copied as they are, WRITE too: a mirrored topic is read-only, and after a failover its writers may write"
+    converted.notes.append(f"{text}; MirrorMaker 2 leaves WRITE out")
+
+
+def _convert_policy(converted: ConvertedFlow, flow: Mapping[str, str], used: set[str]) -> None:
+    used.add("replication.policy.class")
+    policy = flow.get("replication.policy.class", "").rpartition(".")[2]
+    if policy in IDENTITY_POLICIES:
+        return
+    name = policy or "DefaultReplicationPolicy"
+    converted.not_converted["replication.policy.class"] = (
+        f"{name} gives replicated topics other names ({converted.source}.orders); a mirrored topic keeps its name: consumers of "
+        f"{converted.source}.orders have to read orders"
+    )
+
+
+def _list_the_rest(converted: ConvertedFlow, flow: Mapping[str, str], settings: Mapping[str, str], used: set[str]) -> None:
+    """Every property that is left, with the reason."""
+    for name in flow:
+        if name in used or name.startswith(SECURITY_PREFIXES):
+            continue
+        reason = _reason(name)
+        if reason:
+            converted.not_converted[name] = reason
+    for alias in (converted.source, converted.target):
+        for name in settings:
+            bare = name.removeprefix(f"{alias}.")
+            if not name.startswith(f"{alias}.") or bare == "bootstrap.servers" or _is_security(bare):
+                continue
+            reason = _reason(bare)
+            if reason:
+                converted.not_converted[name] = reason
+    if "replication.factor" not in flow:
+        converted.notes.append(
+            "MirrorMaker 2 makes topics with replication factor 2; without --replication-factor it is the target's default"
+        )
+    topics = f"topics and internal topics that MirrorMaker 2 made at {converted.target} have to be deleted first"
+    converted.notes.append(f"stop MirrorMaker 2; {topics}: a mirror begins from the source's log start, with the source's offsets")
+    converted.notes.append("topics that are made at the source later are mirrored when the --add command is given again")
+
+
+def _is_security(bare: str) -> bool:
+    return bare.removeprefix("consumer.").removeprefix("admin.").startswith(SECURITY_PREFIXES)
+
+
+def _reason(name: str) -> str:
+    if name in NO_COUNTERPART:
+        return NO_COUNTERPART[name]
+    for prefix, reason in NO_COUNTERPART_PREFIXES.items():
+        if name.startswith(prefix):
+            return reason
+    return "a mirror has no such setting"
+
+
+def _note_both_directions(flows: list[ConvertedFlow]) -> None:
+    for flow in flows:
+        if any(other.source == flow.target and other.target == flow.source for other in flows):
+            text = f"{flow.target} also replicates to {flow.source}: a topic can be mirrored in one direction only"
+            flow.notes.append(f"{text}, the other cluster's is read-only; give the two --add commands topics that do not overlap")
