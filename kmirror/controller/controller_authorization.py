@@ -85,6 +85,17 @@ UNGUARDED = frozenset(
     }
 )
 
+BROKERS_OWN = frozenset(
+    {
+        ApiKeys.CREATE_TOPICS,
+        ApiKeys.CREATE_PARTITIONS,
+        ApiKeys.INCREMENTAL_ALTER_CONFIGS,
+        ApiKeys.CREATE_ACLS,
+        ApiKeys.DELETE_ACLS,
+    }
+)
+"""What brokers ask for themselves, to sync mirrors: CLUSTER_ACTION is enough, unless it was forwarded for a client (KIP-1279)."""
+
 _WITHOUT_OWN_TEXT = (ApiKeys.DESCRIBE_QUORUM, ApiKeys.ADD_RAFT_VOTER, ApiKeys.REMOVE_RAFT_VOTER, ApiKeys.UPDATE_RAFT_VOTER)
 """The quorum's APIs answer with the error's own text."""
 
@@ -102,6 +113,8 @@ def check_request(
 ) -> Refusals | None:
     """Judge `request`, taking out what is not allowed; ApiException where nothing of it is."""
     if auth.authorizer is None or api_key in UNGUARDED:
+        return None
+    if api_key in BROKERS_OWN and not context.forwarded and auth.may_on_cluster(context, AclOperation.CLUSTER_ACTION, log_if_denied=False):
         return None
     gate = GATES.get(api_key)
     if gate is not None:
