@@ -17,6 +17,7 @@ class MemoryLog:
     def __init__(self, *, max_batch_size: int = 1 << 20) -> None:
         self._max_batch_size = max_batch_size
         self.batches: list[bytes] = []
+        self.start = 0
         self.end = 0
         self.committed = 0
         self.hold = False
@@ -25,7 +26,7 @@ class MemoryLog:
         self.listeners: list[Callable[[int], None]] = []
 
     def log_start_offset(self, topic_partition: TopicPartition) -> int:
-        return 0
+        return self.start
 
     def log_end_offset(self, topic_partition: TopicPartition) -> int:
         return self.end
@@ -57,6 +58,9 @@ class MemoryLog:
 
     async def flush_if_single_replica(self, topic_partition: TopicPartition) -> None:
         self.flushes += 1
+
+    async def delete_records(self, topic_partition: TopicPartition, before_offset: int) -> None:
+        self.start = max(self.start, before_offset)
 
     def max_batch_size(self, topic_partition: TopicPartition) -> int:
         return self._max_batch_size

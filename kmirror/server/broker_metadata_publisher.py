@@ -4,6 +4,7 @@ manager (logs and roles), the coordinators, the mirror."""
 from __future__ import annotations
 
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
+from kmirror.coordinator.share.share_coordinator import ShareCoordinator
 from kmirror.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage, TopicsImage
@@ -35,12 +36,14 @@ class BrokerMetadataPublisher:
         replica_manager: ReplicaManager,
         group_coordinator: GroupCoordinator,
         transaction_coordinator: TransactionCoordinator,
+        share_coordinator: ShareCoordinator,
         mirror: MirrorManager,
     ) -> None:
         self._cache = cache
         self._replica_manager = replica_manager
         self._group_coordinator = group_coordinator
         self._transaction_coordinator = transaction_coordinator
+        self._share_coordinator = share_coordinator
         self._mirror = mirror
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
@@ -48,4 +51,5 @@ class BrokerMetadataPublisher:
         self._replica_manager.apply_delta(delta, image)
         self._group_coordinator.on_metadata_update(delta, image)
         self._transaction_coordinator.on_metadata_update(image)
+        self._share_coordinator.on_metadata_update(delta, image)
         self._mirror.on_metadata_update(delta, image)

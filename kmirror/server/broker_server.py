@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
-from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
@@ -68,6 +68,7 @@ from kmirror.server.node_to_controller_channel import NodeToControllerChannel
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
 from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.room_settings import group_config, mirror_config
+from kmirror.server.share_groups import ShareGroups
 from kmirror.server.transactions import Transactions
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.unified_log import UnifiedLog
@@ -135,6 +136,7 @@ class BrokerServer:
         self.transactions = self._create_transactions(metrics)
         self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers", security=self._security)
         self.mirror = self._create_mirror(safeguards)
+        self.share_groups = self._create_share_groups(metrics)
         self._authorizer = create_authorizer(config)
         self.apis = self._create_apis(metrics, request_metrics)
         self._directory_ids = self.log_manager.directory_ids()
@@ -171,6 +173,19 @@ class BrokerServer:
             metrics=metrics,
         )
 
+    def _create_share_groups(self, metrics: MetricsRegistry) -> ShareGroups:
+        return ShareGroups(
+            self._runtime,
+            self._config,
+            log=ReplicaManagerLog(self._runtime, self.replica_manager),
+            image=lambda: self.metadata_cache.image,
+            replica_manager=self.replica_manager,
+            group_coordinator=self.group_coordinator,
+            client=NetworkClient(self._runtime, f"broker-{self._config.node_id}-share-groups", security=self._security),
+            create_topic=lambda: self.apis.auto_topic_creation.create_topics([SHARE_GROUP_STATE_TOPIC_NAME]),
+            metrics=metrics,
+        )
+
     def _create_mirror(self, safeguards: MirrorSafeguards) -> MirrorManager:
         return MirrorManager(
             self._runtime,
@@ -203,6 +218,7 @@ class BrokerServer:
             group_coordinator=self.group_coordinator,
             transaction_coordinator=self.transactions.coordinator,
             add_partitions_to_txn=self.transactions.add_partitions_to_txn,
+            share_coordinator=self.share_groups.coordinator,
             mirror=self.mirror,
             quotas=self._quotas,
             request_metrics=request_metrics,
@@ -344,10 +360,16 @@ class BrokerServer:
             self._loader.install_publisher(self.apis.client_metrics)
         self._loader.install_publisher(
             BrokerMetadataPublisher(
-                self.metadata_cache, self.replica_manager, self.group_coordinator, self.transactions.coordinator, self.mirror
+                self.metadata_cache,
+                self.replica_manager,
+                self.group_coordinator,
+                self.transactions.coordinator,
+                self.share_groups.coordinator,
+                self.mirror,
             )
         )
         self.transactions.coordinator.start()
+        self.share_groups.coordinator.start()
         lifecycle.set_ready_to_unfence()
         await lifecycle.unfenced
         self._ready.set_result(None)
@@ -456,6 +478,7 @@ class BrokerServer:
         await self.mirror.shutdown()
         self._broker_client.close()
         await self.transactions.shutdown()
+        await self.share_groups.shutdown()
         await self.group_coordinator.shutdown()
         await self._replica_fetchers.shutdown()
         self._alter_partition_manager.shutdown()
@@ -485,6 +508,7 @@ class BrokerServer:
         await self.mirror.shutdown()
         self._broker_client.close()
         await self.transactions.shutdown()
+        await self.share_groups.shutdown()
         await self.group_coordinator.shutdown()
         self.log_manager.kill()
         self._client.close()

@@ -26,6 +26,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.ports import Buffer, FileSlice
+from kmirror.coordinator.share.share_coordinator import ShareCoordinator
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
 from kmirror.metadata.authorizer.authorizer import Authorizer
 from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
@@ -66,6 +67,13 @@ DELEGATION_TOKEN_APIS = (
     ApiKeys.EXPIRE_DELEGATION_TOKEN,
     ApiKeys.DESCRIBE_DELEGATION_TOKEN,
 )
+SHARE_GROUP_STATE_APIS = (
+    ApiKeys.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKeys.READ_SHARE_GROUP_STATE,
+    ApiKeys.WRITE_SHARE_GROUP_STATE,
+    ApiKeys.DELETE_SHARE_GROUP_STATE,
+    ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY,
+)
 HANDLER_MODULES: dict[ApiKeys, str] = {
     ApiKeys.PRODUCE: "produce",
     ApiKeys.FETCH: "fetch",
@@ -81,6 +89,7 @@ HANDLER_MODULES: dict[ApiKeys, str] = {
     ApiKeys.TXN_OFFSET_COMMIT: "txn_offset_commit",
     ApiKeys.WRITE_TXN_MARKERS: "write_txn_markers",
     **dict.fromkeys((ApiKeys.DESCRIBE_TRANSACTIONS, ApiKeys.LIST_TRANSACTIONS), "describe_transactions"),
+    **dict.fromkeys(SHARE_GROUP_STATE_APIS, "share_group_state"),
     ApiKeys.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
     ApiKeys.DESCRIBE_CONFIGS: "describe_configs",
     ApiKeys.DESCRIBE_LOG_DIRS: "describe_log_dirs",
@@ -114,6 +123,7 @@ class KafkaApis:
         group_coordinator: Any = None,
         transaction_coordinator: Any = None,
         add_partitions_to_txn: Any = None,
+        share_coordinator: ShareCoordinator | None = None,
         mirror: Any = None,
         quotas: QuotaManagers | None = None,
         request_metrics: RequestChannelMetrics | None = None,
@@ -133,6 +143,7 @@ class KafkaApis:
         self.group_coordinator = group_coordinator
         self.transaction_coordinator = transaction_coordinator
         self.add_partitions_to_txn = add_partitions_to_txn
+        self.share_coordinator = share_coordinator
         self.mirror = mirror
         self.served = ServedVersions(unstable=config.unstable_api_versions_enable)
         self.auto_topic_creation = AutoTopicCreationManager(runtime, config, controller)

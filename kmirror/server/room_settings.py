@@ -58,6 +58,7 @@ def mirror_config(config: KafkaConfig) -> MirrorConfig:
         mirror_fetch_backoff_ms=config.get_int("mirror.fetch.backoff.ms"),
         mirror_truncation_backoff_ms=config.get_int("mirror.truncation.backoff.ms"),
         request_timeout_ms=config.request_timeout_ms,
+        socket_connection_setup_timeout_ms=config.get_int("socket.connection.setup.timeout.ms"),
         replica_lag_time_max_ms=config.get_int("replica.lag.time.max.ms"),
         replica_fetch_max_bytes=config.get_int("replica.fetch.max.bytes"),
         replica_fetch_response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from kmirror.common.topic_partition import TopicPartition, java_string_hash
+from kmirror.common.uuid import Uuid
 
 Key = TypeVar("Key")
 
@@ -35,6 +36,12 @@ def java_topic_partition_hash(partition: TopicPartition) -> int:
 def java_string_key_hash(text: str) -> int:
     """`String.hashCode`, as unsigned 32 bits."""
     return java_string_hash(text) & _MASK
+
+
+def java_uuid_hash(uuid: Uuid) -> int:
+    """The `hashCode` of Kafka's `Uuid`, as unsigned 32 bits."""
+    folded = int.from_bytes(uuid.raw[:8], "big") ^ int.from_bytes(uuid.raw[8:], "big")
+    return (folded >> 32 ^ folded) & _MASK
 
 
 def table_size_for(capacity: int) -> int:

@@ -190,6 +190,22 @@ def _described_scram(request: Any, error: ErrorFields) -> list[Any]:
     return [error.plain("DescribeUserScramCredentialsResult", error_code=error.code, error_message=None) for _ in request.users or []]
 
 
+def _share_state(result_struct: str) -> Builder:
+    return lambda request, error: [
+        error.plain(
+            result_struct,
+            topic_id=topic.topic_id,
+            partitions=[error.struct("PartitionResult", partition=data.partition) for data in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+
+
+def _described_share_groups(request: Any, error: ErrorFields) -> list[Any]:
+    """Without a text, as in Kafka."""
+    return [error.struct("DescribedGroup", group_id=group_id, error_message=None) for group_id in request.group_ids]
+
+
 _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.PRODUCE: ("responses", _produce),
     ApiKeys.CREATE_TOPICS: ("topics", _per_topic("CreatableTopicResult")),
@@ -211,6 +227,12 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.ADD_PARTITIONS_TO_TXN: ("results_by_topic_v3_and_below", _add_partitions_to_txn),
     ApiKeys.TXN_OFFSET_COMMIT: ("topics", _txn_offset_commit),
     ApiKeys.WRITE_TXN_MARKERS: ("markers", _write_txn_markers),
+    ApiKeys.INITIALIZE_SHARE_GROUP_STATE: ("results", _share_state("InitializeStateResult")),
+    ApiKeys.READ_SHARE_GROUP_STATE: ("results", _share_state("ReadStateResult")),
+    ApiKeys.WRITE_SHARE_GROUP_STATE: ("results", _share_state("WriteStateResult")),
+    ApiKeys.DELETE_SHARE_GROUP_STATE: ("results", _share_state("DeleteStateResult")),
+    ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY: ("results", _share_state("ReadStateSummaryResult")),
+    ApiKeys.SHARE_GROUP_DESCRIBE: ("groups", _described_share_groups),
     ApiKeys.DESCRIBE_TRANSACTIONS: (
         "transaction_states",
         lambda request, error: [error.struct("TransactionState", transactional_id=name) for name in request.transactional_ids],

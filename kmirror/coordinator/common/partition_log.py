@@ -42,6 +42,10 @@ class PartitionLog(Protocol):
         """fsync where the ISR is this broker alone, so that what is committed survives a power loss (D2)."""
         ...
 
+    async def delete_records(self, topic_partition: TopicPartition, before_offset: int) -> None:
+        """Raise the log start offset, here and on the live followers."""
+        ...
+
     def max_batch_size(self, topic_partition: TopicPartition) -> int:
         """The topic's max.message.bytes."""
         ...

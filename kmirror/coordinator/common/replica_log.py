@@ -18,6 +18,8 @@ from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.storage.unified_log import UnifiedLog
 
+DELETE_RECORDS_TIMEOUT_MS = 30_000
+
 
 class _Listener:
     """`PartitionListener` that passes high watermarks on."""
@@ -88,6 +90,12 @@ class ReplicaManagerLog:
         if len(partition.in_sync_replicas) == 1:
             log = partition.leader_log
             await self._runtime.run_blocking(lambda: log.flush(force_flush_active_segment=True))
+
+    async def delete_records(self, topic_partition: TopicPartition, before_offset: int) -> None:
+        offsets = {topic_partition: before_offset}
+        results = await self._replica_manager.delete_records(DELETE_RECORDS_TIMEOUT_MS, offsets, internal_topics_allowed=True)
+        if results[topic_partition].error is not Errors.NONE:
+            raise ApiException(results[topic_partition].error)
 
     def max_batch_size(self, topic_partition: TopicPartition) -> int:
         size: int = self._log(topic_partition).config.max_message_size

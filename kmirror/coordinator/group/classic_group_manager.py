@@ -32,6 +32,7 @@ from kmirror.coordinator.group.classic_rebalance import (
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
 from kmirror.coordinator.group.consumer_group_records import group_tombstones
 from kmirror.coordinator.group.group_records import empty_group_metadata_record, group_metadata_record
+from kmirror.coordinator.group.share_group import ShareGroup
 from kmirror.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kmirror.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -72,7 +73,7 @@ class ClassicGroupManager(ClassicRebalance):
         group = self._groups.by_id.get(group_id)
         if isinstance(group, ClassicGroup):
             return group, None
-        if not may_create:
+        if not may_create or isinstance(group, ShareGroup):
             return None, None
         return ClassicGroup(group_id, current_state_timestamp_ms=self._clock.time_ms()), group
 

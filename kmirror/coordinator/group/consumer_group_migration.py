@@ -35,6 +35,7 @@ from kmirror.coordinator.group.coordinator_metadata_image import CoordinatorMeta
 from kmirror.coordinator.group.group_change import GroupChange
 from kmirror.coordinator.group.group_records import group_metadata_record, group_metadata_tombstone
 from kmirror.coordinator.group.groups import Groups
+from kmirror.coordinator.group.share_group import ShareGroup
 from kmirror.wire.primitives import ProtocolReadError
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class GroupMigration:
             if not joins:
                 raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
             return ConsumerGroup(group_id)
-        if not joins:
+        if not joins or isinstance(group, ShareGroup):
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group.is_empty:
             change.records.append(group_metadata_tombstone(group_id))

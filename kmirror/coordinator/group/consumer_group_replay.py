@@ -16,6 +16,7 @@ from kmirror.coordinator.group.consumer_group import NO_EPOCH, ConsumerGroup
 from kmirror.coordinator.group.consumer_group_member import LEAVE_GROUP_MEMBER_EPOCH, ConsumerGroupMember
 from kmirror.coordinator.group.consumer_group_records import current_assignment_changes, subscription_changes
 from kmirror.coordinator.group.groups import Groups
+from kmirror.coordinator.group.share_group import ShareGroup
 from kmirror.coordinator.group.topic_regex import ResolvedRegularExpression
 from kmirror.wire.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kmirror.wire.messages.consumer_group_current_member_assignment_value import ConsumerGroupCurrentMemberAssignmentValue
@@ -58,7 +59,7 @@ class ConsumerGroupReplay:
         group = self._groups.by_id.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        if not may_create or (isinstance(group, ClassicGroup) and not group.is_simple):
+        if not may_create or isinstance(group, ShareGroup) or (isinstance(group, ClassicGroup) and not group.is_simple):
             return None
         created = self._groups.by_id[group_id] = ConsumerGroup(group_id)
         return created

@@ -2,7 +2,8 @@
 
 A group lives in partition abs(hash(group id)) mod n of `__consumer_offsets`, at the broker that leads that partition. The
 handlers below check what needs no state, hand the request to the shard, and wait: joins and syncs for other members,
-everything else for the high watermark. Serves classic and consumer groups; share and streams groups are not served.
+everything else for the high watermark. Serves classic and consumer groups, and of share groups what is not a member's (`share`);
+streams groups are not served.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kmirror.coordinator.group.group_coordinator_config import GroupConfigManage
 from kmirror.coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from kmirror.coordinator.group.group_metrics import GroupCounts, GroupMetrics
 from kmirror.coordinator.group.offset_metadata_manager import FetchedOffset
+from kmirror.coordinator.group.share_group_offsets import ShareGroupOffsets
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_GROUP, ConfigResource, MetadataImage
 from kmirror.runtime.api import Runtime
@@ -72,6 +74,8 @@ class GroupCoordinator:
         self._image: CoordinatorMetadataImage = EMPTY_IMAGE
         self._counts: GroupCounts | None = None
         self._metrics = GroupMetrics(metrics, self._count)
+        self.share: ShareGroupOffsets | None = None
+        """Share groups, where the broker has a share coordinator; set once, before requests come."""
         self._shards: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             runtime,
             name="group-coordinator",
@@ -119,6 +123,8 @@ class GroupCoordinator:
             shard.groups.on_metadata_update(self._image, [*changed, *deleted], has_new_topics=bool(delta.topics.created))
         if deleted:
             self._shards.run_everywhere("on-topics-deleted", lambda shard: shard.offsets.on_topics_deleted(deleted))
+            topic_ids = list(delta.topics.deleted_ids)
+            self._shards.run_everywhere("share-topics-deleted", lambda shard: shard.groups.share.on_topics_deleted(topic_ids))
         self._on_leadership_update(image)
 
     def _on_leadership_update(self, image: MetadataImage) -> None:
@@ -158,6 +164,19 @@ class GroupCoordinator:
             return await self._shards.write(topic_partition, operation, timeout_ms=timeout_ms)
         except ApiException as error:
             raise _as_told(error) from error
+
+    async def write_group(self, group_id: str, operation: Callable[[GroupCoordinatorShard], CoordinatorResult[R]]) -> R:
+        """Decide in the group's shard and wait for the commit."""
+        return await self._write(self._shard_of(group_id), lambda shard, _: operation(shard))
+
+    async def read_group(self, group_id: str, operation: Callable[[GroupCoordinatorShard], R]) -> R:
+        """Ask the group's shard."""
+        return await self._read(self._shard_of(group_id), lambda shard, _: operation(shard))
+
+    @property
+    def image(self) -> CoordinatorMetadataImage:
+        """The newest metadata."""
+        return self._image
 
     async def _read(self, topic_partition: TopicPartition, operation: Callable[[GroupCoordinatorShard, int], R]) -> R:
         try:
@@ -343,6 +362,8 @@ class GroupCoordinator:
 
     async def delete_group(self, group_id: str) -> DeletableGroupResult:
         self._check_group_id(group_id)
+        if self.share is not None:
+            await self.share.delete_states_of_group(group_id)
         results = await self._write(self._shard_of(group_id), lambda shard, _: shard.delete_groups([group_id]))
         return results[0]
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 CONSUMER_SESSION_TIMEOUT_MS: Final = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT_INTERVAL_MS: Final = "consumer.heartbeat.interval.ms"
+SHARE_SESSION_TIMEOUT_MS: Final = "share.session.timeout.ms"
 CONSUMER_ASSIGNMENT_INTERVAL_MS: Final = "consumer.assignment.interval.ms"
 
 
@@ -57,6 +58,9 @@ class GroupCoordinatorConfig(Struct, frozen=True):
     consumer_min_assignment_interval_ms: int = 0
     consumer_max_assignment_interval_ms: int = 15_000
     consumer_regex_refresh_interval_ms: int = 600_000
+    share_session_timeout_ms: int = 45_000
+    share_min_session_timeout_ms: int = 45_000
+    share_max_session_timeout_ms: int = 60_000
     consumer_migration_policy: ConsumerGroupMigrationPolicy = ConsumerGroupMigrationPolicy.BIDIRECTIONAL
 
 
@@ -95,6 +99,13 @@ class GroupConfigManager:
         if value is None:
             return broker.consumer_assignment_interval_ms
         return _clamped(value, broker.consumer_min_assignment_interval_ms, broker.consumer_max_assignment_interval_ms)
+
+    def share_session_timeout_ms(self, group_id: str) -> int:
+        broker = self.broker
+        value = self._value(group_id, SHARE_SESSION_TIMEOUT_MS)
+        if value is None:
+            return broker.share_session_timeout_ms
+        return _clamped(value, broker.share_min_session_timeout_ms, broker.share_max_session_timeout_ms)
 
     def _value(self, group_id: str, name: str) -> int | None:
         text = self._properties(group_id).get(name)

@@ -15,6 +15,7 @@ from kmirror.coordinator.group.group_metadata_manager import GroupMetadataManage
 from kmirror.coordinator.group.group_metrics import GroupCounts, GroupMetrics
 from kmirror.coordinator.group.group_records import read_record
 from kmirror.coordinator.group.offset_metadata_manager import OffsetMetadataManager
+from kmirror.coordinator.group.share_group import ShareGroup
 from kmirror.wire.messages.delete_groups import DeletableGroupResult
 from kmirror.wire.messages.group_metadata_key import GroupMetadataKey
 from kmirror.wire.messages.offset_commit_key import OffsetCommitKey
@@ -35,7 +36,7 @@ class GroupCoordinatorShard:
     # -- CoordinatorShard -------------------------------------------------------------------------------------------
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int, producer_epoch: int) -> None:
-        """Types that are not known (share and streams groups of other brokers) change nothing here."""
+        """Types that are not known (streams groups of other brokers) change nothing here."""
         known = read_record(record)
         if known is None:
             return
@@ -47,6 +48,8 @@ class GroupCoordinatorShard:
                 self.offsets.replay_commit(offset, producer_id, key, value)
         elif isinstance(key, GroupMetadataKey):
             self.groups.replay_group_metadata(key, value)
+        elif self.groups.share_replay.replays(key):
+            self.groups.share_replay.replay(key, value)
         else:
             self.groups.replay_consumer_group(key, value)
 
@@ -90,6 +93,8 @@ class GroupCoordinatorShard:
         now_ms = self._clock.time_ms()
         records: list[CoordinatorRecord] = []
         for group in self.groups.groups.by_id.values():
+            if isinstance(group, ShareGroup):
+                continue  # it has no offsets of consumers, and stays
             expired, none_left = self.offsets.expired(group, now_ms)
             records += expired
             if none_left and group.is_empty:

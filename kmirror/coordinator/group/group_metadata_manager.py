@@ -5,6 +5,7 @@
     classic_members             the classic protocol in consumer groups, while members move from one to the other
     consumer_group_migration    groups that change their protocol
     consumer_group_replay       records of consumer groups
+    share_group_manager         share groups (KIP-932) as far as their offsets need them; share_group_replay: their records
 
 A classic group's members live in memory and its record is written at the end of a rebalance; so replaying a group's own new record changes
 nothing here, and replaying it after a restart brings the group back. Tombstones remove it either way. Consumer groups change in replay alone.
@@ -34,19 +35,24 @@ from kmirror.coordinator.group.group_coordinator_config import GroupConfigManage
 from kmirror.coordinator.group.group_metrics import GroupCounts, GroupMetrics
 from kmirror.coordinator.group.group_records import group_from_record, group_metadata_tombstone
 from kmirror.coordinator.group.groups import Group, Groups
+from kmirror.coordinator.group.share_group import ShareGroup
+from kmirror.coordinator.group.share_group_manager import ShareGroupManager
+from kmirror.coordinator.group.share_group_records import share_group_tombstones
+from kmirror.coordinator.group.share_group_replay import ShareGroupReplay
 from kmirror.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kmirror.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from kmirror.wire.messages.group_metadata_key import GroupMetadataKey
 from kmirror.wire.messages.group_metadata_value import GroupMetadataValue
 from kmirror.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kmirror.wire.messages.join_group import JoinGroupRequest
+from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kmirror.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kmirror.wire.messages.list_groups import ListedGroup
 from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 CLASSIC_GROUP_TYPE = "classic"
 CONSUMER_GROUP_TYPE = "consumer"
+SHARE_GROUP_TYPE = "share"
 DESCRIBE_NOT_FOUND_VERSION = 6
 
 
@@ -63,6 +69,8 @@ class GroupMetadataManager:
         self.consumer = ConsumerGroupManager(self.groups, migration, metrics)
         self._classic_members = ClassicMembers(self.groups, self.consumer, migration)
         self._replay = ConsumerGroupReplay(self.groups)
+        self.share = ShareGroupManager(self.groups)
+        self.share_replay = ShareGroupReplay(self.groups)
         self._is_loaded = False
 
     # -- the rebalance protocols --------------------------------------------------------------------------------------
@@ -77,12 +85,15 @@ class GroupMetadataManager:
         group = self.groups.by_id.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self._classic_members.join(group, request, api_version, requester, respond)
+        if isinstance(group, ShareGroup):
+            respond(JoinGroupResponse(member_id="", error_code=Errors.INCONSISTENT_GROUP_PROTOCOL))
+            return CoordinatorResult([], None)
         return self.classic.join(request, api_version, requester.client_id, requester.client_host, respond)
 
     def sync(self, request: SyncGroupRequest, respond: SyncCallback) -> GroupResult:
         """Answer through `respond`, now or when the leader's assignment is stored."""
         group = self.groups.by_id.get(request.group_id)
-        if group is None or group.is_empty:
+        if group is None or group.is_empty or isinstance(group, ShareGroup):
             respond(SyncGroupResponse(error_code=Errors.UNKNOWN_MEMBER_ID))
             return CoordinatorResult([], None)
         if isinstance(group, ConsumerGroup):
@@ -101,9 +112,9 @@ class GroupMetadataManager:
             return self._classic_members.leave(group, request)
         return self.classic.leave(group, request)
 
-    def _group_of_member(self, group_id: str) -> Group:
+    def _group_of_member(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         group = self.groups.by_id.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             raise ApiException(Errors.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
         return group
 
@@ -118,7 +129,7 @@ class GroupMetadataManager:
                 group_id=group.group_id,
                 protocol_type=group.protocol_type or "",
                 group_state=group.state.value,
-                group_type=CONSUMER_GROUP_TYPE if isinstance(group, ConsumerGroup) else CLASSIC_GROUP_TYPE,
+                group_type=_group_type(group),
             )
             for group in self.groups.by_id.values()
         ]
@@ -169,13 +180,15 @@ class GroupMetadataManager:
 
     def count(self, counts: GroupCounts) -> None:
         for group in self.groups.by_id.values():
-            kind = counts.consumer if isinstance(group, ConsumerGroup) else counts.classic
+            kind = counts.of_type(_group_type(group))
             kind[group.state.value] = kind.get(group.state.value, 0) + 1
 
     # -- deletion -----------------------------------------------------------------------------------------------------
 
     def tombstones(self, group: Group) -> list[CoordinatorRecord]:
         """What deletes a group, its offsets apart. Timers end when these are replayed."""
+        if isinstance(group, ShareGroup):
+            return share_group_tombstones(group)
         return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_metadata_tombstone(group.group_id)]
 
     # -- replay and life ----------------------------------------------------------------------------------------------
@@ -196,7 +209,9 @@ class GroupMetadataManager:
     def on_loaded(self) -> None:
         self._is_loaded = True
         for group in list(self.groups.by_id.values()):
-            if isinstance(group, ConsumerGroup):
+            if isinstance(group, ShareGroup):
+                self.share.on_loaded(group)
+            elif isinstance(group, ConsumerGroup):
                 self.consumer.on_loaded(group)
             else:
                 self.classic.on_loaded(group)
@@ -216,3 +231,9 @@ class GroupMetadataManager:
                 group = self.groups.by_id.get(group_id)
                 if isinstance(group, ConsumerGroup):
                     group.is_metadata_fresh = False
+
+
+def _group_type(group: Group) -> str:
+    if isinstance(group, ShareGroup):
+        return SHARE_GROUP_TYPE
+    return CONSUMER_GROUP_TYPE if isinstance(group, ConsumerGroup) else CLASSIC_GROUP_TYPE

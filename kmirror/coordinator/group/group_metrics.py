@@ -1,7 +1,7 @@
 """Metrics of groups under Kafka's names (Kafka's `GroupCoordinatorMetrics`): counts of events, and gauges over the shards.
 
-kafka.server:type=group-coordinator-metrics     group-count{protocol}, consumer-group-count{state}, and count and rate of
-    committed, expired and deleted offsets and of rebalances
+kafka.server:type=group-coordinator-metrics     group-count{protocol}, consumer-group-count{state}, share-group-count{state}, and count
+    and rate of committed, expired and deleted offsets and of rebalances
 kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets, NumGroups, NumGroups<State>      (classic groups)
 """
 
@@ -13,6 +13,7 @@ from kmirror.common.metrics import MetricName, MetricsRegistry, sensor_metric
 from kmirror.common.sensors import Sensor, meter_sensor
 from kmirror.coordinator.group.classic_group import ClassicGroupState
 from kmirror.coordinator.group.consumer_group import ConsumerGroupState
+from kmirror.coordinator.group.share_group import ShareGroupState
 
 TYPE = "group-coordinator-metrics"
 LEGACY_GROUP = "kafka.coordinator.group"
@@ -21,12 +22,17 @@ EVENTS = ("offset-commit", "offset-expiration", "offset-deletion", "group-comple
 
 
 class GroupCounts:
-    """What the gauges show: groups by kind and state, and offsets. Classic and consumer states by their names."""
+    """What the gauges show: groups by kind and state, and offsets. States by their names."""
 
     def __init__(self) -> None:
         self.classic: dict[str, int] = {}
         self.consumer: dict[str, int] = {}
+        self.share: dict[str, int] = {}
         self.offsets = 0
+
+    def of_type(self, group_type: str) -> dict[str, int]:
+        """The counts of a type of groups, by their states."""
+        return {"classic": self.classic, "consumer": self.consumer, "share": self.share}[group_type]
 
 
 class GroupMetrics:
@@ -64,6 +70,9 @@ class GroupMetrics:
 
         gauge(sensor_metric(TYPE, "group-count", (("protocol", "classic"),)), lambda counts: sum(counts.classic.values()))
         gauge(sensor_metric(TYPE, "group-count", (("protocol", "consumer"),)), lambda counts: sum(counts.consumer.values()))
+        gauge(sensor_metric(TYPE, "group-count", (("protocol", "share"),)), lambda counts: sum(counts.share.values()))
+        for share_state in ShareGroupState:
+            gauge(sensor_metric(TYPE, "share-group-count", (("state", share_state.value),)), _reader_of_share(share_state.value))
         for state in ConsumerGroupState:
             name = sensor_metric(TYPE, "consumer-group-count", (("state", state.value),))
             gauge(name, _reader_of_consumer(state.value))
@@ -76,6 +85,10 @@ class GroupMetrics:
 
 def _reader_of_consumer(state: str) -> Callable[[GroupCounts], int]:
     return lambda counts: counts.consumer.get(state, 0)
+
+
+def _reader_of_share(state: str) -> Callable[[GroupCounts], int]:
+    return lambda counts: counts.share.get(state, 0)
 
 
 def _reader_of_classic(state: str) -> Callable[[GroupCounts], int]:

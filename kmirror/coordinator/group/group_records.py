@@ -15,6 +15,7 @@ from msgspec import Struct
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.coordinator.group.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
+from kmirror.coordinator.group.share_group_replay import SHARE_GROUP_RECORDS
 from kmirror.wire.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kmirror.wire.messages.consumer_group_current_member_assignment_value import ConsumerGroupCurrentMemberAssignmentValue
 from kmirror.wire.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
@@ -148,12 +149,13 @@ _KEYS: dict[int, tuple[type[Any], type[Any]]] = {
     6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
     7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
     8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    **SHARE_GROUP_RECORDS,
     16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 }
 
 
 def read_record(record: CoordinatorRecord) -> tuple[Any, Any] | None:
-    """Key and value of one record; a None value is a tombstone. None for a type that is not known (share and streams groups)."""
+    """Key and value of one record; a None value is a tombstone. None for a type that is not known (streams groups)."""
     key_view = memoryview(record.key)
     messages = _KEYS.get(int.from_bytes(key_view[:2], "big", signed=True))
     if messages is None:

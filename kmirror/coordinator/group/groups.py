@@ -12,8 +12,9 @@ from kmirror.coordinator.group.classic_group import ClassicGroup
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
 from kmirror.coordinator.group.coordinator_metadata_image import EMPTY_IMAGE, CoordinatorMetadataImage
 from kmirror.coordinator.group.group_coordinator_config import GroupConfigManager, GroupCoordinatorConfig
+from kmirror.coordinator.group.share_group import ShareGroup
 
-Group = ClassicGroup | ConsumerGroup
+Group = ClassicGroup | ConsumerGroup | ShareGroup
 
 
 class GroupsByTopic:
@@ -69,17 +70,24 @@ class Groups:
         return group
 
     def classic_group(self, group_id: str) -> ClassicGroup:
-        """GROUP_ID_NOT_FOUND if there is none, or if it is a consumer group."""
+        """GROUP_ID_NOT_FOUND if there is none, or if it is of another kind."""
         group = self.group(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
         return group
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """GROUP_ID_NOT_FOUND if there is none, or if it is a classic group."""
+        """GROUP_ID_NOT_FOUND if there is none, or if it is of another kind."""
         group = self.group(group_id)
         if not isinstance(group, ConsumerGroup):
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return group
+
+    def share_group(self, group_id: str) -> ShareGroup:
+        """GROUP_ID_NOT_FOUND if there is none, or if it is of another kind."""
+        group = self.group(group_id)
+        if not isinstance(group, ShareGroup):
+            raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         return group
 
     def mark_metadata_fresh(self, group_id: str) -> None:

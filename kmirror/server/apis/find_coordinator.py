@@ -1,13 +1,12 @@
 """FindCoordinator (key 10). Served: v0-v6, v7 with mirroring.
 
     v1   key type                    v4   several keys in one request (KIP-699)
-    v3   flexible                    v7   key type 3, mirror partitions (KIP-1279; below v7 INVALID_REQUEST)
+    v3   flexible                    v6   key type 2, share partitions (KIP-932; below v6 INVALID_REQUEST)
+                                     v7   key type 3, mirror partitions (KIP-1279; below v7 INVALID_REQUEST)
 
 The coordinator of a key is the leader of the partition of the coordinator's topic to which the key hashes. A missing
-topic is created (COORDINATOR_NOT_AVAILABLE until it is there). Key types: 0 group, 1 transactional id, 3 mirror
-(`mirrorName:topicId:partition`).
-
-Not implemented: share groups (2) answer INVALID_REQUEST.
+topic is created (COORDINATOR_NOT_AVAILABLE until it is there). Key types: 0 group, 1 transactional id, 2 share partition
+(`groupId:topicId:partition`), 3 mirror (`mirrorName:topicId:partition`).
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import (
     GROUP_METADATA_TOPIC_NAME,
     MIRROR_STATE_TOPIC_NAME,
+    SHARE_GROUP_STATE_TOPIC_NAME,
     TRANSACTION_STATE_TOPIC_NAME,
     TopicPartition,
     partition_for,
 )
+from kmirror.coordinator.share.share_partition_key import SharePartitionKey
 from kmirror.metadata.features import MIRROR_VERSION
 from kmirror.server.metadata_cache import Node
 from kmirror.server.request_context import Request
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
 MIRROR = 3
 FIRST_BATCHED_VERSION = 4
+FIRST_VERSION_WITH_SHARE_PARTITIONS = 6
 FIRST_VERSION_WITH_MIRRORS = 7
 
 _WITHOUT_TEXT = (Errors.NONE, Errors.GROUP_AUTHORIZATION_FAILED, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -65,6 +68,14 @@ def _find(apis: KafkaApis, request: Request, key_type: int, key: str) -> tuple[E
         if not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
             return Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_NODE
         return _leader(apis, request, TRANSACTION_STATE_TOPIC_NAME, key)
+    if key_type == SHARE and request.api_version >= FIRST_VERSION_WITH_SHARE_PARTITIONS:
+        if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            return Errors.CLUSTER_AUTHORIZATION_FAILED, _NO_NODE
+        try:
+            share_partition = SharePartitionKey.parse(key)
+        except ValueError:
+            return Errors.INVALID_REQUEST, _NO_NODE
+        return _leader(apis, request, SHARE_GROUP_STATE_TOPIC_NAME, str(share_partition))
     if key_type == MIRROR and request.api_version >= FIRST_VERSION_WITH_MIRRORS:
         if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, _NO_NODE

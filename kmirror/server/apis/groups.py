@@ -1,7 +1,7 @@
 """Questions about groups and their deletion: ListGroups (0-5), DescribeGroups (0-6), DeleteGroups (0-2).
 
 ListGroups filters by state (KIP-518) and type (KIP-848). `HANDLERS` holds the APIs of all files of groups: the rebalance protocols in
-`classic_groups` and `consumer_groups`, offsets in `group_offsets`. Share and streams groups are not served.
+`classic_groups` and `consumer_groups`, offsets in `group_offsets`, share groups in `share_groups`. Streams groups are not served.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException
 from kmirror.runtime.api import run_together
-from kmirror.server.apis import classic_groups, consumer_groups, group_offsets
+from kmirror.server.apis import classic_groups, consumer_groups, group_offsets, share_groups
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -71,6 +71,7 @@ HANDLERS = {
     **classic_groups.HANDLERS,
     **consumer_groups.HANDLERS,
     **group_offsets.HANDLERS,
+    **share_groups.HANDLERS,
     ApiKeys.LIST_GROUPS: handle_list_groups,
     ApiKeys.DESCRIBE_GROUPS: handle_describe_groups,
     ApiKeys.DELETE_GROUPS: handle_delete_groups,

@@ -1,0 +1,35 @@
+"""Which share partition: a group's part of one topic partition, and its name as a key (Kafka's `SharePartitionKey`)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from kmirror.common.uuid import Uuid
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+
+
+class SharePartitionKey(NamedTuple):
+    """A group, a topic by its id, a partition."""
+
+    group_id: str
+    topic_id: Uuid
+    partition: int
+
+    def __str__(self) -> str:
+        """The key of FindCoordinator's type 2; its hash places the state in `__share_group_state`."""
+        return f"{self.group_id}:{self.topic_id}:{self.partition}"
+
+    @classmethod
+    def parse(cls, key: str) -> SharePartitionKey:
+        """ValueError unless the key is `groupId:topicId:partition`; the group id may contain colons, and may not be blank."""
+        parts = key.rsplit(":", 2)
+        if len(parts) != 3:
+            raise ValueError(f"Invalid key format: expected - groupId:topicId:partition, found - {key}")
+        group_id, topic_id, partition = parts
+        if not group_id.strip():
+            raise ValueError("GroupId must not be empty")
+        if not _INTEGER.fullmatch(partition):
+            raise ValueError(f"Invalid partition: {partition}")
+        return cls(group_id, Uuid.from_string(topic_id), int(partition))
