@@ -85,4 +85,6 @@ BROKER_CONFIG_DOCS = {
     "request.timeout.ms": "How long the broker waits for answers to its own requests.",
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Whether a replica outside the ISR may become leader.",
+    "unstable.api.versions.enable": "Whether APIs and versions that are not stable yet are served: with it, those of cluster mirroring.",
+    "unstable.feature.versions.enable": "Whether feature levels that are not stable yet may be chosen: with it, mirror.version.",
 }

@@ -21,7 +21,7 @@ from mirror_harness import (
     wait_state,
 )
 
-from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic
+from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.embedded import EmbeddedCluster
 from kmirror.server.kafka_server import KafkaServer
@@ -73,20 +73,6 @@ def changes_refused(b: EmbeddedCluster) -> dict[str, int | None]:
 READ_ONLY = dict.fromkeys(("produce", "records", "partitions", "topic"), Errors.READ_ONLY_TOPIC)
 
 
-def test_clients_change_a_mirrored_topic_in_no_way_until_it_is_stopped(clusters: Clusters) -> None:
-    _, b = clusters
-    assert changes_refused(b) == READ_ONLY
-    call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"])).all()
-    wait_state(b.bootstrap_servers, "m", "PAUSED")
-    assert changes_refused(b) == READ_ONLY
-    remove(b.bootstrap_servers, "m", "t")
-    wait_state(b.bootstrap_servers, "m", "STOPPED")
-    assert changes_refused(b) == dict.fromkeys(READ_ONLY)
-    wait_for("t to be gone", lambda: call(b.bootstrap_servers, lambda admin: admin.list_topics()) == [])
-    wait_for("its rows to be gone", lambda: call(b.bootstrap_servers, lambda admin: admin.describe_mirrors(["m"]))["m"].partitions == [])
-    call(b.bootstrap_servers, lambda admin: admin.delete_mirror("m"))
-
-
 def test_a_removed_topic_cannot_be_deleted_or_grown_before_it_is_stopped(clusters: Clusters) -> None:
     """The controller knows only `m.removed`; the broker knows that the partition is still STOPPING."""
     _, b = clusters
@@ -107,21 +93,6 @@ def test_a_removed_topic_cannot_be_deleted_or_grown_before_it_is_stopped(cluster
     b.start_node()
     wait_state(b.bootstrap_servers, "m", "STOPPED")
     assert changes_refused(b) == dict.fromkeys(READ_ONLY)
-
-
-def test_mirror_name_is_neither_settable_nor_shown(clusters: Clusters) -> None:
-    _, b = clusters
-    for value in ("x", "m.removed"):
-        change = [("mirror.name", ConfigOperation.SET, value)]
-        with pytest.raises(ApiException) as caught:
-            call(b.bootstrap_servers, lambda admin, change=change: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", change))
-        assert caught.value.error is Errors.INVALID_REQUEST
-    with pytest.raises(ApiException) as caught:
-        call(b.bootstrap_servers, lambda admin: admin.create_topics([NewTopic("u", 1, 1, {"mirror.name": "m"})])).all()
-    assert caught.value.error is Errors.INVALID_REQUEST
-    assert "mirror.name" not in {
-        entry.name for entry in call(b.bootstrap_servers, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, "t"))
-    }
 
 
 def test_mirror_configs_are_checked_and_secrets_stay_hidden(clusters: Clusters) -> None:
