@@ -168,6 +168,8 @@ class SocketServer:
             await self._runtime.sleep_ms(min(10, grace_ms))
         for connection in list(self._connections.values()):
             connection.abort()
+        if self._security is not None:
+            self._security.close()
         await self._scope.cancel()
 
     # What connections need of us

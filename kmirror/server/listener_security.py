@@ -28,6 +28,7 @@ from kmirror.server.listeners import Listener
 if TYPE_CHECKING:
     import ssl
 
+    from kmirror.network.security.jwks import Jwks, RefreshingJwks
     from kmirror.network.security.sasl_server import SaslServerFactory
     from kmirror.network.security.sasl_server_authenticator import SaslSettings
     from kmirror.network.security.server_channel_builder import ServerChannelBuilder
@@ -189,11 +190,12 @@ def _sasl_settings(settings: ListenerSettings, runtime: Runtime, images: Images)
     servers: dict[str, SaslServerFactory] = {}
     short_name = None
     max_reauth_ms = {}
+    key_sets: list[RefreshingJwks] = []
     for mechanism in mechanisms:
         jaas = JaasConfig.parse(settings.jaas_text(mechanism))
         if mechanism == "GSSAPI":
             short_name = _short_namer(settings, jaas)
-        servers[mechanism] = _server_factory(mechanism, jaas, settings, runtime, images)
+        servers[mechanism] = _server_factory(mechanism, jaas, settings, runtime, images, key_sets)
         limit = settings.of_mechanism(mechanism, "connections.max.reauth.ms") or settings.get("connections.max.reauth.ms") or "0"
         max_reauth_ms[mechanism] = int(limit)
     return SaslSettings(
@@ -202,6 +204,7 @@ def _sasl_settings(settings: ListenerSettings, runtime: Runtime, images: Images)
         connections_max_reauth_ms=max_reauth_ms,
         max_receive_size=int(settings.get("sasl.server.max.receive.size") or 524_288),
         short_name=short_name,
+        key_sets=tuple(key_sets),
     )
 
 
@@ -213,7 +216,10 @@ def _short_namer(settings: ListenerSettings, jaas: JaasConfig) -> Callable[[str]
     return KerberosShortNamer(realm_of(jaas), rules).short_name
 
 
-def _server_factory(mechanism: str, jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, images: Images) -> SaslServerFactory:
+def _server_factory(
+    mechanism: str, jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, images: Images, key_sets: list[RefreshingJwks]
+) -> SaslServerFactory:
+    """How a mechanism makes its servers; keys that it fetches go to `key_sets`."""
     handler = settings.of_mechanism(mechanism, "sasl.server.callback.handler.class") or settings.get("sasl.server.callback.handler.class")
     if handler is not None and not (mechanism == "OAUTHBEARER" and handler in (*SECURED_JWT_HANDLERS, _UNSECURED_JWT_HANDLER)):
         raise ConfigError(
@@ -229,7 +235,7 @@ def _server_factory(mechanism: str, jaas: JaasConfig, settings: ListenerSettings
 
         return server_factory(jaas)
     if mechanism == "OAUTHBEARER":
-        return _oauth_bearer_factory(jaas, settings, runtime, secured=handler in SECURED_JWT_HANDLERS)
+        return _oauth_bearer_factory(jaas, settings, runtime, key_sets, secured=handler in SECURED_JWT_HANDLERS)
     from kmirror.network.security.scram_mechanism import ScramMechanism
 
     scram = ScramMechanism.for_mechanism_name(mechanism)
@@ -243,7 +249,9 @@ def _server_factory(mechanism: str, jaas: JaasConfig, settings: ListenerSettings
     return lambda: ScramSaslServer(scram, credentials.of_user, credentials.of_token, runtime.random)
 
 
-def _oauth_bearer_factory(jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, *, secured: bool) -> SaslServerFactory:
+def _oauth_bearer_factory(
+    jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, key_sets: list[RefreshingJwks], *, secured: bool
+) -> SaslServerFactory:
     from kmirror.network.security.oauth_bearer_sasl import OAuthBearerSaslServer
     from kmirror.network.security.oauth_bearer_token import OAuthBearerUnsecuredValidator, Validator
 
@@ -252,8 +260,7 @@ def _oauth_bearer_factory(jaas: JaasConfig, settings: ListenerSettings, runtime:
         from kmirror.network.security.jwt_validator import JwtValidator
 
         validator = JwtValidator(
-            jwks_url=settings.get("sasl.oauthbearer.jwks.endpoint.url") or "",
-            files=runtime.files,
+            jwks=_jwks(jaas, settings, runtime, key_sets),
             expected_audience=settings.get_list("sasl.oauthbearer.expected.audience"),
             expected_issuer=settings.get("sasl.oauthbearer.expected.issuer"),
             clock_skew_seconds=int(settings.get("sasl.oauthbearer.clock.skew.seconds") or 30),
@@ -263,3 +270,29 @@ def _oauth_bearer_factory(jaas: JaasConfig, settings: ListenerSettings, runtime:
     else:
         validator = OAuthBearerUnsecuredValidator(jaas.options)
     return lambda: OAuthBearerSaslServer(validator, runtime.clock)
+
+
+def _jwks(jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, key_sets: list[RefreshingJwks]) -> Jwks:
+    """The keys of signed tokens. Over https: the trust store is the one that the login module's `ssl.*` options name, else the system's."""
+    from kmirror.network.security.jwks import Backoff, FileJwks, RefreshingJwks
+
+    prefix = "sasl.oauthbearer.jwks.endpoint"
+    url = settings.get(f"{prefix}.url")
+    if not url:
+        raise ConfigError(f"The OAuth configuration option {prefix}.url value must be non-null")
+    scheme = url.partition(":")[0].lower()
+    backoff = Backoff(int(settings.get(f"{prefix}.retry.backoff.ms") or 100), int(settings.get(f"{prefix}.retry.backoff.max.ms") or 10_000))
+    if scheme == "file":
+        return FileJwks("/" + url[len("file:") :].lstrip("/"), runtime.files, backoff)
+    if scheme not in ("http", "https"):
+        raise ConfigError(
+            f"The OAuth configuration option {prefix}.url contains a URL ({url}) that is malformed: unknown protocol: {scheme}"
+        )
+    context = None
+    if scheme == "https":
+        from kmirror.network.security.ssl_factory import client_context
+
+        context = client_context({name: value for name, value in jaas.options.items() if name.startswith("ssl.")}, runtime.files)
+    jwks = RefreshingJwks(runtime, url, context, backoff, refresh_ms=int(settings.get(f"{prefix}.refresh.ms") or 3_600_000))
+    key_sets.append(jwks)
+    return jwks

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import socket
+import ssl
 import struct
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -483,7 +488,25 @@ def test_brokers_in_processes_of_their_own_and_a_password_with_quotes() -> None:
         assert topics_of(cluster, security_of(cluster)) == []
 
 
-def test_signed_tokens_of_a_key_set(tmp_path: Path) -> None:
+@contextmanager
+def https_server(folder: Path) -> Iterator[int]:
+    """The files of a folder over https, with the folder's certificate of the broker; its port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "broker.pem")
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder / "public"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("scheme", ["file", "https"])
+def test_signed_tokens_of_a_key_set(tmp_path: Path, scheme: str) -> None:
     import json
     import time
 
@@ -495,7 +518,8 @@ def test_signed_tokens_of_a_key_set(tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     numbers = key.public_key().public_numbers()
     x, y = (encode_base64url(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
-    (tmp_path / "keys.json").write_text(json.dumps({"keys": [{"kid": "k", "kty": "EC", "crv": "P-256", "x": x, "y": y}]}))
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public" / "keys.json").write_text(json.dumps({"keys": [{"kid": "k", "kty": "EC", "crv": "P-256", "x": x, "y": y}]}))
 
     def token(**claims: object) -> str:
         parts = ({"alg": "ES256", "kid": "k"}, {"iat": time.time(), "exp": time.time() + 60, **claims})
@@ -508,13 +532,18 @@ def test_signed_tokens_of_a_key_set(tmp_path: Path) -> None:
         "listeners": "PLAINTEXT://127.0.0.1:0,SIGNED://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SIGNED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         f"{prefix}.sasl.enabled.mechanisms": "OAUTHBEARER",
-        f"{prefix}.oauthbearer.sasl.jaas.config": "x.OAuthBearerLoginModule required;",
+        f"{prefix}.oauthbearer.sasl.jaas.config": "x.OAuthBearerLoginModule required "
+        f'ssl.truststore.type="PEM" ssl.truststore.location="{tmp_path}/ca.pem";',
         f"{prefix}.oauthbearer.sasl.server.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
-        f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": f"file://{tmp_path}/keys.json",
         f"{prefix}.sasl.oauthbearer.expected.audience": "kafka",
         "connection.failed.authentication.delay.ms": "0",
     }
-    with EmbeddedCluster(config=config) as cluster:
+    Security.ssl().prepare(tmp_path)
+    with ExitStack() as stack:
+        url = f"file://{tmp_path}/public"
+        if scheme == "https":
+            url = f"https://127.0.0.1:{stack.enter_context(https_server(tmp_path))}"
+        cluster = stack.enter_context(EmbeddedCluster(config=config | {f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": f"{url}/keys.json"}))
         port = cluster.call(lambda server: server.bound_port("SIGNED"))
         security = ClientSecurity.from_props(
             {

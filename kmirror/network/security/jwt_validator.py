@@ -1,61 +1,51 @@
 """Signed bearer tokens, checked against a set of public keys (Kafka's `BrokerJwtValidator`).
 
-`sasl.oauthbearer.jwks.endpoint.url` names a JSON Web Key Set by a file: URL; it is read again when a token names a key that the set does
-not have, so keys can be rotated. A token must be signed with RS256/384/512, PS256/384/512 or ES256/384/512, must not be expired,
+`sasl.oauthbearer.jwks.endpoint.url` names the JSON Web Key Set (`jwks`). A token must be signed with RS256/384/512, PS256/384/512 or ES256/384/512, must not be expired,
 must have been issued, and must be for one of the expected audiences and by the expected issuer where those are set. Needs the package
 `cryptography` (`kmirror[security]`).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from kmirror.common.errors import ConfigError
-from kmirror.common.ports import FileSystem
+from kmirror.network.security.jwks import Jwks
 from kmirror.network.security.oauth_bearer_token import IllegalTokenError, JsonWebToken, OAuthBearerToken, decode_base64url, scope_of
 
 _CURVES = {"P-256": ("SECP256R1", 32), "P-384": ("SECP384R1", 48), "P-521": ("SECP521R1", 66)}
-_log = logging.getLogger(__name__)
 _HASHES = {"256": "SHA256", "384": "SHA384", "512": "SHA512"}
 
 
 class JwtValidator:
-    """Callable as a `Validator`; ConfigError where the keys cannot be read."""
+    """Callable as a `Validator`; ConfigError without the package."""
 
     def __init__(
         self,
         *,
-        jwks_url: str,
-        files: FileSystem,
+        jwks: Jwks,
         expected_audience: Sequence[str],
         expected_issuer: str | None,
         clock_skew_seconds: int,
         scope_claim: str,
         sub_claim: str,
     ) -> None:
-        if not jwks_url.startswith("file:"):
-            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={jwks_url} is not supported: only file: URLs are")
         try:
             import cryptography
         except ImportError as error:
             raise ConfigError("Signed OAUTHBEARER tokens need the package cryptography: pip install 'kmirror[security]'") from error
         del cryptography
-        self._path = "/" + jwks_url.removeprefix("file:").lstrip("/")
-        self._files = files
+        self._jwks = jwks
         self._audience = set(expected_audience)
         self._issuer = expected_issuer
         self._skew_ms = clock_skew_seconds * 1000
         self._scope_claim = scope_claim
         self._sub_claim = sub_claim
-        self._keys = self._read_keys()
 
     def __call__(self, compact: str, now_ms: int) -> OAuthBearerToken:
         token = JsonWebToken.parse(compact)
-        self._verify(token)
+        self._verify(token, now_ms)
         expires, issued = token.claim("exp", "Number"), token.claim("iat", "Number")
         if expires is None or issued is None:
             raise IllegalTokenError("No Expiration Time (exp) or Issued At (iat) claim present.")
@@ -77,39 +67,15 @@ class JwtValidator:
         if self._audience and not self._audience & named:
             raise IllegalTokenError(f"Audience (aud) claim {sorted(named)} doesn't contain an acceptable identifier")
 
-    def _verify(self, token: JsonWebToken) -> None:
+    def _verify(self, token: JsonWebToken, now_ms: int) -> None:
         algorithm, key_id = str(token.header.get("alg", "")), token.header.get("kid")
         if algorithm[:2] not in ("RS", "PS", "ES") or algorithm[2:] not in _HASHES:
             raise IllegalTokenError(f"The algorithm {algorithm} is not acceptable")
-        key = self._find_key(key_id)
-        if key is None:
-            key = self._find_key_anew(key_id)
+        key = self._jwks.find(key_id, now_ms)
         if key is None:
             raise IllegalTokenError(f"Unable to find a suitable verification key for the kid {key_id}")
         if not _is_signed_by(key, algorithm, token.signature, token.signed):
             raise IllegalTokenError("The JWS signature was invalid")
-
-    def _find_key(self, key_id: object) -> dict[str, Any] | None:
-        if key_id is None and len(self._keys) == 1:
-            return self._keys[0]
-        return next((key for key in self._keys if key.get("kid") == key_id), None)
-
-    def _find_key_anew(self, key_id: object) -> dict[str, Any] | None:
-        """In the file as it is now; while it cannot be read the keys stay as they were, and the token is refused like any other."""
-        try:
-            self._keys = self._read_keys()
-        except ConfigError as error:
-            _log.error("The keys for bearer tokens stay as they were: %s", error)
-        return self._find_key(key_id)
-
-    def _read_keys(self) -> list[dict[str, Any]]:
-        try:
-            document = msgspec.json.decode(self._files.read_bytes(self._path), type=dict[str, Any])
-        except OSError as error:
-            raise ConfigError(f"Cannot read the JSON Web Key Set {self._path}: {error.strerror or error}") from error
-        except msgspec.MsgspecError as error:
-            raise ConfigError(f"{self._path} is no JSON Web Key Set: {error}") from error
-        return [key for key in document.get("keys", []) if isinstance(key, dict)]
 
 
 def _is_signed_by(key: dict[str, Any], algorithm: str, signature: bytes, signed: bytes) -> bool:

@@ -21,7 +21,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.kafka_principal import USER_TYPE, KafkaPrincipal
@@ -36,6 +36,9 @@ from kmirror.wire.messages.api_versions import ApiVersionsRequest
 from kmirror.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kmirror.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kmirror.wire.primitives import ProtocolReadError
+
+if TYPE_CHECKING:
+    from kmirror.network.security.jwks import RefreshingJwks
 
 Parts = Sequence[Buffer | FileSlice]
 GSSAPI: Final = "GSSAPI"
@@ -114,6 +117,8 @@ class SaslSettings:
     connections_max_reauth_ms: Mapping[str, int]
     max_receive_size: int = 524_288
     short_name: Callable[[str], str] | None = None
+    key_sets: tuple[RefreshingJwks, ...] = ()
+    """Keys of tokens that are fetched: logins wait for the first fetch."""
 
 
 class SaslServerAuthenticator:

@@ -103,6 +103,18 @@ class ServerChannelBuilder:
         """For the connections made, and the logins begun, from now on."""
         self._context, self._sasl = context, sasl
 
+    def close(self) -> None:
+        """The listener is closed: nothing is fetched any more."""
+        for key_set in () if self._sasl is None else self._sasl.key_sets:
+            key_set.close()
+
+    async def _all_is_there(self) -> None:
+        """The metadata that logins are checked against, and the keys that tokens are."""
+        key_sets = () if self._sasl is None else self._sasl.key_sets
+        for needed in (self._ready, *(key_set.loaded for key_set in key_sets)):
+            if needed is not None and not needed.done():
+                await asyncio.shield(needed)
+
     # TLS
 
     def secure(self, connection: SecuredConnection) -> ConnectionProtocol:
@@ -160,8 +172,7 @@ class ServerChannelBuilder:
             if not isinstance(following, SaslServerAuthenticator):
                 return following
             authenticator = following
-        if self._ready is not None and not self._ready.done():
-            await asyncio.shield(self._ready)
+        await self._all_is_there()
         try:
             answer = authenticator.authenticate(frame)
         except AuthenticationProtocolError as error:

@@ -11,6 +11,7 @@ from storage_doubles import ManualClock
 from kmirror.common.errors import ConfigError
 from kmirror.network.security.authentication_errors import SaslAuthenticationError, SaslError
 from kmirror.network.security.jaas_config import JaasConfig
+from kmirror.network.security.jwks import Backoff, FileJwks
 from kmirror.network.security.jwt_validator import JwtValidator
 from kmirror.network.security.oauth_bearer_sasl import OAuthBearerSaslClient, OAuthBearerSaslServer
 from kmirror.network.security.oauth_bearer_token import (
@@ -246,7 +247,7 @@ class Signer:
 
 def jwt_validator(path: Path, **changes: object) -> JwtValidator:
     settings = {"expected_audience": [], "expected_issuer": None, "clock_skew_seconds": 30, "scope_claim": "scope", "sub_claim": "sub"}
-    return JwtValidator(jwks_url=f"file://{path}", files=OsFileSystem(), **settings | changes)
+    return JwtValidator(jwks=FileJwks(str(path), OsFileSystem(), Backoff(100, 10_000)), **settings | changes)
 
 
 @pytest.mark.parametrize("elliptic", [True, False])
@@ -280,7 +281,27 @@ def test_keys_can_be_rotated(tmp_path: Path) -> None:
     with pytest.raises(IllegalTokenError, match="Unable to find a suitable verification key for the kid k2"):
         validate(second.sign(claims()), NOW_MS)
     keys.write_text(json.dumps({"keys": [first.web_key, second.web_key]}))
-    assert validate(second.sign(claims()), NOW_MS).principal_name == "alice"
+    assert validate(second.sign(claims()), NOW_MS + 100).principal_name == "alice"
+
+
+def test_tokens_with_unknown_keys_made_the_broker_read_its_file_each_time(tmp_path: Path) -> None:
+    keys, reads = tmp_path / "keys.json", []
+
+    class CountingFiles(OsFileSystem):
+        def read_bytes(self, path: str) -> bytes:
+            reads.append(path)
+            return super().read_bytes(path)
+
+    keys.write_text(json.dumps({"keys": [{"kid": "k1"}]}))
+    jwks = FileJwks(str(keys), CountingFiles(), Backoff(100, 400))
+    assert [jwks.find(f"unknown-{number}", NOW_MS) for number in range(100)] == [None] * 100
+    assert len(reads) == 2, "once at the start, once for the first of them"
+    for now_ms, expected in ((99, 2), (100, 3), (299, 3), (300, 4), (699, 4), (700, 5), (1_099, 5), (1_100, 6)):
+        jwks.find("unknown", NOW_MS + now_ms)
+        assert len(reads) == expected, now_ms
+    keys.write_text(json.dumps({"keys": [{"kid": "k1"}, {"kid": "k2"}]}))
+    assert jwks.find("k2", NOW_MS + 1_500) == {"kid": "k2"}
+    assert len(reads) == 7
 
 
 def test_a_key_set_that_is_being_replaced_refuses_unknown_keys_and_goes_on_with_those_it_has(tmp_path: Path) -> None:
@@ -295,16 +316,6 @@ def test_a_key_set_that_is_being_replaced_refuses_unknown_keys_and_goes_on_with_
 
 
 def test_key_sets_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="only file: URLs are"):
-        JwtValidator(
-            jwks_url="https://x",
-            files=OsFileSystem(),
-            expected_audience=[],
-            expected_issuer=None,
-            clock_skew_seconds=0,
-            scope_claim="s",
-            sub_claim="s",
-        )
     with pytest.raises(ConfigError, match="Cannot read the JSON Web Key Set"):
         jwt_validator(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("[]")
