@@ -24,6 +24,7 @@ from kmirror.cli.user_errors import USER_ERRORS, one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
@@ -196,7 +197,10 @@ class MirrorCommand:
         return self._done(f"{text}\nAll {len(rows)} partition(s) are {STOPPED}; {rest}", "remove", topics, partitions=partitions)
 
     async def do_add(self) -> str:
-        source = await self._clients.source(self._mirror)
+        try:
+            source = await self._clients.source(self._mirror)
+        except ConfigError as error:
+            return await self._add_unseen(error)
         names = matching(self._options.topic, await source.list_topics())
         if self._options.dry_run:
             local = await self._admin.describe_topics(names)
@@ -205,6 +209,18 @@ class MirrorCommand:
         await self._warn_of_another_name(source, set(names))
         added = await add_topics(self._clients, self._mirror, self._admin, source, names, may_be_idle=self._options.wait)
         await self._wait_for_state(names, MIRRORING)
+        return self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
+
+    async def _add_unseen(self, error: ConfigError) -> str:
+        """C22: without the source's secrets its topics cannot be listed, but one that is named can be added: the broker, which has them,
+        makes it (B17)."""
+        name = self._options.topic
+        if topic_name_problem(name) is not None or self._options.dry_run:
+            raise error
+        warn(f"{error}; so only topic '{name}' itself is added, and whether it comes back here over other clusters is not checked")
+        runtime, may_be_idle = self._clients.runtime, self._options.wait
+        added = await _add_until_known(runtime, self._admin, self._mirror, [name], may_be_idle=may_be_idle)
+        await self._wait_for_state([name], MIRRORING)
         return self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
 
     # --- what they share ----------------------------------------------------------------------------------------------

@@ -1,15 +1,15 @@
 """Waiting for a mirror (`--wait`, `--reverse`): until it has all of its source, until its partitions are in a state.
 
-*Drained* means: every partition is MIRRORING and ends where the source's last stable offset is (B51: its high watermark may lie further,
+*Drained* means: every partition is MIRRORING (or PAUSED) and ends where the source's last stable offset is (B51: its high watermark may lie further,
 behind open transactions, which are not mirrored), and between two looks the source's offset did not move. A source that is still written
 to is therefore never drained: a graceful failover would lose the next record. Brokers that go away and come back only delay; what can
-not come by itself (PAUSED, FAILED) ends the wait at once.
+not come by itself (FAILED, or PAUSED and behind) ends the wait at once.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from kmirror.admin.admin_client import AdminClient
@@ -85,16 +85,16 @@ class MirrorWaiter:
         while True:
             rows, problem = await self._look()
             rows = [row for row in rows if row.state not in ENDED]
-            _refuse_what_does_not_move(rows)
             ends: dict[TopicPartition, SourceEnd] = {}
             if problem is None:
                 ends, problem = await _ends(source, rows)
             behind = {_name(row): _behind(row, ends) for row in rows}
+            _refuse_what_does_not_move(rows, behind if problem is None else {})
             lag = sum(behind.values())
             initial = max(initial, lag)
             self._progress(initial - lag, initial, f"{lag} offset(s) behind the source")
             stable = {name: end.last_stable_offset for name, end in ends.items()}
-            ready = all(row.state == MIRRORING for row in rows)
+            ready = all(row.state in (MIRRORING, PAUSED) for row in rows)
             if problem is None and ready and lag == 0 and stable == before:
                 return ends
             before = stable if problem is None else {}
@@ -130,8 +130,9 @@ def _behind(row: MirrorPartitionDescription, ends: dict[TopicPartition, SourceEn
     return 0 if end is None else max(0, end.last_stable_offset - row.destination_offset)
 
 
-def _refuse_what_does_not_move(rows: Iterable[MirrorPartitionDescription]) -> None:
-    stuck = [f"{_name(row)} is {row.state}" for row in rows if row.state in (PAUSED, FAILED)]
+def _refuse_what_does_not_move(rows: Iterable[MirrorPartitionDescription], behind: Mapping[str, int]) -> None:
+    """A paused partition that lacks nothing is as good as one that mirrors."""
+    stuck = [f"{_name(row)} is {row.state}" for row in rows if row.state == FAILED or (row.state == PAUSED and behind.get(_name(row)))]
     if stuck:
         raise KmirrorError(f"{_names(stuck)}: it will not catch up; resume it, or fail over without waiting")
 

@@ -50,7 +50,7 @@ def test_kafka_mirrors_adds_topics_of_a_secured_source(tmp_path: Path, capsys: p
         call(destination.bootstrap_servers, lambda admin: admin.create_mirror("m", configs))
         config_file = tmp_path / "source.properties"
         config_file.write_text("".join(f"{name}={value}\n" for name, value in configs.items()))
-        arguments = ["--bootstrap-server", destination.bootstrap_servers, "--add", "--mirror", "m", "--topic", "t"]
+        arguments = ["--bootstrap-server", destination.bootstrap_servers, "--add", "--mirror", "m", "--topic", "t.*"]
         assert main(arguments) == 1
         assert "give them with --mirror-config" in capsys.readouterr().err
         assert main([*arguments, "--mirror-config", str(config_file)]) == 0, capsys.readouterr().err

@@ -10,7 +10,7 @@ from kmirror.admin.results import MirrorDescription, MirrorListing, MirrorPartit
 from kmirror.cli.mirrors import ACTIONS, HELP, UsageError, build_parser, check_options, main
 from kmirror.cli.mirrors_dry_run import DroppedRecords
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
-from kmirror.cli.mirrors_tables import describe_json, describe_table, list_table, topic_list
+from kmirror.cli.mirrors_tables import describe_json, list_table, topic_list
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.log_alignment import AlignmentHeader
 
@@ -64,23 +64,6 @@ def test_one_action_is_found() -> None:
         check_options(build_parser().parse_args([]))
 
 
-def test_s18_list_table() -> None:
-    mirrors = [
-        MirrorListing("new-mirror", "localhost:9091,localhost:9092", "lBq12jYZRp-9wF3M9MPopg", 1),
-        MirrorListing("my-mirror", "localhost:9091,localhost:9092", "", 2),
-    ]
-    lines = list_table(mirrors).splitlines()
-    assert [line.split() for line in lines] == [
-        ["MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER"],
-        ["my-mirror", "2", "-", "localhost:9091,localhost:9092"],
-        ["new-mirror", "1", "lBq12jYZRp-9wF3M9MPopg", "localhost:9091,localhost:9092"],
-    ]
-    assert lines[0].index("TOPICS") == 31
-    assert lines[0].index("CLUSTER-ID") == 42
-    assert lines[0].index("BOOTSTRAP-SERVER") == 69
-    assert list_table([]) == "No mirrors found"
-
-
 def described() -> list[MirrorDescription]:
     def rows(*values: tuple[str, int, int, int, int]) -> list[MirrorPartitionDescription]:
         return [MirrorPartitionDescription(*value, "MIRRORING", -1) for value in values]
@@ -91,20 +74,6 @@ def described() -> list[MirrorDescription]:
             "my-mirror", rows(("foo", 1, 94, 84, 10), ("foo", 0, 69, 66, 3), ("foo", 2, 94, 90, 4), ("bar", 0, -1, 2324, -1))
         ),
     ]
-
-
-def test_s17_describe_table() -> None:
-    rows = [line.split() for line in describe_table(described()).splitlines()]
-    assert rows == [
-        ["MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE"],
-        ["my-mirror", "bar", "0", "-", "2324", "-", "MIRRORING"],
-        ["my-mirror", "foo", "0", "69", "66", "3", "MIRRORING"],
-        ["my-mirror", "foo", "1", "94", "84", "10", "MIRRORING"],
-        ["my-mirror", "foo", "2", "94", "90", "4", "MIRRORING"],
-        ["new-mirror", "baz", "0", "189", "189", "0", "MIRRORING"],
-        ["new-mirror", "baz", "1", "859", "859", "0", "MIRRORING"],
-    ]
-    assert describe_table([]) == "No mirror partitions found"
 
 
 def test_describe_json_has_the_references_names() -> None:
