@@ -1,6 +1,6 @@
 """SimFleet: a Kafka cluster of several brokers and a controller, each on a simulated machine of its own.
 
-The brokers are named b1, b2, ...; the controller k1 has node id 100. Sessions, lags and waits are short (`BRISK`), so that a few virtual
+The brokers of fleet "b" are on the hosts b1, b2, ...; its controller on bk has node id 100. Sessions, lags and waits are short (`BRISK`), so that a few virtual
 seconds hold many elections. Internal topics have three replicas and one partition each.
 
 A fleet survives whatever its brokers do one at a time, also the loss of unsynced data (min.insync.replicas is 2). One that loses its power
@@ -16,13 +16,13 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.registrations import PartitionRegistration
+from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.sim.cluster import CONTROLLER_PORT, PORT, SMALL, cluster_id_of
 from kmirror.sim.history import History
 from kmirror.sim.log_watch import KnownChains
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import DATA_DIR, SimServer
 
-CONTROLLER = "k1"
 CONTROLLER_ID = 100
 MIN_ISR = 2
 BRISK = {
@@ -48,17 +48,36 @@ class SimFleet:
     """`brokers` by name; `controller`; all of one cluster."""
 
     def __init__(
-        self, world: SimWorld, history: History, known: KnownChains, *, brokers: int = 3, config: Mapping[str, str] | None = None
+        self,
+        world: SimWorld,
+        history: History,
+        known: KnownChains,
+        *,
+        name: str = "b",
+        brokers: int = 3,
+        features: Mapping[str, int] | None = None,
+        safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
+        config: Mapping[str, str] | None = None,
     ) -> None:
+        self.name = name
         self._lost_power = False
-        self._names = [f"b{number}" for number in range(1, brokers + 1)]
-        cluster_id = cluster_id_of("fleet")
+        self._names = [f"{name}{number}" for number in range(1, brokers + 1)]
+        controller = f"{name}k"
 
-        def server(name: str, node: Mapping[str, str]) -> SimServer:
-            properties = _shared(len(self._names)) | dict(node) | dict(config or {})
-            return SimServer(world, name, history, known, cluster_id=cluster_id, properties=properties, features={})
+        def server(host: str, node: Mapping[str, str]) -> SimServer:
+            history.hosts[host] = name
+            return SimServer(
+                world,
+                host,
+                history,
+                known,
+                cluster_id=cluster_id_of(name),
+                properties=_shared(controller, len(self._names)) | dict(node) | dict(config or {}),
+                features=features or {},
+                safeguards=safeguards,
+            )
 
-        self.controller = server(CONTROLLER, _controller())
+        self.controller = server(controller, _controller(controller))
         self.brokers = {name: server(name, _broker(number, name)) for number, name in enumerate(self._names, 1)}
 
     @property
@@ -68,12 +87,6 @@ class SimFleet:
     @property
     def bootstrap(self) -> list[tuple[str, int]]:
         return [(name, PORT) for name in self._names]
-
-    async def start(self) -> None:
-        for server in self.servers:
-            server.start()
-        for server in self.servers:
-            await server.wait_started()
 
     def image(self) -> MetadataImage:
         """What the controller knows; KmirrorError when it does not run."""
@@ -93,7 +106,7 @@ class SimFleet:
         return found
 
     def broker_named(self, broker_id: int) -> SimServer:
-        return self.brokers[f"b{broker_id}"]
+        return self.brokers[f"{self.name}{broker_id}"]
 
     def is_whole(self) -> bool:
         """Everything runs, every replica of every partition (internal ones, too) is in sync and has a leader."""
@@ -117,12 +130,12 @@ class SimFleet:
         return self._lost_power
 
 
-def _shared(brokers: int) -> dict[str, str]:
+def _shared(controller: str, brokers: int) -> dict[str, str]:
     replication = str(min(3, brokers))
     return {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": f"{CONTROLLER_ID}@{CONTROLLER}:{CONTROLLER_PORT}",
+        "controller.quorum.voters": f"{CONTROLLER_ID}@{controller}:{CONTROLLER_PORT}",
         "log.dirs": DATA_DIR,
         "default.replication.factor": replication,
         "min.insync.replicas": str(min(MIN_ISR, brokers)),
@@ -138,11 +151,11 @@ def _shared(brokers: int) -> dict[str, str]:
     }
 
 
-def _controller() -> dict[str, str]:
+def _controller(name: str) -> dict[str, str]:
     return {
         "node.id": str(CONTROLLER_ID),
         "process.roles": "controller",
-        "listeners": f"CONTROLLER://{CONTROLLER}:{CONTROLLER_PORT}",
+        "listeners": f"CONTROLLER://{name}:{CONTROLLER_PORT}",
     }
 
 

@@ -26,19 +26,19 @@ from kmirror.sim.fleet_history import (
     OffsetCommitted,
     OffsetFetched,
     OwnedPartitions,
-    ProducedTo,
     ReadTo,
     TransactionEnded,
 )
-from kmirror.sim.history import Appended, Batch, Event, History, Recovered, Reloaded, Removed
+from kmirror.sim.history import Acknowledged, Appended, Batch, Event, History, Recovered, Reloaded, Removed
 
 Offsets = dict[int, bytes]
 
 
 @dataclass(slots=True)
-class _Truth:
+class Truth:
     """The logs of the replicas in the end, and what the first one in sync says. `None` when the fleet did not heal."""
 
+    cluster: str
     now_us: int
     logs: dict[TopicPartition, dict[str, list[Batch]]] = field(default_factory=dict)
 
@@ -74,8 +74,8 @@ def _of(history: History, kind: type[Event]) -> Iterator[Event]:
     return (event for event in history.events if isinstance(event, kind))
 
 
-def truth_of(history: History) -> _Truth | None:
-    """The logs as they are at the (one) `Healed`."""
+def truth_of(history: History, cluster: str | None = None) -> Truth | None:
+    """The logs as they are at the cluster's `Healed`; without a name, at the (one) `Healed`."""
     logs: dict[tuple[str, TopicPartition], list[Batch]] = {}
     for event in history.events:
         if isinstance(event, Appended):
@@ -86,15 +86,15 @@ def truth_of(history: History) -> _Truth | None:
             logs[key] = [batch for batch in logs.get(key, []) if batch.key not in gone]
         elif isinstance(event, (Recovered, Reloaded)):
             logs[event.log.cluster, event.log.partition] = list(event.batches)
-        elif isinstance(event, Healed):
-            truth = _Truth(event.now_us)
+        elif isinstance(event, Healed) and cluster in (None, event.cluster):
+            truth = Truth(event.cluster, event.now_us)
             for partition, hosts in event.isr.items():
                 truth.logs[partition] = {host: list(logs.get((host, partition), [])) for host in hosts}
             return truth
     return None
 
 
-def check_isr(history: History, truth: _Truth) -> list[Violation]:
+def check_isr(history: History, truth: Truth) -> list[Violation]:
     found = []
     for partition, replicas in truth.logs.items():
         (first, log), *others = replicas.items()
@@ -111,22 +111,20 @@ def _difference(log: list[Batch], other: list[Batch]) -> str:
     return f"they end at {log[-1] if log else 'nothing'} and {other[-1] if other else 'nothing'}"
 
 
-def check_acknowledged(history: History, truth: _Truth) -> list[Violation]:
+def check_acknowledged(history: History, truth: Truth) -> list[Violation]:
     found = []
     values = {partition: truth.values(partition) for partition in truth.logs}
-    for event in _of(history, ProducedTo):
-        assert isinstance(event, ProducedTo)
+    for event in _of(history, Acknowledged):
+        assert isinstance(event, Acknowledged)
         for index, value in enumerate(event.values):
-            there = values.get(event.partition, {}).get(event.base_offset + index)
+            there = values.get(event.log.partition, {}).get(event.base_offset + index)
             if there != value:
-                text = (
-                    f"{event.partition} acknowledged {value.decode()} at offset {event.base_offset + index}; there is {_shown(there)} now"
-                )
+                text = f"{event.log.partition} acknowledged {value.decode()} at offset {event.base_offset + index}; there is {_shown(there)} now"
                 found.append(Violation("acknowledged", event.now_us, text))
     return found
 
 
-def check_duplicates(history: History, truth: _Truth) -> list[Violation]:
+def check_duplicates(history: History, truth: Truth) -> list[Violation]:
     found = []
     for partition in truth.logs:
         seen: dict[bytes, Batch] = {}
@@ -139,7 +137,7 @@ def check_duplicates(history: History, truth: _Truth) -> list[Violation]:
     return found
 
 
-def check_matching(history: History, truth: _Truth) -> list[Violation]:
+def check_matching(history: History, truth: Truth) -> list[Violation]:
     """While everything happens: an (offset, epoch) that a leader gave has one batch, whoever holds it."""
     found = []
     known: dict[tuple[TopicPartition, int, int], bytes] = {}
@@ -156,7 +154,7 @@ def check_matching(history: History, truth: _Truth) -> list[Violation]:
     return found
 
 
-def check_reads(history: History, truth: _Truth) -> list[Violation]:
+def check_reads(history: History, truth: Truth) -> list[Violation]:
     found = []
     every = {partition: truth.values(partition) for partition in truth.logs}
     committed = {partition: truth.committed(partition) for partition in truth.logs}
@@ -173,7 +171,7 @@ def check_reads(history: History, truth: _Truth) -> list[Violation]:
     return found
 
 
-def check_transactions(history: History, truth: _Truth) -> list[Violation]:
+def check_transactions(history: History, truth: Truth) -> list[Violation]:
     found = []
     committed = {value for partition in truth.logs for value in truth.committed(partition).values()}
     for event in _of(history, TransactionEnded):
@@ -191,7 +189,7 @@ def check_transactions(history: History, truth: _Truth) -> list[Violation]:
     return found
 
 
-def check_zombies(history: History, truth: _Truth) -> list[Violation]:
+def check_zombies(history: History, truth: Truth) -> list[Violation]:
     """Whoever was initialised last is the producer. Instances may begin again, so their numbers say nothing; and of two requests that
     overlap nobody knows which was last."""
     found = []
@@ -210,7 +208,7 @@ def check_zombies(history: History, truth: _Truth) -> list[Violation]:
     return found
 
 
-def check_ownership(history: History, truth: _Truth) -> list[Violation]:
+def check_ownership(history: History, truth: Truth) -> list[Violation]:
     found = []
     owned: dict[tuple[str, str], OwnedPartitions] = {}
     for event in _of(history, OwnedPartitions):
@@ -226,7 +224,7 @@ def check_ownership(history: History, truth: _Truth) -> list[Violation]:
     return found
 
 
-def check_offsets(history: History, truth: _Truth) -> list[Violation]:
+def check_offsets(history: History, truth: Truth) -> list[Violation]:
     found = []
     best: dict[tuple[str, TopicPartition], list[tuple[int, int]]] = {}
     for event in history.events:
@@ -245,7 +243,7 @@ def _shown(value: bytes | None) -> str:
     return "nothing" if value is None else value.decode()
 
 
-CHECKERS: dict[str, Callable[[History, _Truth], list[Violation]]] = {
+CHECKERS: dict[str, Callable[[History, Truth], list[Violation]]] = {
     "isr": check_isr,
     "acknowledged": check_acknowledged,
     "duplicates": check_duplicates,

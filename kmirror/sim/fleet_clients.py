@@ -23,8 +23,8 @@ from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.system_ports import SeededRandom
-from kmirror.sim.fleet_history import ProducedTo, ReadTo
-from kmirror.sim.history import History
+from kmirror.sim.fleet_history import ReadTo
+from kmirror.sim.history import Acknowledged, History, LogKey
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.workload import Pace
 from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -61,10 +61,11 @@ NOT_TAKEN = (
 
 
 class FleetClient:
-    """One client's view of the fleet."""
+    """One client's view of the fleet `cluster`."""
 
-    def __init__(self, loop: SimLoop, runtime: Runtime, name: str, bootstrap: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, loop: SimLoop, runtime: Runtime, name: str, cluster: str, bootstrap: Sequence[tuple[str, int]]) -> None:
         self.name = name
+        self.cluster = cluster
         self.loop = loop
         self.runtime = runtime
         self.random = SeededRandom(f"{loop.seed}/{name}")
@@ -184,7 +185,8 @@ class FleetProducer:
             if error is Errors.NONE or error is Errors.DUPLICATE_SEQUENCE_NUMBER:
                 self._sequences[partition] = self._sequences.get(partition, 0) + len(values)
                 if error is Errors.NONE:
-                    self._history.add(ProducedTo(self._client.loop.now_us, partition, self._client.name, base_offset, values))
+                    log = LogKey(self._client.cluster, partition)
+                    self._history.add(Acknowledged(self._client.loop.now_us, log, self._client.name, base_offset, values))
                 return True
             self._client.forget(partition)
             if error is not None and error not in NOT_TAKEN and error not in UNKNOWN_FATE:
@@ -260,6 +262,7 @@ class FleetReader:
             if next_offset > self._offset:
                 read = ReadTo(
                     self._client.loop.now_us,
+                    self._client.cluster,
                     self._partition,
                     self._client.name,
                     self._committed,

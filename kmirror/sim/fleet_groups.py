@@ -158,7 +158,9 @@ class GroupMember:
             return
         error = Errors.for_code(response.topics[0].partitions[0].error_code)
         if error is Errors.NONE:
-            self._history.add(OffsetCommitted(self._client.loop.now_us, self._group, self._id, partition, asked_us, offset))
+            self._history.add(
+                OffsetCommitted(self._client.loop.now_us, self._client.cluster, self._group, self._id, partition, asked_us, offset)
+            )
         elif error in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE):
             self._client.forget_coordinator(self._group, GROUP_COORDINATOR)
 
@@ -180,7 +182,7 @@ class GroupMember:
                 self._client.forget_coordinator(self._group, GROUP_COORDINATOR)
             return None
         offset: int = answer.topics[0].partitions[0].committed_offset
-        self._history.add(OffsetFetched(self._client.loop.now_us, self._group, self._id, partition, asked_us, offset))
+        self._history.add(OffsetFetched(self._client.loop.now_us, self._client.cluster, self._group, self._id, partition, asked_us, offset))
         return offset
 
     def _give_up(self) -> None:
@@ -192,7 +194,9 @@ class GroupMember:
     def _tell_owned(self, sent_us: int, *, extends: bool = True) -> None:
         until_us = sent_us + SESSION_TIMEOUT_MS * 1000 if extends else self._until_us
         self._until_us = until_us
-        self._history.add(OwnedPartitions(self._client.loop.now_us, self._group, self._id, frozenset(self._owned), until_us))
+        self._history.add(
+            OwnedPartitions(self._client.loop.now_us, self._client.cluster, self._group, self._id, frozenset(self._owned), until_us)
+        )
 
     def _owned_by_topic(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
         numbers: dict[str, list[int]] = {}

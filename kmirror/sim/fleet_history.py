@@ -1,4 +1,4 @@
-"""What clients of a fleet did and were told, for `fleet_checkers`. What logs held is in the events of `sim.history`.
+"""What clients of a fleet did and were told, for `fleet_checkers`. What logs held, and what was acknowledged, is in the events of `sim.history`.
 
 A transaction has a label, `id/instance/number`, that begins each of its values; `instance` counts the lives of a producer with that
 transactional id. Intervals are virtual time in us: an answer that came at `now_us` was asked for at `asked_us`.
@@ -13,17 +13,14 @@ from kmirror.sim.history import Event
 
 
 @dataclass(slots=True)
-class ProducedTo(Event):
-    """The leader acknowledged (acks=all) these values at `base_offset`."""
+class FleetEvent(Event):
+    """Something a client of that cluster was told."""
 
-    partition: TopicPartition
-    client: str
-    base_offset: int
-    values: tuple[bytes, ...]
+    cluster: str
 
 
 @dataclass(slots=True)
-class InstanceBegan(Event):
+class InstanceBegan(FleetEvent):
     """A producer of that transactional id is initialised, by a request of `asked_us`; others are fenced from now on."""
 
     transactional_id: str
@@ -32,7 +29,7 @@ class InstanceBegan(Event):
 
 
 @dataclass(slots=True)
-class TransactionEnded(Event):
+class TransactionEnded(FleetEvent):
     """What EndTxn answered: "committed", "aborted", or "unknown"."""
 
     label: str
@@ -44,7 +41,7 @@ class TransactionEnded(Event):
 
 
 @dataclass(slots=True)
-class ReadTo(Event):
+class ReadTo(FleetEvent):
     """A reader got what lies in [from_offset, to_offset); `committed`: with isolation read_committed, aborted records left out."""
 
     partition: TopicPartition
@@ -56,7 +53,7 @@ class ReadTo(Event):
 
 
 @dataclass(slots=True)
-class OwnedPartitions(Event):
+class OwnedPartitions(FleetEvent):
     """From now on, and until its next event of this kind or `until_us`, the member works on these partitions."""
 
     group: str
@@ -66,7 +63,7 @@ class OwnedPartitions(Event):
 
 
 @dataclass(slots=True)
-class OffsetCommitted(Event):
+class OffsetCommitted(FleetEvent):
     """The group coordinator took it."""
 
     group: str
@@ -77,7 +74,7 @@ class OffsetCommitted(Event):
 
 
 @dataclass(slots=True)
-class OffsetFetched(Event):
+class OffsetFetched(FleetEvent):
     """The coordinator's answer to an OffsetFetch that was asked at `asked_us`; -1: nothing committed."""
 
     group: str
@@ -88,7 +85,7 @@ class OffsetFetched(Event):
 
 
 @dataclass(slots=True)
-class Healed(Event):
+class Healed(FleetEvent):
     """Nobody writes any more, everything runs, every replica is in sync: now everything must be right. `isr` by partition: host names."""
 
     isr: dict[TopicPartition, tuple[str, ...]]

@@ -20,27 +20,27 @@ async def brokers(stage: FleetStage) -> None:
     """Three brokers, producers of all kinds, readers and a group, with faults of all kinds; everything acknowledged is there in the end."""
     await stage.open(stage.between(1, 3))
     for idempotent in (False, True):
-        stage.start_producer(idempotent=idempotent)
-    stage.start_readers()
+        stage.crowd.start_producer(idempotent=idempotent)
+    stage.crowd.start_readers()
     for transactional_id in ("pay", "ship")[: stage.between(1, 2)]:
-        stage.start_transactions(transactional_id)
+        stage.crowd.start_transactions(transactional_id)
     for _ in range(stage.between(1, 3)):
-        stage.start_member()
+        stage.crowd.start_member()
     stage.faults.active = True
     for _ in range(stage.between(2, 5)):
         await stage.sleep_ms(stage.between(400, 1_500))
         if stage.chance(50):
-            stage.start_transactions("pay")
+            stage.crowd.start_transactions("pay")
         if stage.chance(50):
             await _member_comes_or_goes(stage)
     await stage.heal()
 
 
 async def _member_comes_or_goes(stage: FleetStage) -> None:
-    if len(stage.members) < 2 or stage.chance(50):
-        stage.start_member()
+    if len(stage.crowd.members) < 2 or stage.chance(50):
+        stage.crowd.start_member()
         return
-    member = stage.members.pop(stage.random.randrange(len(stage.members)))
+    member = stage.crowd.members.pop(stage.random.randrange(len(stage.crowd.members)))
     if stage.chance(50):
         await member.leave()
     else:
@@ -61,7 +61,7 @@ async def _leader(stage: FleetStage) -> str:
 async def lone_leader(stage: FleetStage) -> None:
     """Followers fall out of the ISR, then the leader loses its power: what it took alone must not have been acknowledged (min.insync.replicas)."""
     await stage.open(1)
-    producer = stage.start_producer(idempotent=True)
+    producer = stage.crowd.start_producer(idempotent=True)
     await stage.sleep_ms(400)
     leader = await _leader(stage)
     followers = [server.name for server in stage.fleet.brokers.values() if server.name != leader]
@@ -81,7 +81,7 @@ async def lone_leader(stage: FleetStage) -> None:
 async def deposed_leader(stage: FleetStage) -> None:
     """A leader that nobody reaches takes what is never replicated; back as a follower it must cut that, by the epochs (KIP-101)."""
     await stage.open(1)
-    producer = stage.start_producer(idempotent=False)
+    producer = stage.crowd.start_producer(idempotent=False)
     await stage.sleep_ms(400)
     leader = await _leader(stage)
     others = [server.name for server in stage.fleet.servers if server.name != leader]
@@ -97,9 +97,9 @@ async def deposed_leader(stage: FleetStage) -> None:
 async def successors(stage: FleetStage) -> None:
     """Producers of one transactional id follow each other while the old ones go on as zombies, and readers read what is committed."""
     await stage.open(2)
-    stage.start_readers()
+    stage.crowd.start_readers()
     for _ in range(4):
-        stage.start_transactions("pay")
+        stage.crowd.start_transactions("pay")
         await stage.sleep_ms(500)
     await stage.heal()
 

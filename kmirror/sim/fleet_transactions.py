@@ -67,7 +67,7 @@ class TransactionalProducer:
             error = None if response is None else Errors.for_code(response.error_code)
             if error is Errors.NONE:
                 self._begin_epoch(response.producer_id, response.producer_epoch)
-                self._history.add(InstanceBegan(self._client.loop.now_us, self._id, self._instance, asked_us))
+                self._history.add(InstanceBegan(self._client.loop.now_us, self._client.cluster, self._id, self._instance, asked_us))
                 return True
             if error is not None and error not in NOT_TAKEN and error not in UNKNOWN_FATE:
                 self.fenced = True
@@ -138,7 +138,9 @@ class TransactionalProducer:
                 break
             self._client.forget_coordinator(self._id, TRANSACTION_COORDINATOR)
             await self._client.retry_pause()
-        self._history.add(TransactionEnded(self._client.loop.now_us, label, self._id, self._instance, asked_us, outcome, sent))
+        self._history.add(
+            TransactionEnded(self._client.loop.now_us, self._client.cluster, label, self._id, self._instance, asked_us, outcome, sent)
+        )
         if outcome == "unknown" and not self.fenced:
             await self.init()
 

@@ -20,6 +20,8 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 
 START = b"start"
+Order = tuple[int, int]
+UNORDERED = (-1, -1)
 
 
 @dataclass(slots=True, eq=False)
@@ -47,13 +49,17 @@ class Batch:
         """The same for the same bytes at the same offset, on whatever cluster."""
         return self.base_offset, self.digest
 
+    def is_from(self, cluster: str) -> bool:
+        """Whether a client of that cluster wrote it: what clients write begins with the cluster they write to."""
+        return any(value.startswith(cluster.encode() + b"/") for value in self.values)
+
     def __str__(self) -> str:
         kind = "reset" if self.reset_source is not None else "marker" if self.is_control else "batch"
         return f"{kind} {self.base_offset}..{self.last_offset} e{self.leader_epoch}"
 
 
 class LogKey(NamedTuple):
-    """One partition's log on one cluster."""
+    """One partition's log on one cluster; or, of a fleet, on one of its hosts (`History.hosts`)."""
 
     cluster: str
     partition: TopicPartition
@@ -86,11 +92,12 @@ class Removed(Event):
 
 @dataclass(slots=True)
 class StateWritten(Event):
-    """A state was written to `__mirror_state`; None: its mirror was deleted."""
+    """A state was written to `__mirror_state` on `log`'s host; None: its mirror was deleted. `order`: epoch and offset of the record."""
 
     log: LogKey
     mirror_name: str
     state: MirrorPartitionState | None
+    order: Order = UNORDERED
 
 
 @dataclass(slots=True)
@@ -107,6 +114,15 @@ class LastMirrorEpochWritten(Event):
     log: LogKey
     mirror_name: str
     epoch: int
+    order: Order = UNORDERED
+
+
+@dataclass(slots=True)
+class MirrorStatesRead(Event):
+    """What `__mirror_state` of a fleet says in the end, in the order of its log; a fleet's states count only if they are here."""
+
+    cluster: str
+    records: list[StateWritten | LastMirrorEpochWritten]
 
 
 @dataclass(slots=True)
@@ -173,13 +189,19 @@ class Converged(Event):
 
 @dataclass(slots=True)
 class History:
-    """Events in order; `sources` says which cluster a mirror's name means as source at a cluster."""
+    """Events in order; `sources` says which cluster a mirror's name means as source at a cluster, `hosts` whose each host is (a
+    cluster of one node is its own host)."""
 
     events: list[Event] = field(default_factory=list)
     sources: dict[tuple[str, str], str] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
         self.events.append(event)
+
+    def cluster_of(self, log: LogKey) -> str:
+        """Whose log it is."""
+        return self.hosts.get(log.cluster, log.cluster)
 
     def story(self) -> Iterator[tuple[int, str, str]]:
         """(virtual time in us, who, what) of the events that a reader wants to see."""

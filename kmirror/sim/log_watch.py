@@ -15,10 +15,7 @@ from dataclasses import dataclass, field
 
 from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.mirror.log_alignment import source_of_reset
-from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateRecord, PartitionStateTombstone, read_record
-from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch, next_batch_size
 from kmirror.sim.disk import SimDisk
@@ -37,6 +34,7 @@ from kmirror.sim.history import (
     chain_of,
     digest_of,
 )
+from kmirror.sim.state_watch import States, StateWatch, read_all
 from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, parse_topic_partition_name
 
 SUFFIX = ".log"
@@ -56,16 +54,21 @@ class LogWatch:
 
     def __init__(self, cluster: str, data_dir: str, disk: SimDisk, history: History, known: KnownChains, now_us: Callable[[], int]) -> None:
         self.logs: dict[TopicPartition, list[Batch]] = {}
-        self.states: dict[TopicPartition, tuple[str, MirrorPartitionState]] = {}
         self.is_starting = False
         self.changed: Callable[[], object] = _nothing
         self._cluster = cluster
+        self._states = StateWatch(cluster)
         self._prefix = data_dir + "/"
         self._data_dir = data_dir
         self._disk = disk
         self._history = history
         self._known = known
         self._now_us = now_us
+
+    @property
+    def states(self) -> States:
+        """Mirror name and state of each partition, by this disk's `__mirror_state`."""
+        return self._states.states
 
     # DiskWatcher
 
@@ -76,7 +79,8 @@ class LogWatch:
         batches = list(_batches(data))
         if partition.topic == MIRROR_STATE_TOPIC:
             for _, batch in batches:
-                self._read_states(batch)
+                for event in self._states.read(self._now_us(), batch):
+                    self._history.add(event)
         else:
             for start, batch in batches:
                 self._append(partition, batch, path, position + start)
@@ -85,8 +89,11 @@ class LogWatch:
 
     def on_truncate(self, path: str, size: int) -> None:
         partition = self._partition_of(path)
-        if partition is not None:
-            self._drop(partition, lambda batch: batch.path == path and batch.position >= size, "truncate")
+        if partition is None:
+            return
+        if partition.topic == MIRROR_STATE_TOPIC:
+            self._reload_states()
+        self._drop(partition, lambda batch: batch.path == path and batch.position >= size, "truncate")
 
     def on_fsync(self, path: str) -> None:
         partition = self._partition_of(path)
@@ -211,58 +218,27 @@ class LogWatch:
                 return batches, end
         return batches, None
 
-    def _read_states(self, batch: RecordBatch) -> None:
-        now_us = self._now_us()
-        for read in _mirror_records(batch):
-            if isinstance(read, PartitionStateRecord):
-                partition = TopicPartition(read.topic, read.partition)
-                self.states[partition] = (read.mirror_name, read.state)
-                self._history.add(StateWritten(now_us, LogKey(self._cluster, partition), read.mirror_name, read.state))
-            elif isinstance(read, LastMirrorEpochs):
-                for (topic, number), epoch in sorted((read.epochs or {}).items()):
-                    key = LogKey(self._cluster, TopicPartition(topic, number))
-                    self._history.add(LastMirrorEpochWritten(now_us, key, read.mirror_name, epoch))
-            else:
-                for partition in [known for known, (name, _) in self.states.items() if name == read.mirror_name]:
-                    del self.states[partition]
-                    self._history.add(StateWritten(now_us, LogKey(self._cluster, partition), read.mirror_name, None))
-
     def _reload_states(self) -> None:
         """Only what differs from before becomes an event."""
-        before = self.states
-        self.states = self._stored_states()
+        before = self._states.states
+        self._states.states = self.stored_states()[0]
         for partition, (mirror_name, state) in before.items():
-            after = self.states.get(partition)
+            after = self._states.states.get(partition)
             if after is None:
                 self._history.add(StateLost(self._now_us(), LogKey(self._cluster, partition), mirror_name, None))
             elif after != (mirror_name, state):
                 self._history.add(StateLost(self._now_us(), LogKey(self._cluster, partition), *after))
 
-    def _stored_states(self) -> dict[TopicPartition, tuple[str, MirrorPartitionState]]:
-        states: dict[TopicPartition, tuple[str, MirrorPartitionState]] = {}
+    def stored_states(self) -> tuple[States, list[StateWritten | LastMirrorEpochWritten]]:
+        """What `__mirror_state` on this disk says, and how it got there."""
+        return read_all(self._cluster, self._state_batches())
+
+    def _state_batches(self) -> Iterator[RecordBatch]:
         for folder in self._disk.names(self._data_dir):
-            if not folder.startswith(MIRROR_STATE_TOPIC):
-                continue
-            for name in self._disk.names(f"{self._data_dir}/{folder}"):
-                for _, batch in _batches(self._disk.contents(f"{self._data_dir}/{folder}/{name}")) if name.endswith(SUFFIX) else ():
-                    if not batch.is_valid():
-                        break
-                    for read in _mirror_records(batch):
-                        if isinstance(read, PartitionStateRecord):
-                            states[TopicPartition(read.topic, read.partition)] = (read.mirror_name, read.state)
-                        elif isinstance(read, PartitionStateTombstone):
-                            states = {key: value for key, value in states.items() if value[0] != read.mirror_name}
-        return states
-
-
-def _mirror_records(batch: RecordBatch) -> list[MirrorStateRecord]:
-    if batch.is_control:
-        return []
-    records = []
-    for record in batch.records():
-        value = None if record.value is None else bytes(record.value)
-        records.append(read_record(CoordinatorRecord(bytes(record.key or b""), value)))
-    return records
+            if folder.startswith(MIRROR_STATE_TOPIC) and not folder.endswith(DELETE_DIR_SUFFIX):
+                for name in self._disk.names(f"{self._data_dir}/{folder}"):
+                    for _, batch in _batches(self._disk.contents(f"{self._data_dir}/{folder}/{name}")) if name.endswith(SUFFIX) else ():
+                        yield batch
 
 
 def _batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:

@@ -9,82 +9,56 @@ the others.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kmirror.common.errors import ApiException, KmirrorError
-from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.record.record import Record
-from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.ablations import Ablations
-from kmirror.sim.checkers import check, open_transactions
+from kmirror.sim.checkers import check
 from kmirror.sim.cluster import SimCluster
-from kmirror.sim.faults import NO_FAULTS, FaultInjector, FaultRates
-from kmirror.sim.history import Batch, Converged, History, LogKey, Told
-from kmirror.sim.log_watch import KnownChains
+from kmirror.sim.faults import FaultRates
+from kmirror.sim.history import Batch, Converged, History, LogKey
+from kmirror.sim.open_transactions import open_transactions
 from kmirror.sim.run import Setting
 from kmirror.sim.runtime import EPOCH_MS, SimWorld
+from kmirror.sim.server import SimServer
+from kmirror.sim.stage import SimStage
 from kmirror.sim.workload import Operator, Producer, Reader, Target
 
 MIRROR = "m"
 TOPIC = "orders"
-CLIENTS = "clients"
-WAIT_MS = 60_000
-POLL_MS = 20
 WRITE_TRIES = 20
 WRITE_PAUSE_MS = 100
 
 
-class Stage:
+class Stage(SimStage):
     """Everything a history plays with. Clusters are `stage.cluster("a")`; they are made, formatted and started by `open`."""
 
     def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
-        self.world = world
-        self.history = history
-        self.random: Random = SeededRandom(f"{world.loop.seed}/story")
-        self.clients = world.node(CLIENTS).boot()
+        super().__init__(world, history, rates, ablations)
         self.operator = Operator(world.loop, self.clients, history)
         self.clusters: dict[str, SimCluster] = {}
         self.target = Target("a")
-        self.faults = FaultInjector(world, (), (), NO_FAULTS, history)
-        self._rates = rates
-        self._ablations = ablations
-        self._known = KnownChains()
         self._transactions = 0
-        self._waiters: list[asyncio.Future[None]] = []
+
+    def servers(self) -> list[SimServer]:
+        return list(self.clusters.values())
 
     async def open(self, names: Sequence[str] = ("a", "b"), *, config: Mapping[str, str] | None = None) -> None:
         """Make and start the clusters; `config` adds broker properties to each."""
         for name in names:
-            cluster = SimCluster(self.world, name, self.history, self._known, safeguards=self._ablations.safeguards, config=config)
-            self.clusters[name] = cluster
-            cluster.watch.changed = self._log_changed
-            cluster.start()
-        for cluster in self.clusters.values():
-            await cluster.wait_started()
-        hosts = [CLIENTS, *self.clusters]
-        self.faults = FaultInjector(self.world, list(self.clusters.values()), hosts, self._rates, self.history)
-        self.world.loop.create_task(self.faults.run(), name="faults")
+            self.clusters[name] = SimCluster(
+                self.world, name, self.history, self.known, safeguards=self.ablations.safeguards, config=config
+            )
+        await self.start_servers()
 
     def cluster(self, name: str) -> SimCluster:
         return self.clusters[name]
-
-    def between(self, low: int, high: int) -> int:
-        return low + self.random.randrange(high - low + 1)
-
-    def chance(self, percent: int) -> bool:
-        return self.random.randrange(100) < percent
-
-    async def sleep_ms(self, duration_ms: int) -> None:
-        await asyncio.sleep(duration_ms / 1000)
-
-    def tell(self, what: str) -> None:
-        self.history.add(Told(self.world.loop.now_us, "story", what))
 
     # clients
 
@@ -145,32 +119,6 @@ class Stage:
 
     # waiting
 
-    async def until(self, what: str, condition: Callable[[], bool], *, timeout_ms: int = WAIT_MS) -> None:
-        """KmirrorError when it does not come true: nothing may hang."""
-        deadline_us = self.world.loop.now_us + timeout_ms * 1000
-        while not condition():
-            failed = next((cluster.start_failed for cluster in self.clusters.values() if cluster.start_failed), None)
-            if failed is not None:
-                raise KmirrorError(failed)
-            if self.world.loop.now_us > deadline_us:
-                raise KmirrorError(f"still not true after {timeout_ms} ms: {what}")
-            await self._something()
-
-    async def _something(self) -> None:
-        """Until a log changes, but not longer than a moment."""
-        waiter = self.world.loop.create_future()
-        self._waiters.append(waiter)
-        timer = self.world.loop.call_later(POLL_MS / 1000, _wake, waiter)
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-
-    def _log_changed(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            _wake(waiter)
-
     def state(self, cluster: str, partition: TopicPartition) -> MirrorPartitionState | None:
         found = self.cluster(cluster).watch.states.get(partition)
         return found[1] if found is not None else None
@@ -213,11 +161,6 @@ class Stage:
         for topic in dict.fromkeys(partition.topic for partition in partitions):
             await self.operator.remove(destination, name, topic)
         await self.until_state(destination, partitions, MirrorPartitionState.STOPPED)
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 async def storm(stage: Stage) -> None:

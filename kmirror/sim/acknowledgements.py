@@ -1,0 +1,123 @@
+"""The rule of acknowledged records. One may go only
+
+* with the power, if it was not synced (Kafka acknowledges before it flushes; a cluster of one node)
+* when a mirror is aligned with its source or follows its truncation, if the source's log does not have it: lag at failover,
+  or written behind the failover's back
+* at the LSO cut of STOPPING (the rule `transactions` says that it cuts no more than that)
+* by retention, or with its topic
+
+and must otherwise be in its cluster's log in the end: of a fleet, in the log of the partition's leader when everything has healed.
+A fleet's record must have been on two replicas before it was acknowledged (min.insync.replicas).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.sim.fleet_history import Healed
+from kmirror.sim.history import Acknowledged, Appended, Batch, Event, LogKey, Removed
+from kmirror.sim.open_transactions import fixpoint
+from kmirror.sim.replay import Place, Replay
+
+MIN_COPIES = 2
+Key = tuple[Place, bytes]
+
+
+@dataclass(slots=True)
+class Acknowledgements:
+    """Follows every value from its acknowledgement to the end."""
+
+    acknowledged: dict[Key, Acknowledged] = field(default_factory=dict)
+    copies: dict[Key, set[str]] = field(default_factory=dict)
+    missing: dict[Key, tuple[int, str]] = field(default_factory=dict)
+    excused: set[Key] = field(default_factory=set)
+    healed: dict[str, Healed] = field(default_factory=dict)
+
+    def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
+        if isinstance(event, Appended):
+            self._appended(event, replay)
+        elif isinstance(event, Acknowledged):
+            yield from self._acknowledged(event, replay)
+        elif isinstance(event, Removed):
+            self._removed(event, replay)
+        elif isinstance(event, Healed):
+            self.healed[event.cluster] = event
+
+    def _appended(self, event: Appended, replay: Replay) -> None:
+        place = replay.place(event.log)
+        for value in event.batch.values:
+            self.copies.setdefault((place, value), set()).add(event.log.cluster)
+            if replay.is_fleet(event.log):  # a mirror may get back from its source what it had cut; one node's log stays excused
+                self.missing.pop((place, value), None)
+                self.excused.discard((place, value))
+
+    def _acknowledged(self, event: Acknowledged, replay: Replay) -> Iterator[tuple[int, str]]:
+        place = replay.place(event.log)
+        replicas = replay.replicas(place)
+        wanted = min(MIN_COPIES, len(replicas))
+        is_one_node = replicas == [event.log]
+        present = {value for batch in replay.log(event.log) for value in batch.values} if is_one_node else set()
+        for value in event.values:
+            key = (place, value)
+            self.acknowledged[key] = event
+            if is_one_node and value not in present and key not in self.missing and key not in self.excused:
+                yield event.now_us, f"{event.log} acknowledges {value.decode()}, which is not in its log"
+            elif len(self.copies.get(key, ())) < wanted:
+                yield (
+                    event.now_us,
+                    f"{event.log} acknowledges {value.decode()}, which {len(self.copies.get(key, ()))} of {wanted} replicas had",
+                )
+
+    def _removed(self, event: Removed, replay: Replay) -> None:
+        place = replay.place(event.log)
+        if event.cause == "power loss" and replay.is_fleet(event.log):
+            return
+        kept = None
+        for batch in event.batches:
+            if kept is None and replay.state(event.log) is State.STOPPING and replay.is_fleet(event.log):
+                kept = {other.key for other in fixpoint(replay.log(event.log))}
+            reason = _excuse(replay, event, batch, below_fixpoint=kept is not None and batch.key in kept)
+            for value in batch.values:
+                key = (place, value)
+                if reason is not None:
+                    self.excused.add(key)
+                elif key not in self.missing:
+                    self.missing[key] = (event.now_us, event.cause)
+
+    def end(self, replay: Replay) -> Iterator[tuple[int, str]]:
+        """Without `Healed` a fleet has no end to look at (that it does not heal is a violation of "progress")."""
+        left: dict[Place, set[bytes]] = {}
+        for (place, value), event in self.acknowledged.items():
+            if (place, value) in self.excused:
+                continue
+            log = self._last_log(place, event, replay)
+            if log is None:
+                continue
+            if place not in left:
+                left[place] = {value for batch in replay.log(log) for value in batch.values}
+            if value not in left[place]:
+                now_us, cause = self.missing.get((place, value), (event.now_us, "nothing that was seen"))
+                when = f"at {event.now_us / 1_000_000:.3f} s"
+                yield now_us, f"{event.log} acknowledged {value.decode()} {when}, lost it by {cause}, and it did not come back"
+
+    def _last_log(self, place: Place, event: Acknowledged, replay: Replay) -> LogKey | None:
+        cluster, partition = place
+        if not replay.is_fleet_of(cluster):
+            return event.log
+        hosts = self.healed[cluster].isr.get(partition) if cluster in self.healed else None
+        return LogKey(hosts[0], partition) if hosts else None
+
+
+def _excuse(replay: Replay, event: Removed, batch: Batch, *, below_fixpoint: bool) -> str | None:
+    state = replay.state(event.log)
+    if event.cause == "power loss":
+        return None if batch.durable else "not synced"
+    if event.cause in ("retention", "topic deleted"):
+        return event.cause
+    if state is State.STOPPING:
+        return None if below_fixpoint and replay.source_has(event.log, batch) else "LSO"
+    if state in (State.PREPARING, State.MIRRORING):
+        return None if replay.source_has(event.log, batch) else "the source does not have it"
+    return None

@@ -1,0 +1,82 @@
+"""FleetCrowd: everyone who talks to one fleet: producers of all kinds, readers, members of a group.
+
+What they write begins with the name of the fleet that they write to (`b/plain-1/17`), so that a record tells its origin wherever it gets.
+"""
+
+from __future__ import annotations
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.sim.fleet import SimFleet
+from kmirror.sim.fleet_clients import FleetClient, FleetProducer, FleetReader
+from kmirror.sim.fleet_groups import GroupMember
+from kmirror.sim.fleet_history import Healed
+from kmirror.sim.fleet_transactions import TransactionalProducer
+from kmirror.sim.stage import SimStage
+
+GROUP = "readers"
+
+
+class FleetCrowd:
+    """The clients of `fleet`, all on the stage's machine for clients."""
+
+    def __init__(self, stage: SimStage, fleet: SimFleet, partitions: list[TopicPartition]) -> None:
+        self.fleet = fleet
+        self.partitions = partitions
+        self.writers: list[FleetProducer | TransactionalProducer] = []
+        self.members: list[GroupMember] = []
+        self._stage = stage
+        self._instances: dict[str, int] = {}
+        self._names = 0
+
+    def client(self, name: str) -> FleetClient:
+        """A client of a name of its own."""
+        self._names += 1
+        full_name = f"{self.fleet.name}/{name}-{self._names}"
+        return FleetClient(self._stage.world.loop, self._stage.clients, full_name, self.fleet.name, self.fleet.bootstrap)
+
+    def start_producer(self, *, idempotent: bool) -> FleetProducer:
+        client = self.client("idempotent" if idempotent else "plain")
+        producer = FleetProducer(client, self.partitions, self._stage.history, idempotent=idempotent)
+        self.writers.append(producer)
+        self._stage.clients.spawn(producer.run(), name="producer")
+        return producer
+
+    def start_transactions(self, name: str) -> TransactionalProducer:
+        """The next instance of the transactional id `fleet/name`; the ones before are zombies from then on."""
+        transactional_id = f"{self.fleet.name}/{name}"
+        instance = self._instances[name] = self._instances.get(name, 0) + 1
+        producer = TransactionalProducer(self.client(name), transactional_id, instance, self.partitions, self._stage.history)
+        self.writers.append(producer)
+        self._stage.clients.spawn(producer.run(), name=f"{name}-{instance}")
+        self._stage.tell(f"instance {instance} of {transactional_id} begins")
+        return producer
+
+    def start_readers(self) -> None:
+        """Two for each partition, of both isolation levels."""
+        for partition in self.partitions:
+            for committed in (False, True):
+                reader = FleetReader(self.client(f"reader-{partition.partition}"), partition, self._stage.history, committed=committed)
+                self._stage.clients.spawn(reader.run(), name="reader")
+
+    def start_member(self) -> GroupMember:
+        """One more member of the group."""
+        topics = list(dict.fromkeys(partition.topic for partition in self.partitions))
+        member = GroupMember(self.client("member"), GROUP, topics, self._stage.history)
+        self.members.append(member)
+        self._stage.clients.spawn(member.run(), name="member")
+        return member
+
+    def write(self, *, writing: bool) -> None:
+        """Have the writers write, or end what they have begun and wait."""
+        for writer in self.writers:
+            writer.writing = writing
+
+    def healed(self) -> Healed:
+        """Say that the fleet's replicas are what counts now: those in sync, the leader's first."""
+        isr = {}
+        for partition, registration in self.fleet.registrations().items():
+            names = [self.fleet.broker_named(broker_id).name for broker_id in (registration.leader, *registration.isr)]
+            isr[partition] = tuple(dict.fromkeys(names))
+        event = Healed(self._stage.world.loop.now_us, self.fleet.name, isr)
+        self._stage.history.add(event)
+        return event

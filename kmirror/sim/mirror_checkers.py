@@ -1,0 +1,58 @@
+"""What must hold of every history of fleets with mirrors: the rules of a mirror (`sim.checkers`), and of each fleet those of
+`sim.fleet_checkers` that a mirror leaves in force.
+
+    isr         in the end the logs of all replicas in sync are equal, byte for byte
+    duplicates  no value of a producer with an id is in a log twice, wherever it was written and by whatever way it came
+    aborted     what a producer was told is aborted is never visible as committed, on either cluster
+    reads       what a reader saw is what the log says in the end, unless the partition was aligned or stopped since
+
+Not in force: one epoch and offset names one batch (each cluster numbers its own epochs), and all of a transaction or nothing (a failover
+cuts each partition for itself).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.sim.checkers import Violation, check
+from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_reads, truth_of
+from kmirror.sim.fleet_history import ReadTo, TransactionEnded
+from kmirror.sim.history import History, StateWritten
+
+CUTTING = (State.PREPARING, State.MIRRORING, State.STOPPING)
+SLACK_US = 1_000_000
+
+
+def check_mirrors(history: History) -> list[Violation]:
+    """All rules; without `Healed` there is nothing to compare with (that it does not heal is a violation of "progress")."""
+    truths = [truth for cluster in sorted(set(history.hosts.values())) if (truth := truth_of(history, cluster)) is not None]
+    if len(truths) < len(set(history.hosts.values())):
+        return []
+    found = check(history)
+    for truth in truths:
+        found += check_isr(history, truth) + check_duplicates(history, truth)
+        found += check_reads(_only_lasting_reads(history, truth.cluster), truth)
+        found += _check_aborted(history, truth)
+    return sorted(found, key=lambda violation: violation.now_us)
+
+
+def _only_lasting_reads(history: History, cluster: str) -> History:
+    """Reads of that cluster after which nothing was cut by a mirror's rules (what arrives late was read a little earlier)."""
+    cut_us: dict[TopicPartition, int] = {}
+    for event in history.events:
+        if isinstance(event, StateWritten) and event.state in CUTTING and history.cluster_of(event.log) == cluster:
+            cut_us[event.log.partition] = event.now_us
+    reads = [event for event in history.events if isinstance(event, ReadTo) and event.cluster == cluster]
+    return History([read for read in reads if read.now_us > cut_us.get(read.partition, -1) + SLACK_US])
+
+
+def _check_aborted(history: History, truth: Truth) -> Iterator[Violation]:
+    committed = {value for partition in truth.logs for value in truth.committed(partition).values()}
+    for event in history.events:
+        if isinstance(event, TransactionEnded) and event.outcome == "aborted":
+            for _, value in event.values:
+                if value in committed:
+                    text = f"{event.label} was aborted, and {value.decode()} is visible at {truth.cluster}"
+                    yield Violation("aborted", event.now_us, text)

@@ -1,0 +1,172 @@
+"""MirrorStage: two fleets with mirrors between them, clients at both, and the faults of both.
+
+Fleet "a" has the hosts a1, a2, a3 and ak (its controller), fleet "b" likewise; what a mirror's state or a partition's log is, is what the
+leader's disk holds. Power is lost by one broker of a fleet at a time, as `sim.fleet` says; what happens to one fleet says nothing of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.sim.ablations import Ablations
+from kmirror.sim.cluster import QUICK
+from kmirror.sim.faults import FaultRates
+from kmirror.sim.fleet import SimFleet
+from kmirror.sim.fleet_crowd import FleetCrowd
+from kmirror.sim.history import Batch, Converged, History, LogKey, MirrorStatesRead
+from kmirror.sim.runtime import SimWorld
+from kmirror.sim.server import SimServer
+from kmirror.sim.stage import SimStage
+from kmirror.sim.workload import Operator
+
+MIRROR = "m"
+TOPIC = "orders"
+SETTLE_MS = 2_000
+FEATURES = {"mirror.version": 1}
+MIRRORED = {
+    **QUICK,
+    "request.timeout.ms": "2000",
+    "unstable.api.versions.enable": "true",
+    "unstable.feature.versions.enable": "true",
+    "mirror.topic.replication.factor": "3",
+}
+
+
+class MirrorStage(SimStage):
+    """Two fleets; `crowds[name]` are the clients of each once it is open."""
+
+    def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
+        super().__init__(world, history, rates, ablations)
+        self.fleets: dict[str, SimFleet] = {}
+        self.crowds: dict[str, FleetCrowd] = {}
+        self.operator = Operator(world.loop, self.clients, history, bootstrap=lambda name: self.fleets[name].bootstrap)
+        self.partitions: list[TopicPartition] = []
+
+    def servers(self) -> list[SimServer]:
+        return [server for fleet in self.fleets.values() for server in fleet.servers]
+
+    async def open(
+        self,
+        *,
+        partitions: int = 1,
+        replication_factor: int = 3,
+        names: tuple[str, ...] = ("a", "b"),
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start everything; fleet "a" has the topic."""
+        self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
+        for name in names:
+            fleet = SimFleet(
+                self.world,
+                self.history,
+                self.known,
+                name=name,
+                features=FEATURES,
+                safeguards=self.ablations.safeguards,
+                config=MIRRORED | dict(config or {}),
+            )
+            self.fleets[name] = fleet
+            self.crowds[name] = FleetCrowd(self, fleet, self.partitions)
+        await self.start_servers(self._way_to_die)
+        await self.operator.create_topic(names[0], TOPIC, partitions, replication_factor=replication_factor)
+
+    def _way_to_die(self, server: SimServer, power_loss: bool) -> bool | None:
+        return self.fleet_of(server).way_to_die(server, power_loss)
+
+    def fleet_of(self, server: SimServer) -> SimFleet:
+        return self.fleets[self.history.hosts[server.name]]
+
+    # what the disks of leaders say
+
+    def leader(self, cluster: str, partition: TopicPartition) -> SimServer | None:
+        """The broker that leads the partition by what the controller knows; None while there is none."""
+        fleet = self.fleets[cluster]
+        if not fleet.controller.is_serving:
+            return None
+        registration = fleet.image().topics.partition(partition.topic, partition.partition)
+        return fleet.broker_named(registration.leader) if registration is not None and registration.leader >= 0 else None
+
+    def state(self, cluster: str, partition: TopicPartition) -> MirrorPartitionState | None:
+        server = self.leader(cluster, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
+        found = server.watch.states.get(partition) if server is not None else None
+        return found[1] if found is not None else None
+
+    def log(self, cluster: str, partition: TopicPartition) -> list[Batch] | None:
+        server = self.leader(cluster, partition)
+        return server.watch.logs.get(partition, []) if server is not None else None
+
+    def equal(self, source: str, destination: str, partition: TopicPartition) -> bool:
+        theirs, ours = self.log(source, partition), self.log(destination, partition)
+        if not theirs or not ours:
+            return theirs is not None and ours is not None and not theirs and not ours
+        return theirs[-1].chain == ours[-1].chain
+
+    # waiting
+
+    async def until_state(self, cluster: str, *states: MirrorPartitionState) -> None:
+        """Every partition of the topic."""
+        wanted = " or ".join(state.name for state in states)
+        await self.until(
+            f"{TOPIC} {wanted} at {cluster}", lambda: all(self.state(cluster, partition) in states for partition in self.partitions)
+        )
+
+    async def until_equal(self, source: str, destination: str) -> None:
+        """Lag 0 while nobody writes; from then on the logs are compared."""
+        await self.until(
+            f"{destination} equals {source}", lambda: all(self.equal(source, destination, partition) for partition in self.partitions)
+        )
+        for partition in self.partitions:
+            theirs, ours = self.leader(source, partition), self.leader(destination, partition)
+            assert theirs is not None and ours is not None, partition
+            self.history.add(Converged(self.world.loop.now_us, LogKey(theirs.name, partition), LogKey(ours.name, partition)))
+
+    def is_whole(self) -> bool:
+        return all(fleet.is_whole() for fleet in self.fleets.values())
+
+    def _replicas_are_equal(self) -> bool:
+        """A follower that does not fetch falls out of the ISR; whoever is in sync has everything a moment after the last write."""
+        if not self.is_whole():
+            return False
+        for fleet in self.fleets.values():
+            for partition, registration in fleet.registrations().items():
+                logs = [fleet.broker_named(broker_id).watch.logs.get(partition, []) for broker_id in registration.isr]
+                if len({tuple(batch.key for batch in log) for log in logs}) > 1:
+                    return False
+        return True
+
+    async def settle(self) -> None:
+        """Writers end what they began, faults end, replicas catch up, what is under way arrives."""
+        for crowd in self.crowds.values():
+            crowd.write(writing=False)
+        await self.faults.mend()
+        await self.until("every replica is in sync", self.is_whole)
+        await self.sleep_ms(SETTLE_MS)
+        await self.until("every replica is in sync after what was under way", self.is_whole)
+
+    async def end(self) -> None:
+        """Now the truth is what the logs say."""
+        await self.until("every replica is its leader's equal", self._replicas_are_equal)
+        for crowd in self.crowds.values():
+            crowd.healed()
+            leader = self.leader(crowd.fleet.name, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
+            records = leader.watch.stored_states()[1] if leader is not None else []
+            self.history.add(MirrorStatesRead(self.world.loop.now_us, crowd.fleet.name, records))
+
+    # the operator's procedures
+
+    async def start_mirror(self, source: str, destination: str, *, name: str = MIRROR) -> None:
+        """Create the mirror and add the topic; nobody waits for what comes of it."""
+        await self.operator.create_mirror(destination, name, source=source)
+        await self.operator.add(destination, name, TOPIC)
+
+    async def mirror(self, source: str, destination: str, *, name: str = MIRROR) -> None:
+        """... and wait until it is mirrored."""
+        await self.start_mirror(source, destination, name=name)
+        await self.until_state(destination, MirrorPartitionState.MIRRORING)
+
+    async def fail_over(self, destination: str, *, name: str = MIRROR) -> None:
+        """Remove the topic and wait until it is writable."""
+        await self.operator.remove(destination, name, TOPIC)
+        await self.until_state(destination, MirrorPartitionState.STOPPED)

@@ -1,0 +1,148 @@
+"""Replay: what logs held and what states were in force at each moment of a history.
+
+A cluster of one node has one log of a partition; a fleet has one on each replica's host. `state` is the cluster's: of one node, what was
+written last; of a fleet, what is in the final `__mirror_state` (`MirrorStatesRead`) from the moment on when a second replica had it, for
+nobody may act on a record before it is committed, and what was truncated again never counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.sim.history import (
+    Appended,
+    Batch,
+    Event,
+    History,
+    LastMirrorEpochWritten,
+    LogKey,
+    MirrorStatesRead,
+    Order,
+    Recovered,
+    Reloaded,
+    Removed,
+    StateLost,
+    StateWritten,
+)
+
+COPIES_OF_A_FLEET = 2
+
+Stored = StateWritten | LastMirrorEpochWritten
+Place = tuple[str, TopicPartition]
+"""A partition of a cluster."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """Logs, states and chains as of the event being looked at."""
+
+    history: History
+    logs: dict[LogKey, list[Batch]] = field(default_factory=dict)
+    chains: dict[LogKey, set[bytes]] = field(default_factory=dict)
+    _states: dict[Place, tuple[str, State]] = field(default_factory=dict)
+    _epochs: dict[tuple[Place, str], int] = field(default_factory=dict)
+    _replicas: dict[Place, dict[LogKey, None]] = field(default_factory=dict)
+    _final: set[tuple[type[Stored], Place, Order]] = field(default_factory=set)
+    _copies: dict[tuple[type[Stored], Place, Order], set[str]] = field(default_factory=dict)
+    _in_force: bool = False
+
+    def walk(self) -> Iterator[Event]:
+        """Every event; the logs are as they were before it until the generator is resumed."""
+        self._final = {
+            (type(record), (event.cluster, record.log.partition), record.order)
+            for event in self.history.events
+            if isinstance(event, MirrorStatesRead)
+            for record in event.records
+        }
+        for event in self.history.events:
+            self._in_force = isinstance(event, (StateWritten, LastMirrorEpochWritten)) and self._count(event)
+            yield event
+            self._apply(event)
+
+    @property
+    def takes_effect(self) -> bool:
+        """Whether the event being looked at, a state or an epoch, is in force from now on (of a fleet: this is its second copy)."""
+        return self._in_force
+
+    def _count(self, event: Stored) -> bool:
+        if not self.is_fleet(event.log):
+            return True
+        key = (type(event), self.place(event.log), event.order)
+        hosts = self._copies.setdefault(key, set())
+        before = len(hosts)
+        hosts.add(event.log.cluster)
+        return key in self._final and before < COPIES_OF_A_FLEET <= len(hosts)
+
+    def _apply(self, event: Event) -> None:
+        if isinstance(event, Appended):
+            self.logs.setdefault(event.log, []).append(event.batch)
+            self.chains.setdefault(event.log, set()).add(event.batch.chain)
+            self._replicas.setdefault(self.place(event.log), {})[event.log] = None
+        elif isinstance(event, Removed):
+            gone = {batch.key for batch in event.batches}
+            self.logs[event.log] = [batch for batch in self.log(event.log) if batch.key not in gone]
+        elif isinstance(event, (Recovered, Reloaded)):
+            self.logs[event.log] = list(event.batches)
+        elif isinstance(event, (StateWritten, StateLost)):
+            if self._in_force or (isinstance(event, StateLost) and not self.is_fleet(event.log)):
+                self._set_state(self.place(event.log), event.mirror_name, event.state)
+        elif isinstance(event, LastMirrorEpochWritten) and self._in_force:
+            self._epochs[self.place(event.log), event.mirror_name] = event.epoch
+
+    def _set_state(self, place: Place, mirror_name: str, state: State | None) -> None:
+        if state is None:
+            self._states.pop(place, None)
+        else:
+            self._states[place] = (mirror_name, state)
+
+    def is_fleet(self, log: LogKey) -> bool:
+        """Whether it is one replica of several."""
+        return self.history.cluster_of(log) != log.cluster
+
+    def is_fleet_of(self, cluster: str) -> bool:
+        return cluster in self.history.hosts.values()
+
+    def place(self, key: LogKey) -> Place:
+        return self.history.cluster_of(key), key.partition
+
+    def log(self, key: LogKey) -> list[Batch]:
+        return self.logs.get(key, [])
+
+    def replicas(self, place: Place) -> list[LogKey]:
+        """Those of which anything was seen yet."""
+        return list(self._replicas.get(place, ()))
+
+    def state(self, key: LogKey) -> State | None:
+        found = self._states.get(self.place(key))
+        return found[1] if found is not None else None
+
+    def last_mirror_epoch(self, place: Place, mirror_name: str) -> int | None:
+        return self._epochs.get((place, mirror_name))
+
+    def source(self, key: LogKey) -> Place | None:
+        """Where a mirrored partition comes from."""
+        found = self._states.get(self.place(key))
+        cluster = self.history.sources.get((self.history.cluster_of(key), found[0])) if found is not None else None
+        return (cluster, key.partition) if cluster is not None else None
+
+    def has_state(self, place: Place) -> bool:
+        return place in self._states
+
+    def source_has(self, key: LogKey, batch: Batch) -> bool:
+        """Whether every replica of the source's log is equal to this one up to and including `batch` now."""
+        source = self.source(key)
+        replicas = self.replicas(source) if source is not None else []
+        return bool(replicas) and all(any(batch.chain == other.chain for other in self.log(replica)) for replica in replicas)
+
+    def is_of_source(self, key: LogKey, batch: Batch) -> bool:
+        """Whether the source's log, on any replica, ever was equal to this one up to and including `batch`."""
+        source = self.source(key)
+        return source is not None and any(batch.chain in self.chains.get(replica, ()) for replica in self.replicas(source))
+
+    def is_copy(self, event: Appended) -> bool:
+        """Whether another replica of the same cluster had this already: replication, which the leader began."""
+        others = (replica for replica in self.replicas(self.place(event.log)) if replica != event.log)
+        return any(event.batch.chain in self.chains.get(replica, ()) for replica in others)

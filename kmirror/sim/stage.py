@@ -1,0 +1,95 @@
+"""SimStage: what every stage of a history has: a world, a story drawn from the seed, a machine for the clients, faults, and waits that end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import Random
+from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.ablations import Ablations
+from kmirror.sim.faults import NO_FAULTS, FaultInjector, FaultRates
+from kmirror.sim.history import History, Told
+from kmirror.sim.log_watch import KnownChains
+from kmirror.sim.runtime import SimWorld
+from kmirror.sim.server import SimServer
+
+CLIENTS = "clients"
+WAIT_MS = 60_000
+POLL_MS = 20
+
+
+class SimStage:
+    """The base of all stages. A stage says which `servers` there are, and calls `log_changed` when a log changes."""
+
+    def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
+        self.world = world
+        self.history = history
+        self.random: Random = SeededRandom(f"{world.loop.seed}/story")
+        self.clients = world.node(CLIENTS).boot()
+        self.faults = FaultInjector(world, (), (), NO_FAULTS, history)
+        self.ablations = ablations
+        self.known = KnownChains()
+        self._rates = rates
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def servers(self) -> Sequence[SimServer]:
+        """Every node of the stage."""
+        raise NotImplementedError
+
+    async def start_servers(self, way_to_die: Callable[[SimServer, bool], bool | None] = lambda server, power_loss: power_loss) -> None:
+        """Start all of them, and have the faults ready (`faults.active` lets them happen)."""
+        for server in self.servers():
+            server.watch.changed = self.log_changed
+            server.start()
+        for server in self.servers():
+            await server.wait_started()
+        hosts = [CLIENTS, *(server.name for server in self.servers())]
+        self.faults = FaultInjector(self.world, self.servers(), hosts, self._rates, self.history, way_to_die=way_to_die)
+        self.world.loop.create_task(self.faults.run(), name="faults")
+
+    def between(self, low: int, high: int) -> int:
+        """A number of the story, both included."""
+        return low + self.random.randrange(high - low + 1)
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        await asyncio.sleep(duration_ms / 1000)
+
+    def tell(self, what: str) -> None:
+        self.history.add(Told(self.world.loop.now_us, "story", what))
+
+    async def until(self, what: str, condition: Callable[[], bool], *, timeout_ms: int = WAIT_MS) -> None:
+        """KmirrorError when it does not come true: nothing may hang."""
+        deadline_us = self.world.loop.now_us + timeout_ms * 1000
+        while not condition():
+            failed = next((server.start_failed for server in self.servers() if server.start_failed), None)
+            if failed is not None:
+                raise KmirrorError(failed)
+            if self.world.loop.now_us > deadline_us:
+                raise KmirrorError(f"still not true after {timeout_ms} ms: {what}")
+            await self._something()
+
+    async def _something(self) -> None:
+        """Until a log changes, but not longer than a moment."""
+        waiter = self.world.loop.create_future()
+        self._waiters.append(waiter)
+        timer = self.world.loop.call_later(POLL_MS / 1000, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+
+    def log_changed(self) -> None:
+        """Whoever waits looks again."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            _wake(waiter)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
