@@ -11,7 +11,6 @@ from mirror_harness import (
     call,
     create_mirror,
     create_topic,
-    log_bytes,
     numbered,
     produce,
     remove,
@@ -26,12 +25,8 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.embedded import EmbeddedCluster
 from kmirror.server.kafka_server import KafkaServer
 from kmirror.wire.messages import (
-    create_topics,
     delete_records,
-    describe_mirrors,
     list_config_resources,
-    list_mirrors,
-    update_features,
 )
 
 Clusters = tuple[EmbeddedCluster, EmbeddedCluster]
@@ -122,30 +117,3 @@ def test_mirror_configs_are_checked_and_secrets_stay_hidden(clusters: Clusters) 
     listed = send(address, list_config_resources.ListConfigResourcesRequest(resource_types=[64]))
     assert sorted(row.resource_name for row in listed.config_resources) == ["m", "n"]
     assert a.cluster_id
-
-
-def test_mirror_version_cannot_be_lowered_while_mirrors_exist(clusters: Clusters) -> None:
-    """UPG5; afterwards the mirror requests answer UNSUPPORTED_VERSION, and topics can be made without MirrorInfo only."""
-    _, b = clusters
-
-    def lower() -> int:
-        update = update_features.FeatureUpdateKey(feature="mirror.version", max_version_level=0, upgrade_type=2)
-        answer = send(b.bootstrap_servers, update_features.UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update]))
-        return int(answer.error_code or (answer.results[0].error_code if answer.results else 0))
-
-    assert lower() != 0
-    remove(b.bootstrap_servers, "m", "t")
-    wait_state(b.bootstrap_servers, "m", "STOPPED")
-    before = log_bytes(b.log_dir(), "t-0")
-    call(b.bootstrap_servers, lambda admin: admin.delete_mirror("m"))
-    assert lower() == 0
-    for request in (list_mirrors.ListMirrorsRequest(), describe_mirrors.DescribeMirrorsRequest(mirror_names=["m"])):
-        assert send(b.bootstrap_servers, request).error_code == Errors.UNSUPPORTED_VERSION
-    with pytest.raises(ApiException) as caught:
-        create_mirror(b.bootstrap_servers, "m", "127.0.0.1:1")
-    assert caught.value.error is Errors.UNSUPPORTED_VERSION
-    info = create_topics.MirrorInfo(topic_id=call(b.bootstrap_servers, lambda admin: admin.describe_topics(["t"]))["t"].topic_id)
-    topic = create_topics.CreatableTopic(name="u", num_partitions=1, replication_factor=1, mirror_info=info)
-    answer = send(b.bootstrap_servers, create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), version=8)
-    assert answer.topics[0].error_code == Errors.UNSUPPORTED_VERSION
-    assert produce(b.bootstrap_servers, "t", ["free"]) == [] and log_bytes(b.log_dir(), "t-0").startswith(before)

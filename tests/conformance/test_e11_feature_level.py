@@ -1,0 +1,257 @@
+"""E11: the feature `mirror.version`, the unstable switches, and what is advertised and answered with and without them (RS15)."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from metadata_doubles import CLUSTER_ID, ControllerDouble
+from mirror_harness import (
+    FAST_MIRROR,
+    add,
+    call,
+    create_mirror,
+    create_topic,
+    numbered,
+    produce,
+    remove,
+    send,
+    wait_caught_up,
+    wait_for,
+    wait_state,
+)
+
+from kmirror import EmbeddedCluster
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
+from kmirror.metadata.features import METADATA_VERSION_NAMES
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.messages import create_topics
+from kmirror.wire.messages import find_coordinator as coordinator
+from kmirror.wire.messages import update_features as features
+from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
+from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
+
+E = Errors
+K = ApiKeys
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+APIS_ON, FEATURES_ON = {"unstable.api.versions.enable": "true"}, {"unstable.feature.versions.enable": "true"}
+CHANGED = {
+    K.FETCH: (18, 19),
+    K.CREATE_TOPICS: (7, 8),
+    K.FIND_COORDINATOR: (6, 7),
+    K.DESCRIBE_CONFIGS: (4, 5),
+    K.INCREMENTAL_ALTER_CONFIGS: (1, 2),
+}
+BROKER_ONLY = {K.LIST_MIRRORS, K.DESCRIBE_MIRRORS}
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+def versions(cluster: EmbeddedCluster, *, controller: bool = False) -> ApiVersionsResponse:
+    node = cluster.nodes[0]
+    address = f"127.0.0.1:{node.controller_port if controller else node.port}"
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    answer: ApiVersionsResponse = send(address, request)
+    return answer
+
+
+def ranges(cluster: EmbeddedCluster, *, controller: bool = False) -> dict[int, tuple[int, int]]:
+    return {row.api_key: (row.min_version, row.max_version) for row in versions(cluster, controller=controller).api_keys}
+
+
+def update(cluster: EmbeddedCluster, level: int, kind: int = UPGRADE) -> tuple[Errors, str | None]:
+    """The answer to setting mirror.version."""
+    wanted = features.FeatureUpdateKey(feature="mirror.version", max_version_level=level, upgrade_type=kind)
+    answer = send(cluster.bootstrap_servers, features.UpdateFeaturesRequest(timeout_ms=9_000, feature_updates=[wanted]))
+    return E.for_code(answer.error_code), answer.error_message
+
+
+def finalized(cluster: EmbeddedCluster) -> int:
+    return next((row.max_version_level for row in versions(cluster).finalized_features if row.name == "mirror.version"), 0)
+
+
+@pytest.fixture(scope="module")
+def early() -> Iterator[EmbeddedCluster]:
+    """Both switches on, level 0, two brokers."""
+    with EmbeddedCluster(2, config=FAST_MIRROR | APIS_ON | FEATURES_ON | {"mirror.topic.replication.factor": "2"}) as made:
+        yield made
+
+
+def test_upg1_disabled_by_default_and_not_advertised() -> None:
+    """A1, A2: neither the eleven APIs nor the versions that mirroring adds, on either listener; the feature is not known."""
+    with EmbeddedCluster() as cluster:
+        for controller in (False, True):
+            served = ranges(cluster, controller=controller)
+            assert not set(served) & set(MIRROR_API_KEYS)
+            assert {key: served[key][1] for key in CHANGED if key in served} == {key: CHANGED[key][0] for key in CHANGED if key in served}
+            assert "mirror.version" not in [row.name for row in versions(cluster, controller=controller).supported_features]
+        assert update(cluster, 1)[0] is E.INVALID_UPDATE_VERSION
+        with pytest.raises(ApiException) as refused:
+            create_mirror(cluster.bootstrap_servers, "m", "127.0.0.1:1")
+        assert refused.value.error is E.UNSUPPORTED_VERSION
+
+
+def test_upg1_with_one_switch_only() -> None:
+    """Without the feature's the level cannot be raised; without the APIs' nothing is advertised, whatever the level is."""
+    with EmbeddedCluster(config=APIS_ON) as cluster:
+        assert set(ranges(cluster)) >= set(MIRROR_API_KEYS)
+        error, text = update(cluster, 1)
+        assert error is E.INVALID_UPDATE_VERSION and text is not None and "does not support this feature" in text
+        with pytest.raises(ApiException) as refused:
+            create_mirror(cluster.bootstrap_servers, "m", "127.0.0.1:1")
+        assert refused.value.error is E.UNSUPPORTED_VERSION
+    with EmbeddedCluster(config=FEATURES_ON) as cluster:
+        assert update(cluster, 1) == (E.NONE, None)
+        assert not set(ranges(cluster)) & set(MIRROR_API_KEYS)
+
+
+def test_upg1_every_node_needs_the_switch() -> None:
+    with EmbeddedCluster(2, config=APIS_ON | FEATURES_ON, node_config={1: {"unstable.feature.versions.enable": "false"}}) as cluster:
+        error, text = update(cluster, 1)
+        assert error is E.INVALID_UPDATE_VERSION and text is not None and "Broker 2 does not support this feature" in text
+
+
+@pytest.mark.parametrize("supported", [None, (0, 0)])
+def test_upg1_a_broker_without_the_level_is_refused_at_registration(supported: tuple[int, int] | None) -> None:
+    controller = ControllerDouble(mirroring=True)
+    known = [Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)]
+    if supported is not None:
+        known.append(Feature(name="mirror.version", min_supported_version=supported[0], max_supported_version=supported[1]))
+    request = BrokerRegistrationRequest(
+        broker_id=1,
+        cluster_id=CLUSTER_ID,
+        incarnation_id=Uuid(b"0123456789abcdef"),
+        listeners=[Listener(name="PLAINTEXT", host="h", port=9092, security_protocol=0)],
+        features=known,
+        log_dirs=[Uuid(b"fedcba9876543210")],
+    )
+    with pytest.raises(ApiException, match=r"does not support finalized version 1 of mirror\.version") as refused:
+        controller.run(controller.cluster.register_broker(request))
+    assert refused.value.error is E.UNSUPPORTED_VERSION
+
+
+def test_upg1_advertised_with_the_switch_by_listener(early: EmbeddedCluster) -> None:
+    """A1: 98 and 99 by brokers only; UnregisterController and key 97 by nobody."""
+    at_broker, at_controller = ranges(early), ranges(early, controller=True)
+    assert {key: at_broker[key] for key in MIRROR_API_KEYS} == dict.fromkeys(MIRROR_API_KEYS, (0, 0))
+    assert {key for key in at_controller if key in MIRROR_API_KEYS} == set(MIRROR_API_KEYS) - BROKER_ONLY
+    assert {key: at_broker[key][1] for key in CHANGED} == {key: both[1] for key, both in CHANGED.items()}
+    assert not {93, 97} & (set(at_broker) | set(at_controller))
+    for controller in (False, True):
+        levels = {row.name: (row.min_version, row.max_version) for row in versions(early, controller=controller).supported_features}
+        assert levels["mirror.version"] == (0, 1)
+
+
+def request_of(key: ApiKeys) -> Any:
+    request: Any = API_TABLE[key].request()
+    if hasattr(request, "mirror_name"):
+        request.mirror_name = "m"
+    return request
+
+
+def check_all_unsupported(cluster: EmbeddedCluster) -> None:
+    for key in sorted(MIRROR_API_KEYS):
+        answer = send(cluster.bootstrap_servers, request_of(ApiKeys(key)))
+        assert answer.error_code == E.UNSUPPORTED_VERSION, key
+        assert getattr(answer, "mirror_name", "m") == "m"
+        assert not [name for name in ("topics", "mirrors") if getattr(answer, name, [])]
+    key = "m:AAAAAAAAAAAAAAAAAAAAAQ:0"
+    found = send(cluster.bootstrap_servers, coordinator.FindCoordinatorRequest(key_type=3, coordinator_keys=[key]), version=7)
+    assert found.coordinators[0].error_code == E.UNSUPPORTED_VERSION
+    info = create_topics.MirrorInfo(topic_id=Uuid(b"0123456789abcdef"))
+    topic = create_topics.CreatableTopic(name="with-id", num_partitions=1, replication_factor=1, mirror_info=info)
+    answer = send(cluster.bootstrap_servers, create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=9_000), version=8)
+    assert answer.topics[0].error_code == E.UNSUPPORTED_VERSION
+
+
+def test_rs15_upg2_upg5_up_and_down_at_run_time(early: EmbeddedCluster) -> None:
+    """Level 0 answers UNSUPPORTED_VERSION; raised, mirrors work on every broker without a restart; lowered only when the last one is gone."""
+    address = early.bootstrap_servers
+    assert finalized(early) == 0
+    check_all_unsupported(early)
+    assert update(early, 2)[0] is E.INVALID_UPDATE_VERSION
+    assert update(early, 1) == (E.NONE, None)
+    wait_for("the level", lambda: finalized(early) == 1)
+    create_topic(address, "origin")
+    create_mirror(address, "m", "127.0.0.1:1")
+    for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        error, text = update(early, 0, kind)
+        assert error is E.INVALID_UPDATE_VERSION and text is not None and text.endswith("mirrors exist (m); delete them first.")
+    assert finalized(early) == 1
+    call(address, lambda admin: admin.delete_mirror("m"))
+    assert update(early, 0, UPGRADE)[0] is E.INVALID_UPDATE_VERSION
+    assert update(early, 0, SAFE_DOWNGRADE) == (E.NONE, None)
+    wait_for("the level", lambda: finalized(early) == 0)
+    check_all_unsupported(early)
+    topics = call(address, lambda admin: admin.list_topics(include_internal=True))
+    assert "__mirror_state" in topics
+    call(address, lambda admin: admin.delete_topics(["__mirror_state"])).all()
+    assert update(early, 1) == (E.NONE, None)
+    wait_for("mirrors again", lambda: call(address, lambda admin: admin.list_mirrors()) == [])
+    create_mirror(address, "m", "127.0.0.1:1")
+    call(address, lambda admin: admin.delete_mirror("m"))
+
+
+def test_upg2_data_is_mirrored_after_an_upgrade_and_stays_after_a_downgrade() -> None:
+    config = FAST_MIRROR | APIS_ON | FEATURES_ON | {"mirror.topic.replication.factor": "1"}
+    with EmbeddedCluster() as source, EmbeddedCluster(config=config) as cluster:
+        create_topic(source.bootstrap_servers, "t")
+        produce(source.bootstrap_servers, "t", numbered("v", 20))
+        assert update(cluster, 1) == (E.NONE, None)
+        wait_for("the level", lambda: finalized(cluster) == 1)
+        create_mirror(cluster.bootstrap_servers, "m", source.bootstrap_servers)
+        add(cluster.bootstrap_servers, "m", "t")
+        wait_caught_up(cluster.bootstrap_servers, source.bootstrap_servers, "m")
+        remove(cluster.bootstrap_servers, "m", "t")
+        wait_state(cluster.bootstrap_servers, "m", "STOPPED")
+        call(cluster.bootstrap_servers, lambda admin: admin.delete_mirror("m"))
+        assert update(cluster, 0, SAFE_DOWNGRADE) == (E.NONE, None)
+        cluster.stop_node()
+        cluster.start_node()
+        assert finalized(cluster) == 0
+        assert produce(cluster.bootstrap_servers, "t", ["mine"]) == []
+
+
+@pytest.mark.parametrize("level", [27, 29, 30])
+def test_upg2_needs_metadata_version_4_3(level: int) -> None:
+    controller = ControllerDouble(mirroring=True, levels={"metadata.version": level})
+    controller._replay([FeatureLevelRecord(name="mirror.version", feature_level=0)])
+    wanted = features.FeatureUpdateKey(feature="mirror.version", max_version_level=1, upgrade_type=UPGRADE)
+    answer = controller.run(controller.features.update_features(features.UpdateFeaturesRequest(feature_updates=[wanted]), 2))
+    if METADATA_VERSION_NAMES[level] == "4.3-IV0":
+        assert answer.error_code == 0 and controller.state.mirroring_enabled
+    else:
+        assert answer.error_code == E.INVALID_UPDATE_VERSION
+        assert "mirror.version could not be set to 1 because it depends on metadata.version level 30" in answer.error_message
+
+
+def guide() -> str:
+    """MIRRORING.md as running text."""
+    return " ".join((ROOT / "MIRRORING.md").read_text().replace("**", "").split())
+
+
+def test_upg3_upg4_the_guide_names_the_phases_and_what_early_access_means() -> None:
+    text = guide()
+    assert "| preview | schemas are frozen; the feature is switched on explicitly, without the unstable switches |" in text
+    assert "| general availability | on with the production `metadata.version` |" in text
+    assert "Formats of requests and records may change without compatibility" in text
+
+
+def test_upg5_the_guide_says_what_to_clean_up() -> None:
+    assert "The topic `__mirror_state` stays and is yours to delete (manual clean-up)" in guide()
+
+
+def test_upg6_upg7_upg8_the_guide_has_the_versions_that_work_together() -> None:
+    text = guide()
+    for row in (
+        "| mirroring and failover | Apache Kafka 2.1 or later, kmirror | kmirror, 4.x |",
+        "| failback from the last mirror epoch | 4.x with DescribeMirrors (API 99) | 4.x with mirroring |",
+        "| offsets of share groups | 4.x | 4.x |",
+        "Mirrors are not compatible with MirrorMaker 2.",
+        "topic ids from Fetch v13 on, current leaders and diverging epochs from v12, leader epochs from Metadata v7",
+    ):
+        assert row in text, row
