@@ -78,6 +78,11 @@ class SampledStat:
             if now_ms - sample.last_event_ms >= expire_age_ms:
                 sample.reset(self.initial, now_ms)
 
+    def clear(self) -> None:
+        """Forget everything, as if nothing had been recorded yet."""
+        self._samples.clear()
+        self._current = 0
+
     def oldest_start_ms(self, now_ms: int) -> int:
         self._current_sample(now_ms)
         return min(sample.start_ms for sample in self._samples)
@@ -173,6 +178,10 @@ class Rate:
     def measure(self, config: MetricConfig, now_ms: int) -> float:
         value = self._stat.measure(config, now_ms)
         return value * 1000.0 / self.window_size_ms(config, now_ms)
+
+    def clear(self) -> None:
+        """Forget everything, as if nothing had been recorded yet."""
+        self._stat.clear()
 
     def window_size_ms(self, config: MetricConfig, now_ms: int) -> int:
         """The time that the rate is taken over: what has passed, filled up to all windows but one, at least 1 ms."""

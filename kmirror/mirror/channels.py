@@ -7,9 +7,9 @@ from typing import Any
 
 from kmirror.common.errors import ConfigError
 from kmirror.metadata.image import MetadataImage
-from kmirror.mirror.ports import SourceClientFactory
+from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
 from kmirror.mirror.source_cluster import SourceError
-from kmirror.network.client import DisconnectError, NetworkClient
+from kmirror.network.client import ClientSettings, DisconnectError, NetworkClient
 from kmirror.network.client_security import ClientSecurity
 from kmirror.runtime.api import Runtime
 
@@ -31,13 +31,15 @@ class InterBrokerChannel:
         return await self._client.send(end_point.host, end_point.port, message, timeout_ms=self._timeout_ms)
 
 
-def source_clients(runtime: Runtime) -> SourceClientFactory:
-    """Clients for mirrors, with TLS and SASL as a mirror's configs say (`security.protocol`, `sasl.*`, `ssl.*`). What is wrong with them
+def source_clients(runtime: Runtime, config: MirrorConfig) -> SourceClientFactory:
+    """Clients for mirrors, with the broker's timeouts (CFG17), and with TLS and SASL as a mirror's configs say (`security.protocol`, `sasl.*`, `ssl.*`). What is wrong with them
     is the mirror's reason; it is tried again, its topics stay as they are."""
+
+    settings = ClientSettings(socket_connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms)
 
     def make(client_id: str, mirror_configs: dict[str, str]) -> NetworkClient:
         try:
-            return NetworkClient(runtime, client_id, security=ClientSecurity.from_props(mirror_configs))
+            return NetworkClient(runtime, client_id, settings=settings, security=ClientSecurity.from_props(mirror_configs))
         except ConfigError as error:
             raise SourceError(f"the connections to the source cannot be secured as configured: {error}") from error
 

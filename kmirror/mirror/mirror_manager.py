@@ -84,7 +84,7 @@ class MirrorManager:
         self._config = config
         self._replica_manager = replica_manager
         self._controller = controller
-        self._client_factory = client_factory or source_clients(runtime)
+        self._client_factory = client_factory or source_clients(runtime, config)
         self._image = MetadataImage.EMPTY
         self._mirrors: dict[str, Mirror] = {}
         self._partitions: dict[str, dict[int, MirrorPartition]] = {}

@@ -42,6 +42,7 @@ class MirrorConfig:
     mirror_fetch_backoff_ms: int = 1_000  # mirror.fetch.backoff.ms
     mirror_truncation_backoff_ms: int = 5_000  # mirror.truncation.backoff.ms
     request_timeout_ms: int = 30_000  # request.timeout.ms
+    socket_connection_setup_timeout_ms: int = 10_000  # socket.connection.setup.timeout.ms
     replica_lag_time_max_ms: int = 30_000  # replica.lag.time.max.ms
     replica_fetch_max_bytes: int = 1_048_576  # replica.fetch.max.bytes
     replica_fetch_response_max_bytes: int = 10_485_760  # replica.fetch.response.max.bytes

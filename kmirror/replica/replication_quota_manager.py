@@ -58,6 +58,10 @@ class ReplicationQuotaManager:
         """From now on; `UNLIMITED` ends the throttling."""
         self._config.quota = None if bytes_per_second >= UNLIMITED else float(bytes_per_second)
 
+    def begin_anew(self) -> None:
+        """Forget what was transferred: a new bound is met from now on, without credit and without debt of the time before."""
+        self._rate.clear()
+
     def update_throttled_replicas(self, topic: str, value: str | None, broker_id: int) -> None:
         """The topic config changed: `*`, a list of partition:broker, or nothing."""
         text = (value or "").strip()
@@ -140,7 +144,10 @@ class ReplicationQuotaManagers:
             (self.mirror, MIRROR_RATE_CONFIG),
             (self.alter_log_dirs, ALTER_LOG_DIRS_RATE_CONFIG),
         ):
-            quota.update_quota(int(broker_configs.get(name, UNLIMITED)))
+            bound = int(broker_configs.get(name, UNLIMITED))
+            if quota is self.mirror and bound != quota.upper_bound:
+                quota.begin_anew()
+            quota.update_quota(bound)
 
     def update_topic(self, topic: str, topic_configs: dict[str, str], broker_id: int) -> None:
         """A topic's own configs."""
