@@ -35,6 +35,8 @@ BENCHES = {
     "simulation": "simulated failovers and failbacks a second",
     "produce_fetch": "broker CPU of librdkafka's produce and fetch, against Apache Kafka",
     "replicated_produce": "three brokers' CPU of librdkafka's produce with acks=all, against three of Apache's",
+    "mirror_failover": "1,000 partitions from MIRRORING to STOPPED on three brokers",
+    "mirror_scale": "10,000 partitions from AddTopicsToMirror to MIRRORING, two clusters of three brokers",
     "mirror": "mirroring 1 GB, against MirrorMaker 2, the reference implementation and a raw relay",
 }
 
