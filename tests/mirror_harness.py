@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import pathlib
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
@@ -324,3 +325,25 @@ def keys_read(bootstrap_servers: str, topic: str, *, isolation: str = "read_comm
     finally:
         consumer.close()
     raise AssertionError(f"{topic} was not read to its end; so far {keys}")
+
+
+def random_transactions(chance: random.Random) -> list[bytes]:
+    """A decided log: three producers' transactions, interleaved, and records without one."""
+    log: list[bytes] = []
+    open_producers: dict[int, int] = {}
+    sequences = dict.fromkeys((4001, 4002, 4003), 0)
+    for _ in range(24):
+        producer = chance.choice((0, *sequences))
+        offset = len(log)
+        if producer == 0:
+            log.append(data_batch(offset, (b"plain", f"{offset}".encode())))
+        elif producer in open_producers and chance.random() < 0.4:
+            del open_producers[producer]
+            log.append(marker_batch(offset, producer, chance.choice((ControlRecordType.COMMIT, ControlRecordType.ABORT))))
+        else:
+            open_producers[producer] = offset
+            log.append(data_batch(offset, (b"tx", f"{offset}".encode()), **transactional(producer, sequences[producer])))
+            sequences[producer] += 1
+    for producer in open_producers:
+        log.append(marker_batch(len(log), producer, ControlRecordType.COMMIT))
+    return log

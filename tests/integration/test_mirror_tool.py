@@ -14,15 +14,13 @@ from mirror_harness import (
     add,
     create_mirror,
     create_topic,
-    data_batch,
     kafka_mirrors,
     log_bytes,
-    marker_batch,
     numbered,
     produce,
+    random_transactions,
     rebuild_log,
     remove,
-    transactional,
     wait_caught_up,
     wait_for,
     wait_state,
@@ -30,7 +28,6 @@ from mirror_harness import (
 
 from kmirror.cli.mirrors import main
 from kmirror.embedded import EmbeddedCluster
-from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import iter_batches
 
 
@@ -173,25 +170,3 @@ def test_what_a_dry_run_prints_is_what_is_dropped(clusters: tuple[EmbeddedCluste
     assert gone <= named and loss["droppedRecords"] == len(named)
     mirrored_again = named - gone
     assert mirrored_again <= records_on(b, "t-0")
-
-
-def random_transactions(chance: random.Random) -> list[bytes]:
-    """A decided log: three producers' transactions, interleaved, and records without one."""
-    log: list[bytes] = []
-    open_producers: dict[int, int] = {}
-    sequences = dict.fromkeys((4001, 4002, 4003), 0)
-    for _ in range(24):
-        producer = chance.choice((0, *sequences))
-        offset = len(log)
-        if producer == 0:
-            log.append(data_batch(offset, (b"plain", f"{offset}".encode())))
-        elif producer in open_producers and chance.random() < 0.4:
-            del open_producers[producer]
-            log.append(marker_batch(offset, producer, chance.choice((ControlRecordType.COMMIT, ControlRecordType.ABORT))))
-        else:
-            open_producers[producer] = offset
-            log.append(data_batch(offset, (b"tx", f"{offset}".encode()), **transactional(producer, sequences[producer])))
-            sequences[producer] += 1
-    for producer in open_producers:
-        log.append(marker_batch(len(log), producer, ControlRecordType.COMMIT))
-    return log
