@@ -27,7 +27,7 @@ NO_LEADER_EPOCH = -1
 OFFSET_COMMIT_VERSION = 10
 GROUPS_PER_REQUEST = 100
 POLL_INTERVAL_MS = 100
-_NOT_THERE_YET = (
+NOT_THERE_YET = (
     Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
     Errors.NOT_COORDINATOR,
@@ -78,7 +78,7 @@ class DestinationGroups:
         found: dict[str, GroupOffsets | Errors] = {}
         by_broker: dict[int, list[str]] = {}
         for group in groups:
-            leader = self._leader(group)
+            leader = self.coordinator_of(group)
             if leader < 0:
                 found[group] = Errors.COORDINATOR_NOT_AVAILABLE
             else:
@@ -93,12 +93,12 @@ class DestinationGroups:
         deadline_ms = self._runtime.clock.monotonic_ms() + self._timeout_ms
         while True:
             errors = await self._commit_once(group, offsets)
-            if not any(error in _NOT_THERE_YET for error in errors.values()) or self._runtime.clock.monotonic_ms() >= deadline_ms:
+            if not any(error in NOT_THERE_YET for error in errors.values()) or self._runtime.clock.monotonic_ms() >= deadline_ms:
                 return errors
             await self._runtime.sleep_ms(POLL_INTERVAL_MS)
 
-    def _leader(self, group: str) -> int:
-        """-1 while the group's partition, or the topic, has none."""
+    def coordinator_of(self, group: str) -> int:
+        """The broker that coordinates the group; -1 while the group's partition, or the topic, has no leader."""
         topic = self._image().topics.topic(GROUP_METADATA_TOPIC_NAME)
         if topic is None or not topic.partitions:
             return -1
@@ -143,7 +143,7 @@ class DestinationGroups:
         return offsets
 
     async def _commit_once(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, Errors]:
-        leader = self._leader(group)
+        leader = self.coordinator_of(group)
         if leader < 0:
             return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)
         request = self._commit_request(group, offsets)

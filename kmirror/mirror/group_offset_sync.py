@@ -13,22 +13,19 @@ id that another kind of group uses here is refused with GROUP_ID_NOT_FOUND, whic
 What does not change is not committed again, except before the offsets of a group without members would expire here.
 A consumer of either protocol that comes after a failover finds the group without members and takes it over with its offsets.
 
-Share groups have no committed offsets and are not asked for here.
+Share groups have no committed offsets: `share_group_sync`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_filters import included_groups
 from kmirror.mirror.destination_groups import DestinationGroups
-from kmirror.mirror.mirror_coordinator import MirrorPartitionId
-from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StoredState
-from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.partition_states import PartitionStates, mirroring_partitions
 from kmirror.mirror.source_cluster import SourceError, SourceNode
 from kmirror.mirror.source_metadata import CommittedOffset, GroupOffsets, fetch_group_offsets, list_group_types
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
@@ -36,12 +33,6 @@ from kmirror.runtime.api import Runtime, run_together
 
 SHARE_GROUP_TYPE = "share"
 HAS_MEMBERS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.STALE_MEMBER_EPOCH, Errors.REBALANCE_IN_PROGRESS)
-
-
-class PartitionStates(Protocol):
-    """Of `MirrorStateClient`, what is needed here."""
-
-    async def read(self, partitions: Sequence[MirrorPartitionId]) -> Mapping[PartitionKey, StoredState | Errors]: ...
 
 
 class GroupOffsetSync:
@@ -83,7 +74,8 @@ class GroupOffsetSync:
             }
             if changed:
                 wanted[group] = changed
-        mirroring = await self._mirroring(cycle, {tp for offsets in wanted.values() for tp in offsets}, failures)
+        concerned = {tp for offsets in wanted.values() for tp in offsets}
+        mirroring = await mirroring_partitions(self._states, self._image(), cycle.mirror.name, concerned, failures)
         for group, offsets in wanted.items():
             allowed = {tp: offset for tp, offset in offsets.items() if tp in mirroring}
             if allowed:
@@ -124,21 +116,6 @@ class GroupOffsetSync:
         return {group: offsets for group, offsets in answers.items() if not isinstance(offsets, Errors)}
 
     # --- this cluster -------------------------------------------------------------------------------------------------
-
-    async def _mirroring(self, cycle: SyncCycle, partitions: set[TopicPartition], failures: list[str]) -> set[TopicPartition]:
-        """Those of `partitions` that are in MIRRORING."""
-        ids = []
-        for tp in sorted(partitions):
-            topic = self._image().topics.topic(tp.topic)
-            if topic is not None:
-                ids.append(MirrorPartitionId(cycle.mirror.name, tp.topic, topic.id, tp.partition))
-        stored = await self._states.read(ids) if ids else {}
-        failures += [f"state of {topic}-{number}: {state.name}" for (topic, number), state in stored.items() if isinstance(state, Errors)]
-        return {
-            TopicPartition(*key)
-            for key, found in stored.items()
-            if isinstance(found, StoredState) and found.state is MirrorPartitionState.MIRRORING
-        }
 
     async def _commit(self, mirror_name: str, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> list[str]:
         errors = await self._groups.commit(group, offsets)

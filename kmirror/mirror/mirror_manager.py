@@ -27,6 +27,7 @@ from kmirror.mirror.acl_sync import AclSync
 from kmirror.mirror.channels import source_clients
 from kmirror.mirror.config_sync import ConfigSync
 from kmirror.mirror.destination_groups import DestinationGroups, LocalGroupCoordinator
+from kmirror.mirror.destination_share_groups import DestinationShareGroups, LocalShareGroups
 from kmirror.mirror.group_offset_sync import GroupOffsetSync
 from kmirror.mirror.leader_epoch_bumper import LeaderEpochBumper
 from kmirror.mirror.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
@@ -40,6 +41,7 @@ from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.mirrored_topics import MirroredTopics
 from kmirror.mirror.ports import BrokerChannel, ControllerChannel, MirrorConfig, SourceClientFactory
+from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.mirror.topic_sync import TopicSync
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
@@ -76,6 +78,7 @@ class MirrorManager:
         controller: ControllerChannel,
         brokers: BrokerChannel,
         group_coordinator: LocalGroupCoordinator,
+        share_groups: LocalShareGroups,
         create_group_metadata_topic: Callable[[], None],
         client_factory: SourceClientFactory | None = None,
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
@@ -106,6 +109,9 @@ class MirrorManager:
             create_group_metadata_topic=create_group_metadata_topic,
             timeout_ms=config.request_timeout_ms,
         )
+        shared = DestinationShareGroups(
+            runtime, groups, share_groups, brokers, broker_id=config.broker_id, timeout_ms=config.request_timeout_ms
+        )
         self.metadata_manager = MirrorMetadataManager(
             runtime,
             config,
@@ -118,6 +124,7 @@ class MirrorManager:
                 ConfigSync(controller, self.image),
                 AclSync(controller, self.image, enabled=config.has_authorizer),
                 GroupOffsetSync(runtime, groups, self.states, self.image, retention_ms=config.offsets_retention_ms),
+                ShareGroupSync(runtime, shared, self.states, self.image),
             ],
         )
         self._services = MirrorServices(

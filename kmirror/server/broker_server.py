@@ -135,8 +135,8 @@ class BrokerServer:
         )
         self.transactions = self._create_transactions(metrics)
         self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers", security=self._security)
-        self.mirror = self._create_mirror(safeguards)
         self.share_groups = self._create_share_groups(metrics)
+        self.mirror = self._create_mirror(safeguards)
         self._authorizer = create_authorizer(config)
         self.apis = self._create_apis(metrics, request_metrics)
         self._directory_ids = self.log_manager.directory_ids()
@@ -201,6 +201,7 @@ class BrokerServer:
                 request_timeout_ms=self._config.request_timeout_ms,
             ),
             group_coordinator=self.group_coordinator,
+            share_groups=self.share_groups.offsets,
             create_group_metadata_topic=lambda: self.apis.auto_topic_creation.create_topics([GROUP_METADATA_TOPIC_NAME]),
             safeguards=safeguards,
         )

@@ -47,7 +47,8 @@ class ShareGroups:
         self.coordinator = ShareCoordinator(runtime, share_coordinator_config(config), log=log, broker_id=config.node_id, metrics=metrics)
         persister = Persister(runtime, self.coordinator, image=image, brokers=brokers, broker_id=config.node_id, create_topic=create_topic)
         ends = PartitionMetadataClient(runtime, image=image, replica_manager=replica_manager, brokers=brokers, broker_id=config.node_id)
-        group_coordinator.share = ShareGroupOffsets(group_coordinator, persister, ends.list_end_offsets)
+        self.offsets = ShareGroupOffsets(group_coordinator, persister, ends.list_end_offsets)
+        group_coordinator.share = self.offsets
 
     async def shutdown(self) -> None:
         await self.coordinator.shutdown()

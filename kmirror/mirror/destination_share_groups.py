@@ -1,0 +1,141 @@
+"""Start offsets of share groups at this cluster, read and set at their coordinators, wherever these are.
+
+Like `destination_groups`: this broker's own group coordinator is asked directly, another one over the inter-broker listener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.destination_groups import NOT_THERE_YET, POLL_INTERVAL_MS, DestinationGroups
+from kmirror.mirror.ports import BrokerChannel
+from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.runtime.api import Runtime
+from kmirror.wire.messages import alter_share_group_offsets, describe_share_group_offsets
+from kmirror.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
+from kmirror.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponseGroup
+
+GROUPS_PER_REQUEST = 100
+
+StartOffsets = dict[TopicPartition, int]
+
+
+class LocalShareGroups(Protocol):
+    """Of `coordinator.group.ShareGroupOffsets`, what is needed here."""
+
+    async def describe_all(self, group_id: str) -> DescribeShareGroupOffsetsResponseGroup: ...
+
+    async def alter(self, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse: ...
+
+
+class DestinationShareGroups:
+    """`groups` says who coordinates a group."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        groups: DestinationGroups,
+        local: LocalShareGroups,
+        brokers: BrokerChannel,
+        *,
+        broker_id: int,
+        timeout_ms: int,
+    ) -> None:
+        self._runtime = runtime
+        self._groups = groups
+        self._local = local
+        self._brokers = brokers
+        self._broker_id = broker_id
+        self._timeout_ms = timeout_ms
+
+    async def prepare(self) -> None:
+        """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not come to be in time."""
+        await self._groups.prepare()
+
+    async def offsets(self, groups: Iterable[str]) -> dict[str, StartOffsets | Errors]:
+        """Where each group begins here; nothing for one that is not there, its error where the coordinator did not tell."""
+        found: dict[str, StartOffsets | Errors] = {}
+        by_broker: dict[int, list[str]] = {}
+        for group in groups:
+            coordinator = self._groups.coordinator_of(group)
+            if coordinator < 0:
+                found[group] = Errors.COORDINATOR_NOT_AVAILABLE
+            else:
+                by_broker.setdefault(coordinator, []).append(group)
+        for broker_id, ids in sorted(by_broker.items()):
+            for start in range(0, len(ids), GROUPS_PER_REQUEST):
+                found |= await self._offsets_at(broker_id, ids[start : start + GROUPS_PER_REQUEST])
+        return found
+
+    async def _offsets_at(self, broker_id: int, groups: list[str]) -> dict[str, StartOffsets | Errors]:
+        if broker_id == self._broker_id:
+            return {group: await self._local_offsets(group) for group in groups}
+        module = describe_share_group_offsets
+        asked = [module.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
+        try:
+            response = await self._brokers.send(broker_id, module.DescribeShareGroupOffsetsRequest(groups=asked))
+        except ApiException as error:
+            return dict.fromkeys(groups, error.error)
+        except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
+            return dict.fromkeys(groups, Errors.COORDINATOR_NOT_AVAILABLE)
+        return {row.group_id: start_offsets(row) for row in response.groups}
+
+    async def _local_offsets(self, group: str) -> StartOffsets | Errors:
+        try:
+            return start_offsets(await self._local.describe_all(group))
+        except ApiException as error:
+            return error.error
+
+    async def alter(self, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Errors]:
+        """Have the group begin there; it is made if need be. A coordinator that is loading is asked again."""
+        deadline_ms = self._runtime.clock.monotonic_ms() + self._timeout_ms
+        while True:
+            errors = await self._alter_once(group, offsets)
+            if not any(error in NOT_THERE_YET for error in errors.values()) or self._runtime.clock.monotonic_ms() >= deadline_ms:
+                return errors
+            await self._runtime.sleep_ms(POLL_INTERVAL_MS)
+
+    async def _alter_once(self, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Errors]:
+        coordinator = self._groups.coordinator_of(group)
+        if coordinator < 0:
+            return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)
+        try:
+            if coordinator == self._broker_id:
+                response = await self._local.alter(_alter_request(group, offsets))
+            else:
+                response = await self._brokers.send(coordinator, _alter_request(group, offsets))
+        except ApiException as error:
+            return dict.fromkeys(offsets, error.error)
+        except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
+            return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)
+        if response.error_code:
+            return dict.fromkeys(offsets, Errors.for_code(response.error_code))
+        return {
+            TopicPartition(topic.topic_name, row.partition_index): Errors.for_code(row.error_code)
+            for topic in response.responses
+            for row in topic.partitions
+        }
+
+
+def start_offsets(row: DescribeShareGroupOffsetsResponseGroup) -> StartOffsets | Errors:
+    """The start offsets that a coordinator knows, or the group's error."""
+    if row.error_code:
+        return Errors.for_code(row.error_code)
+    return {
+        TopicPartition(topic.topic_name, partition.partition_index): partition.start_offset
+        for topic in row.topics
+        for partition in topic.partitions
+        if not partition.error_code and partition.start_offset >= 0
+    }
+
+
+def _alter_request(group: str, offsets: Mapping[TopicPartition, int]) -> AlterShareGroupOffsetsRequest:
+    module = alter_share_group_offsets
+    topics: dict[str, module.AlterShareGroupOffsetsRequestTopic] = {}
+    for topic_partition, offset in sorted(offsets.items()):
+        topic = topics.setdefault(topic_partition.topic, module.AlterShareGroupOffsetsRequestTopic(topic_name=topic_partition.topic))
+        topic.partitions.append(module.AlterShareGroupOffsetsRequestPartition(topic_partition.partition, offset))
+    return AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))

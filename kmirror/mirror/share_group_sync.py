@@ -1,0 +1,143 @@
+"""Share groups (KIP-932): where the source's groups begin in the mirror's partitions is where they begin here (SYN15).
+
+    ListGroups of type share at every source broker; filter mirror.groups.include
+    DescribeShareGroupOffsets at the broker that listed the group, for it is its coordinator: the start offset of each partition
+    the difference to the start offsets here
+    the state of the partitions concerned: only those in MIRRORING, asked last (C18, SYN18)
+    AlterShareGroupOffsets at the group's coordinator here, which makes the group and its persisted state if need be
+
+A partition whose start offset the source does not know yet is left alone. What was delivered but not acknowledged behind the start offset is
+not part of it: after a failover those records are delivered again. A group with members here keeps what it has. A group id that another kind
+of group uses here is refused with GROUP_ID_NOT_FOUND, which counts (SYN16). A source that has no share groups (ListGroups before v5, or no
+API 90) is not asked, and neither is one whose `share.version` is 0, as it says so itself; while it is 0 here, nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.metadata.features import SHARE_VERSION
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.mirror_filters import included_groups
+from kmirror.mirror.destination_share_groups import DestinationShareGroups, StartOffsets, start_offsets
+from kmirror.mirror.partition_states import PartitionStates, mirroring_partitions
+from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceNode
+from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
+from kmirror.network.client import UnsupportedVersionError
+from kmirror.runtime.api import Runtime, run_together
+from kmirror.wire.messages import describe_share_group_offsets, list_groups
+
+SHARE_GROUP_TYPE = "share"
+FIRST_LIST_GROUPS_WITH_TYPES = 5
+GROUPS_PER_REQUEST = 50
+
+
+class ShareGroupSync:
+    """The step."""
+
+    gauge = SyncGauge.GROUP_OFFSET
+
+    def __init__(
+        self, runtime: Runtime, groups: DestinationShareGroups, states: PartitionStates, image: Callable[[], MetadataImage]
+    ) -> None:
+        self._runtime = runtime
+        self._groups = groups
+        self._states = states
+        self._image = image
+
+    async def sync(self, cycle: SyncCycle) -> Sequence[str]:
+        if self._image().features.level(SHARE_VERSION) < 1:
+            return []
+        failures: list[str] = []
+        source = await self._source_offsets(cycle, failures)
+        if not source:
+            return failures
+        await self._groups.prepare()
+        local = await self._groups.offsets(sorted(source))
+        wanted: dict[str, StartOffsets] = {}
+        for group, offsets in sorted(source.items()):
+            known = local.get(group, Errors.COORDINATOR_NOT_AVAILABLE)
+            if isinstance(known, Errors):
+                failures.append(f"offsets of share group {group} here: {known.name}")
+                continue
+            changed = {tp: offset for tp, offset in offsets.items() if known.get(tp) != offset}
+            if changed:
+                wanted[group] = changed
+        concerned = {tp for offsets in wanted.values() for tp in offsets}
+        mirroring = await mirroring_partitions(self._states, self._image(), cycle.mirror.name, concerned, failures)
+        for group, offsets in wanted.items():
+            allowed = {tp: offset for tp, offset in offsets.items() if tp in mirroring}
+            if allowed:
+                failures += await self._alter(group, allowed)
+        return failures
+
+    def forget(self, mirror_name: str) -> None:
+        """Nothing is remembered from one cycle to the next."""
+
+    async def _alter(self, group: str, offsets: StartOffsets) -> list[str]:
+        errors = await self._groups.alter(group, offsets)
+        failed: dict[Errors, TopicPartition] = {}
+        for tp in offsets:
+            error = errors.get(tp, Errors.UNKNOWN_SERVER_ERROR)
+            if error not in (Errors.NONE, Errors.NON_EMPTY_GROUP):
+                failed[error] = tp
+        return [f"start of share group {group}, {tp}: {error.name}" for error, tp in failed.items()]
+
+    # --- the source ---------------------------------------------------------------------------------------------------
+
+    async def _source_offsets(self, cycle: SyncCycle, failures: list[str]) -> dict[str, StartOffsets]:
+        """Start offsets of included groups in partitions that this mirror has here."""
+        nodes = cycle.mirror.source.nodes()
+        answers = await run_together(self._runtime, "share-groups", [self._offsets_at(cycle, node, failures) for node in nodes])
+        topics, image = set(cycle.topics), self._image()
+        found: dict[str, StartOffsets] = {}
+        for answer in answers:
+            for group, offsets in answer.items():
+                ours = {
+                    tp: o for tp, o in offsets.items() if tp.topic in topics and image.topics.partition(tp.topic, tp.partition) is not None
+                }
+                if ours:
+                    found[group] = ours
+        return found
+
+    async def _offsets_at(self, cycle: SyncCycle, node: SourceNode, failures: list[str]) -> dict[str, StartOffsets]:
+        included = included_groups(cycle.mirror.configs)
+        source = cycle.mirror.source
+        found: dict[str, StartOffsets] = {}
+        try:
+            groups = [group for group in await _list_share_groups(source, node) if included.fullmatch(group)]
+            for start in range(0, len(groups), GROUPS_PER_REQUEST):
+                found |= await _describe(source, node, groups[start : start + GROUPS_PER_REQUEST], failures)
+        except UnsupportedVersionError:
+            return {}
+        except SourceError as error:
+            failures.append(str(error))
+        return found
+
+
+async def _list_share_groups(source: SourceCluster, node: SourceNode) -> list[str]:
+    """Share groups that this broker coordinates, sorted."""
+    highest = list_groups.ListGroupsRequest.HIGHEST_VERSION
+    if await source.api_version(node, list_groups.ListGroupsRequest.API_KEY, max_version=highest) < FIRST_LIST_GROUPS_WITH_TYPES:
+        return []
+    response = await source.send(node, list_groups.ListGroupsRequest(types_filter=[SHARE_GROUP_TYPE]))
+    if response.error_code:
+        error = Errors.for_code(response.error_code)
+        raise SourceError(f"ListGroups at source broker {node.id}: {error.message}", error)
+    return sorted(row.group_id for row in response.groups if row.group_type.lower() == SHARE_GROUP_TYPE)
+
+
+async def _describe(source: SourceCluster, node: SourceNode, groups: list[str], failures: list[str]) -> dict[str, StartOffsets]:
+    module = describe_share_group_offsets
+    asked = [module.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
+    response = await source.send(node, module.DescribeShareGroupOffsetsRequest(groups=asked))
+    found: dict[str, StartOffsets] = {}
+    for row in response.groups:
+        offsets = start_offsets(row)
+        if not isinstance(offsets, Errors):
+            found[row.group_id] = offsets
+        elif offsets is not Errors.UNSUPPORTED_VERSION:
+            failures.append(f"offsets of source share group {row.group_id}: {offsets.name}")
+    return found
