@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -36,34 +37,29 @@ class AclBindingFilter:
     operation: AclOperation = AclOperation.ANY
     permission_type: AclPermissionType = AclPermissionType.ANY
 
+    def fields(self) -> dict[str, Any]:
+        """As requests that describe and those that delete have them."""
+        return {
+            "resource_type_filter": self.resource_type,
+            "resource_name_filter": self.name,
+            "pattern_type_filter": self.pattern_type,
+            "principal_filter": self.principal,
+            "host_filter": self.host,
+            "operation": self.operation,
+            "permission_type": self.permission_type,
+        }
+
 
 class AclAdmin(AdminRequests):
     """Describe, create and delete rules."""
 
     async def describe_acls(self, binding_filter: AclBindingFilter | None = None) -> list[AclBinding]:
         """Every rule that the filter matches."""
-        wanted = binding_filter or AclBindingFilter()
-        request = describe_acls.DescribeAclsRequest(
-            resource_type_filter=wanted.resource_type,
-            resource_name_filter=wanted.name,
-            pattern_type_filter=wanted.pattern_type,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission_type,
-        )
+        request = describe_acls.DescribeAclsRequest(**(binding_filter or AclBindingFilter()).fields())
         response = await self._ask_any(request, self._timeout_ms)
         raise_for(response.error_code, response.error_message)
         return [
-            AclBinding(
-                ResourceType(resource.resource_type),
-                resource.resource_name,
-                PatternType(resource.pattern_type),
-                row.principal,
-                row.host,
-                AclOperation(row.operation),
-                AclPermissionType(row.permission_type),
-            )
+            _binding(row, resource.resource_type, resource.resource_name, resource.pattern_type)
             for resource in response.resources
             for row in resource.acls
         ]
@@ -89,18 +85,7 @@ class AclAdmin(AdminRequests):
     async def delete_acls(self, filters: Iterable[AclBindingFilter]) -> dict[AclBindingFilter, list[AclBinding]]:
         """Delete every rule that a filter matches; the deleted rules by filter. The first failure is raised."""
         wanted = list(filters)
-        rows = [
-            delete_acls.DeleteAclsFilter(
-                resource_type_filter=row.resource_type,
-                resource_name_filter=row.name,
-                pattern_type_filter=row.pattern_type,
-                principal_filter=row.principal,
-                host_filter=row.host,
-                operation=row.operation,
-                permission_type=row.permission_type,
-            )
-            for row in wanted
-        ]
+        rows = [delete_acls.DeleteAclsFilter(**row.fields()) for row in wanted]
         response = await self._ask_any(delete_acls.DeleteAclsRequest(filters=rows), self._timeout_ms)
         result = {}
         for row, answer in zip(wanted, response.filter_results, strict=True):
@@ -108,16 +93,19 @@ class AclAdmin(AdminRequests):
             deleted = []
             for acl in answer.matching_acls:
                 raise_for(acl.error_code, acl.error_message)
-                deleted.append(
-                    AclBinding(
-                        ResourceType(acl.resource_type),
-                        acl.resource_name,
-                        PatternType(acl.pattern_type),
-                        acl.principal,
-                        acl.host,
-                        AclOperation(acl.operation),
-                        AclPermissionType(acl.permission_type),
-                    )
-                )
+                deleted.append(_binding(acl, acl.resource_type, acl.resource_name, acl.pattern_type))
             result[row] = deleted
         return result
+
+
+def _binding(row: Any, resource_type: int, name: str, pattern_type: int) -> AclBinding:
+    """`row` has the half of a rule that says who and what."""
+    return AclBinding(
+        ResourceType(resource_type),
+        name,
+        PatternType(pattern_type),
+        row.principal,
+        row.host,
+        AclOperation(row.operation),
+        AclPermissionType(row.permission_type),
+    )

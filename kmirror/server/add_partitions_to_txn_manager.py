@@ -15,18 +15,18 @@ id once a request.
 
 from __future__ import annotations
 
-import asyncio
 import enum
 import logging
 from collections.abc import Callable, Collection
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPartition, partition_for
+from kmirror.coordinator.common.broker_queues import BrokerChannel, BrokerQueues
 from kmirror.metadata.image import MetadataImage
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
-from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.api import Runtime
 from kmirror.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -64,16 +64,9 @@ class TransactionSupportedOperation(enum.Enum):
         return cls.GENERIC_ERROR_SUPPORTED if version == 4 else cls.DEFAULT_ERROR
 
 
-class BrokerChannel(Protocol):
-    """Requests to other brokers of the cluster, and to this one."""
-
-    async def send(self, broker_id: int, message: Any) -> Any: ...
-
-
 class _Queued(NamedTuple):
     transaction: AddPartitionsToTxnTransaction
     partitions: list[TopicPartition]
-    done: asyncio.Future[PartitionErrors]
 
 
 class AddPartitionsToTxnManager:
@@ -92,17 +85,14 @@ class AddPartitionsToTxnManager:
         self._image = image
         self._brokers = brokers
         self._is_verification_enabled = is_verification_enabled
-        self._scope = TaskScope(runtime, "add-partitions-to-txn")
-        self._queues: dict[int, list[_Queued]] = {}
+        self._queues: BrokerQueues[_Queued, PartitionErrors] = BrokerQueues(
+            runtime, "add-partitions-to-txn", self._send, key_of=lambda queued: queued.transaction.transactional_id
+        )
         self._times = metrics.histogram(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationTimeMs"))
         self._failures = metrics.meter(MetricName("kafka.server", "AddPartitionsToTxnManager", "VerificationFailureRate"))
 
     async def shutdown(self) -> None:
-        await self._scope.cancel()
-        for queue in self._queues.values():
-            for queued in queue:
-                queued.done.cancel()
-        self._queues.clear()
+        await self._queues.shutdown()
 
     async def add_or_verify(
         self,
@@ -143,7 +133,7 @@ class AddPartitionsToTxnManager:
             verify_only=not operation.supports_epoch_bump,
             topics=[AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()],
         )
-        answered = await self._enqueue(coordinator, transaction, partitions)
+        answered = await self._queues.enqueue(coordinator, _Queued(transaction, partitions))
         return {partition: _for_client(error, operation) for partition, error in answered.items() if error is not Errors.NONE}
 
     def _coordinator(self, transactional_id: str) -> int | None:
@@ -152,29 +142,6 @@ class AddPartitionsToTxnManager:
             return None
         registration = topic.partitions[partition_for(transactional_id, len(topic.partitions))]
         return registration.leader if registration.has_leader else None
-
-    # -- one queue a broker -------------------------------------------------------------------------------------------------
-
-    def _enqueue(
-        self, broker_id: int, transaction: AddPartitionsToTxnTransaction, partitions: list[TopicPartition]
-    ) -> asyncio.Future[PartitionErrors]:
-        done: asyncio.Future[PartitionErrors] = self._runtime.create_future()
-        queue = self._queues.get(broker_id)
-        if queue is None:
-            queue = self._queues[broker_id] = []
-            self._scope.spawn(self._send_queued(broker_id, queue), name=f"to-{broker_id}")
-        queue.append(_Queued(transaction, partitions, done))
-        return done
-
-    async def _send_queued(self, broker_id: int, queue: list[_Queued]) -> None:
-        while queue:
-            batch = {queued.transaction.transactional_id: queued for queued in reversed(queue)}
-            queue[:] = [queued for queued in queue if batch[queued.transaction.transactional_id] is not queued]
-            results = await self._send(broker_id, list(batch.values()))
-            for queued, errors in zip(batch.values(), results, strict=True):
-                if not queued.done.done():
-                    queued.done.set_result(errors)
-        del self._queues[broker_id]
 
     async def _send(self, broker_id: int, batch: list[_Queued]) -> list[PartitionErrors]:
         request = AddPartitionsToTxnRequest(transactions=[queued.transaction for queued in batch])

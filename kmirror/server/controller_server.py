@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import Any
 
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_apis import ControllerApis
@@ -29,13 +29,13 @@ from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
 from kmirror.server.request_context import Request
+from kmirror.server.request_frames import close, decode, encode
 from kmirror.server.request_log import REQUEST_LOGGER, log_completed
 from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.request_timing import RequestTiming, timed
 from kmirror.storage.meta_properties import MetaProperties
-from kmirror.wire.api_keys import API_TABLE, ApiKeys
-from kmirror.wire.framing import RequestHeader, encode_response, read_request
-from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.framing import RequestHeader
 from kmirror.wire.messages.describe_configs import DescribeConfigsResponse
 
 NOT_SERVED = (0, -1)
@@ -135,40 +135,21 @@ class ControllerServer:
 
     async def _answer(self, context: RequestContext, timing: RequestTiming) -> Answer | CloseType:
         header = context.header
-        api_key = ApiKeys(header.api_key)
         apis = await asyncio.shield(self._ready)
-        lowest, highest = apis.versions().get(api_key, NOT_SERVED)
-        if not lowest <= header.api_version <= highest:
-            if api_key is ApiKeys.API_VERSIONS:
-                return Answer(encode_response(api_key, 0, header.correlation_id, self._unsupported_api_versions()))
-            return _close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
-        try:
-            message = read_request(header, context.buffer, context.position)
-        except (ApiException, KmirrorError) as error:
-            return _close(context, f"Error getting request for apiKey: {api_key.name}, apiVersion: {header.api_version}: {error}")
+        lowest, highest = apis.versions().get(ApiKeys(header.api_key), NOT_SERVED)
+        request = decode(context, timing, is_served=lowest <= header.api_version <= highest)
+        if not isinstance(request, Request):
+            return request
         asked = ControllerRequestContext(
             principal=context.principal, is_broker=True, listener_name=context.listener_name, client_address=context.client_address
         )
         try:
-            response = await apis.handle(header, message, asked)
-            parts = encode_response(api_key, header.api_version, header.correlation_id, response)
+            response = await apis.handle(header, request.message, asked)
         except ApiException as error:
-            return _close(context, f"The answer to {api_key.name} does not fit version {header.api_version}: {error.message}")
-        request = Request(
-            api_key=api_key,
-            api_version=header.api_version,
-            correlation_id=header.correlation_id,
-            client_id=header.client_id,
-            message=message,
-            listener_name=context.listener_name,
-            client_address=context.client_address,
-            connection_id=context.connection_id,
-            principal=context.principal,
-            security_protocol=context.security_protocol,
-            size_in_bytes=len(context.buffer),
-            timing=timing,
-            client_information=context.client_information,
-        )
+            return close(context, f"{request.api_key.name} cannot be answered: {error.message}")
+        parts = encode(context, request, response)
+        if parts is CLOSE:
+            return CLOSE
         return Answer(parts, 0, lambda send_ns: self._completed(request, response, send_ns))
 
     def _completed(self, request: Request, response: Any, send_ns: int) -> None:
@@ -176,14 +157,3 @@ class ControllerServer:
         self._request_metrics.completed(request, response, throttle_time_ms=0, send_ns=send_ns, is_for_controller=True)
         if REQUEST_LOGGER.isEnabledFor(logging.DEBUG):
             log_completed(request, response, throttle_time_ms=0, send_ns=send_ns)
-
-    def _unsupported_api_versions(self) -> ApiVersionsResponse:
-        """What a client that asks in a version we do not know can read: version 0 and the versions that we do know."""
-        spec = API_TABLE[ApiKeys.API_VERSIONS]
-        known = ApiVersion(api_key=ApiKeys.API_VERSIONS, min_version=spec.lowest, max_version=spec.highest)
-        return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION, api_keys=[known])
-
-
-def _close(context: RequestContext, reason: str) -> CloseType:
-    _log.warning("Closing socket for %s because of error: %s", context.connection_id, reason)
-    return CLOSE

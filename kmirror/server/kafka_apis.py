@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
 from kmirror.common.acl import AclOperation, ResourceType
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
-from kmirror.common.ports import Buffer, FileSlice
 from kmirror.coordinator.share.share_coordinator import ShareCoordinator
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
 from kmirror.metadata.authorizer.authorizer import Authorizer
@@ -33,7 +32,6 @@ from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestCon
 from kmirror.replica.fetch_session import FetchManager, FetchSessionCache
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime
-from kmirror.server.apis.api_versions import unsupported_version
 from kmirror.server.apis.forwarded import FORWARDED
 from kmirror.server.auto_topic_creation import AutoTopicCreationManager
 from kmirror.server.client_metrics_manager import ClientMetricsManager
@@ -43,6 +41,7 @@ from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.producer_id_manager import ProducerIdManager
 from kmirror.server.quota.quota_managers import QuotaManagers
 from kmirror.server.request_context import CLOSE_CONNECTION, NO_RESPONSE, Request
+from kmirror.server.request_frames import Parts, decode, encode
 from kmirror.server.request_log import REQUEST_LOGGER, log_completed
 from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.request_throttling import RequestThrottler
@@ -50,9 +49,6 @@ from kmirror.server.request_timing import RequestTiming, timed
 from kmirror.server.served_versions import ServedVersions
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.error_responses import error_response
-from kmirror.wire.framing import encode_response, read_request
-
-Parts = Sequence[Buffer | FileSlice]
 
 _log = logging.getLogger(__name__)
 
@@ -166,43 +162,23 @@ class KafkaApis:
         return await timed(self._handle(context, timing), timing, now_ns)
 
     async def _handle(self, context: RequestContext, timing: RequestTiming) -> Answer | CloseType:
-        header = context.header
-        api_key = ApiKeys(header.api_key)
+        api_key = ApiKeys(context.header.api_key)
         handler = self._handler(api_key)
-        if handler is None or not self.served.is_served(api_key, header.api_version):
-            if api_key is ApiKeys.API_VERSIONS:
-                return Answer(encode_response(api_key, 0, header.correlation_id, unsupported_version()))
-            return _close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
-        try:
-            message = read_request(header, context.buffer, context.position)
-        except KmirrorError as error:
-            return _close(context, f"Error getting request for apiKey: {api_key.name}, apiVersion: {header.api_version}: {error}")
-        request = Request(
-            api_key=api_key,
-            api_version=header.api_version,
-            correlation_id=header.correlation_id,
-            client_id=header.client_id,
-            message=message,
-            listener_name=context.listener_name,
-            client_address=context.client_address,
-            connection_id=context.connection_id,
-            principal=context.principal,
-            security_protocol=context.security_protocol,
-            size_in_bytes=len(context.buffer),
-            timing=timing,
-            client_information=context.client_information,
-        )
+        request = decode(context, timing, is_served=handler is not None and self.served.is_served(api_key, context.header.api_version))
+        if handler is None or not isinstance(request, Request):
+            assert not isinstance(request, Request), f"{api_key!r} is served without a handler"
+            return request
         response = await self.respond(handler, request)
         throttle_time_ms = self.throttler.throttle(request, response) if self.quotas.enabled else 0
         if response is CLOSE_CONNECTION:
             self._completed(request, response, 0, 0)
             return CLOSE
         parts: Parts | None = None
-        try:
-            if response is not NO_RESPONSE:
-                parts = encode_response(api_key, header.api_version, header.correlation_id, response)
-        except ApiException as error:
-            return _close(context, f"The answer to {api_key.name} does not fit version {header.api_version}: {error.message}")
+        if response is not NO_RESPONSE:
+            encoded = encode(context, request, response)
+            if encoded is CLOSE:
+                return CLOSE
+            parts = encoded
         return Answer(parts, throttle_time_ms, lambda send_ns: self._completed(request, response, throttle_time_ms, send_ns))
 
     def _completed(self, request: Request, response: Any, throttle_time_ms: int, send_ns: int) -> None:
@@ -246,8 +222,3 @@ class KafkaApis:
 
     def authorize(self, request: Request, operation: AclOperation, resource_type: ResourceType, resource_name: str) -> bool:
         return self.auth.authorize(request, operation, resource_type, resource_name)
-
-
-def _close(context: RequestContext, reason: str) -> CloseType:
-    _log.warning("Closing socket for %s because of error: %s", context.connection_id, reason)
-    return CLOSE

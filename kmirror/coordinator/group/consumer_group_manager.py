@@ -47,6 +47,7 @@ from kmirror.coordinator.group.consumer_group_records import (
     subscription_metadata_tombstone,
     target_assignment_record,
 )
+from kmirror.coordinator.group.consumer_group_timers import join_timeout_key, rebalance_timeout_key, session_timeout_key, sync_timeout_key
 from kmirror.coordinator.group.current_assignment_builder import CurrentAssignmentBuilder, OwnedTopicPartitions
 from kmirror.coordinator.group.group_change import GroupChange
 from kmirror.coordinator.group.group_metrics import GroupMetrics
@@ -351,22 +352,6 @@ class ConsumerGroupManager:
 
 
 # -- one request ------------------------------------------------------------------------------------------------------
-
-
-def session_timeout_key(group_id: str, member_id: str) -> str:
-    return f"session-timeout-{group_id}-{member_id}"
-
-
-def rebalance_timeout_key(group_id: str, member_id: str) -> str:
-    return f"rebalance-timeout-{group_id}-{member_id}"
-
-
-def join_timeout_key(group_id: str, member_id: str) -> str:
-    return f"consumer-group-join-{group_id}-{member_id}"
-
-
-def sync_timeout_key(group_id: str, member_id: str) -> str:
-    return f"consumer-group-sync-{group_id}-{member_id}"
 
 
 def throw_if_instance_id_is_fenced(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:

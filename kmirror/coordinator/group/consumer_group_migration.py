@@ -25,6 +25,7 @@ from kmirror.coordinator.group.classic_group_manager import ClassicGroupManager
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
 from kmirror.coordinator.group.consumer_group_member import ClassicMember, ConsumerGroupMember
 from kmirror.coordinator.group.consumer_group_records import group_records, group_tombstones
+from kmirror.coordinator.group.consumer_group_timers import member_timer_keys
 from kmirror.coordinator.group.consumer_protocol import (
     deserialize_assignment,
     deserialize_subscription,
@@ -136,8 +137,8 @@ class GroupMigration:
         """The record knows one protocol of each member; the group in memory knows all."""
         self._groups.by_id[group.group_id] = classic
         for member_id in [*group.members, *classic.members]:
-            for kind in ("session-timeout", "rebalance-timeout", "consumer-group-join", "consumer-group-sync"):
-                self._groups.timer.cancel(f"{kind}-{group.group_id}-{member_id}")
+            for key in member_timer_keys(group.group_id, member_id):
+                self._groups.timer.cancel(key)
         self._classic.adopt(classic, rebalance=rebalance)
 
     def _classic_group(self, group: ConsumerGroup, members: dict[str, ConsumerGroupMember]) -> ClassicGroup:

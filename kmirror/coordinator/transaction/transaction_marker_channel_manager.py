@@ -8,18 +8,18 @@ else decides about this transaction now.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common.broker_queues import BrokerChannel, BrokerQueues
 from kmirror.coordinator.transaction.transaction_coordinator_shard import PendingCompletion
 from kmirror.metadata.image import MetadataImage
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
-from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.api import Runtime
 from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kmirror.wire.primitives import ProtocolReadError
 
@@ -32,18 +32,9 @@ _log = logging.getLogger(__name__)
 PartitionErrors = dict[TopicPartition, Errors]
 
 
-class BrokerChannel(Protocol):
-    """Requests to other brokers of the cluster, and to this one."""
-
-    async def send(self, broker_id: int, message: Any) -> Any:
-        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError or ApiException without one."""
-        ...
-
-
 class _Queued(NamedTuple):
     marker: WritableTxnMarker
     partitions: list[TopicPartition]
-    done: asyncio.Future[PartitionErrors]
 
 
 class TransactionMarkerChannelManager:
@@ -51,8 +42,9 @@ class TransactionMarkerChannelManager:
         self._runtime = runtime
         self._image = image
         self._brokers = brokers
-        self._scope = TaskScope(runtime, "transaction-markers")
-        self._queues: dict[int, list[_Queued]] = {}
+        self._queues: BrokerQueues[_Queued, PartitionErrors] = BrokerQueues(
+            runtime, "transaction-markers", self._send, key_of=lambda queued: queued.marker.producer_id
+        )
         self._waiting_for_leader = 0
         metrics.gauge(
             MetricName("kafka.coordinator.transaction", "TransactionMarkerChannelManager", "UnknownDestinationQueueSize"),
@@ -60,11 +52,7 @@ class TransactionMarkerChannelManager:
         )
 
     async def shutdown(self) -> None:
-        await self._scope.cancel()
-        for queue in self._queues.values():
-            for queued in queue:
-                queued.done.cancel()
-        self._queues.clear()
+        await self._queues.shutdown()
 
     async def write_markers(self, pending: PendingCompletion, is_wanted: Callable[[], bool]) -> bool:
         """Returns when every partition of `pending` has its marker (True), or when nobody wants them any more, or another coordinator's
@@ -105,34 +93,12 @@ class TransactionMarkerChannelManager:
                 by_leader.setdefault(registration.leader, []).append(partition)
         self._waiting_for_leader += (unknown := sum(error is Errors.LEADER_NOT_AVAILABLE for error in errors.values()))
         try:
-            asked = [self._enqueue(leader, _marker(pending, group), group) for leader, group in sorted(by_leader.items())]
+            asked = [self._queues.enqueue(leader, _Queued(_marker(pending, group), group)) for leader, group in sorted(by_leader.items())]
             for future in asked:
                 errors |= await future
         finally:
             self._waiting_for_leader -= unknown
         return errors
-
-    # -- one queue a broker -------------------------------------------------------------------------------------------------
-
-    def _enqueue(self, broker_id: int, marker: WritableTxnMarker, partitions: list[TopicPartition]) -> asyncio.Future[PartitionErrors]:
-        done: asyncio.Future[PartitionErrors] = self._runtime.create_future()
-        queue = self._queues.get(broker_id)
-        if queue is None:
-            queue = self._queues[broker_id] = []
-            self._scope.spawn(self._send_queued(broker_id, queue), name=f"markers-to-{broker_id}")
-        queue.append(_Queued(marker, partitions, done))
-        return done
-
-    async def _send_queued(self, broker_id: int, queue: list[_Queued]) -> None:
-        """One request after the other until nothing is queued; one marker of a producer a request, since answers name the producer."""
-        while queue:
-            batch = {queued.marker.producer_id: queued for queued in reversed(queue)}
-            queue[:] = [queued for queued in queue if batch[queued.marker.producer_id] is not queued]
-            results = await self._send(broker_id, list(batch.values()))
-            for queued, errors in zip(batch.values(), results, strict=True):
-                if not queued.done.done():
-                    queued.done.set_result(errors)
-        del self._queues[broker_id]
 
     async def _send(self, broker_id: int, batch: list[_Queued]) -> list[PartitionErrors]:
         try:

@@ -1,0 +1,66 @@
+"""What is to be asked of other brokers, one request after the other: each broker has one under way at most.
+
+What comes up meanwhile goes into the next request, a key once a request, for answers name the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Generic, Protocol, TypeVar
+
+from kmirror.runtime.api import Runtime, TaskScope
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class BrokerChannel(Protocol):
+    """Requests to other brokers of the cluster, and to this one."""
+
+    async def send(self, broker_id: int, message: Any) -> Any:
+        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError or ApiException without one."""
+        ...
+
+
+class BrokerQueues(Generic[T, R]):
+    """`send(broker id, items)` gives the result of each item in their order, and does not fail; `key_of` an item is what answers name."""
+
+    def __init__(
+        self, runtime: Runtime, name: str, send: Callable[[int, list[T]], Awaitable[list[R]]], *, key_of: Callable[[T], Hashable]
+    ) -> None:
+        self._runtime = runtime
+        self._send = send
+        self._key_of = key_of
+        self._scope = TaskScope(runtime, name)
+        self._queues: dict[int, list[tuple[T, asyncio.Future[R]]]] = {}
+
+    async def shutdown(self) -> None:
+        await self._scope.cancel()
+        for queue in self._queues.values():
+            for _, result in queue:
+                result.cancel()
+        self._queues.clear()
+
+    def enqueue(self, broker_id: int, item: T) -> asyncio.Future[R]:
+        result: asyncio.Future[R] = self._runtime.create_future()
+        queue = self._queues.get(broker_id)
+        if queue is None:
+            queue = self._queues[broker_id] = []
+            self._scope.spawn(self._send_queued(broker_id, queue), name=f"to-{broker_id}")
+        queue.append((item, result))
+        return result
+
+    async def _send_queued(self, broker_id: int, queue: list[tuple[T, asyncio.Future[R]]]) -> None:
+        while queue:
+            batch: dict[Hashable, tuple[T, asyncio.Future[R]]] = {}
+            later: list[tuple[T, asyncio.Future[R]]] = []
+            for entry in queue:
+                if batch.setdefault(self._key_of(entry[0]), entry) is not entry:
+                    later.append(entry)
+            queue[:] = later
+            answers = await self._send(broker_id, [item for item, _ in batch.values()])
+            for (_, result), answer in zip(batch.values(), answers, strict=True):
+                if not result.done():
+                    result.set_result(answer)
+        del self._queues[broker_id]

@@ -1,0 +1,62 @@
+"""From a frame to the request that handlers see, and from their response to a frame: alike on brokers and on the controller's listener."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.ports import Buffer, FileSlice
+from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
+from kmirror.server.apis.api_versions import unsupported_version
+from kmirror.server.request_context import Request
+from kmirror.server.request_timing import RequestTiming
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.framing import encode_response, read_request
+
+Parts = Sequence[Buffer | FileSlice]
+_log = logging.getLogger(__name__)
+
+
+def decode(context: RequestContext, timing: RequestTiming, *, is_served: bool) -> Request | Answer | CloseType:
+    """The request; what is not served, or cannot be read, closes the connection, except that ApiVersions in a version that we do not know
+    is answered in version 0, with those that we do know."""
+    header = context.header
+    api_key = ApiKeys(header.api_key)
+    if not is_served:
+        if api_key is ApiKeys.API_VERSIONS:
+            return Answer(encode_response(api_key, 0, header.correlation_id, unsupported_version()))
+        return close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
+    try:
+        message = read_request(header, context.buffer, context.position)
+    except KmirrorError as error:
+        return close(context, f"Error getting request for apiKey: {api_key.name}, apiVersion: {header.api_version}: {error}")
+    return Request(
+        api_key=api_key,
+        api_version=header.api_version,
+        correlation_id=header.correlation_id,
+        client_id=header.client_id,
+        message=message,
+        listener_name=context.listener_name,
+        client_address=context.client_address,
+        connection_id=context.connection_id,
+        principal=context.principal,
+        security_protocol=context.security_protocol,
+        size_in_bytes=len(context.buffer),
+        timing=timing,
+        client_information=context.client_information,
+    )
+
+
+def encode(context: RequestContext, request: Request, response: Any) -> Parts | CloseType:
+    """The response's bytes; one that its version cannot carry closes the connection."""
+    try:
+        return encode_response(request.api_key, request.api_version, request.correlation_id, response)
+    except ApiException as error:
+        return close(context, f"The answer to {request.api_key.name} does not fit version {request.api_version}: {error.message}")
+
+
+def close(context: RequestContext, reason: str) -> CloseType:
+    _log.warning("Closing socket for %s because of error: %s", context.connection_id, reason)
+    return CLOSE
