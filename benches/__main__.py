@@ -37,6 +37,10 @@ BENCHES = {
     "replicated_produce": "three brokers' CPU of librdkafka's produce with acks=all, against three of Apache's",
     "mirror_failover": "1,000 partitions from MIRRORING to STOPPED on three brokers",
     "mirror_scale": "10,000 partitions from AddTopicsToMirror to MIRRORING, two clusters of three brokers",
+    "mirror_idle": "100 idle mirrored partitions, cores of the destination",
+    "mirror_latency": "source append to destination append at 1,000 records a second",
+    "mirror_throttle": "mirror.replication.throttled.rate of 10 MB/s",
+    "mirror_replicated": "mirroring to three brokers with RF 3, against MirrorMaker 2 and three raw relays",
     "mirror": "mirroring 1 GB, against MirrorMaker 2, the reference implementation and a raw relay",
 }
 

@@ -134,14 +134,14 @@ def reference(folder: pathlib.Path, *, cluster_id: str = "5kCbmZ2sRreTQrVJfkqyUA
 
 
 @contextmanager
-def mirror_maker_2(folder: pathlib.Path, source: str, destination: str, topics: str) -> Iterator[int]:
-    """A dedicated MirrorMaker 2 that keeps names; its pid."""
+def mirror_maker_2(folder: pathlib.Path, source: str, destination: str, topics: str, *, replication_factor: int = 1) -> Iterator[int]:
+    """A dedicated MirrorMaker 2 that keeps names, with so many replicas of each topic; its pid."""
     folder.mkdir(parents=True)
     settings = {
         "clusters": "a, b", "a.bootstrap.servers": source, "b.bootstrap.servers": destination,
         "a->b.enabled": "true", "b->a.enabled": "false", "a->b.topics": topics, "tasks.max": "2",
         "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
-        "replication.factor": "1", "checkpoints.topic.replication.factor": "1", "heartbeats.topic.replication.factor": "1",
+        "replication.factor": str(replication_factor), "checkpoints.topic.replication.factor": "1", "heartbeats.topic.replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1", "offset.storage.replication.factor": "1",
         "status.storage.replication.factor": "1", "config.storage.replication.factor": "1",
         "emit.heartbeats.enabled": "false", "sync.group.offsets.enabled": "false", "emit.checkpoints.enabled": "false",

@@ -15,6 +15,8 @@ records, a follower leaves it out of its request, until the rate (over `window_c
 
 from __future__ import annotations
 
+import math
+
 from kmirror.common.metrics import MetricsRegistry, sensor_metric
 from kmirror.common.ports import Clock
 from kmirror.common.sensors import MetricConfig, Rate, Sensor
@@ -37,6 +39,11 @@ class SimpleRate(Rate):
     def window_size_ms(self, config: MetricConfig, now_ms: int) -> int:
         self._stat.purge(config, now_ms)
         return max(now_ms - self._stat.oldest_start_ms(now_ms), config.time_window_ms)
+
+    def ahead_ms(self, config: MetricConfig, now_ms: int, bound: float) -> int:
+        """By how much what was recorded is ahead of `bound` a second; 0 when it is not. The first window has no credit here, either."""
+        total = self._stat.measure(config, now_ms)
+        return max(0, math.ceil(total * 1000 / bound) - (now_ms - self._stat.oldest_start_ms(now_ms)))
 
 
 class ReplicationQuotaManager:
@@ -98,17 +105,13 @@ class ReplicationQuotaManager:
         return bool(self._throttled) and self.is_throttled(topic_partition) and self.is_quota_exceeded
 
     def pause_ms(self) -> int:
-        """How long nothing may be transferred for the rate to come down to the bound; 0 when it is below."""
+        """How long nothing may be transferred for the rate to come down to the bound, at most a window; 0 when it is below."""
         bound = self._config.quota
         if bound is None:
             return 0
         if bound <= 0:
             return self._config.time_window_ms
-        now_ms = self._clock.monotonic_ms()
-        rate = self._rate.measure(self._config, now_ms)
-        if rate <= bound:
-            return 0
-        return max(1, min(self._config.time_window_ms, round((rate - bound) / bound * self._rate.window_size_ms(self._config, now_ms))))
+        return min(self._config.time_window_ms, self._rate.ahead_ms(self._config, self._clock.monotonic_ms(), bound))
 
     def record(self, size_in_bytes: int) -> None:
         """Bytes of throttled partitions were transferred."""

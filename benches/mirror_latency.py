@@ -1,0 +1,66 @@
+"""Steady-state latency of a mirror: source append to destination append, at 1,000 records a second on loopback.
+
+The topic's timestamps are the source's append times (message.timestamp.type=LogAppendTime), and batches are mirrored as they are. So a
+consumer at the destination knows when the source appended what it has just received; what is shown is an upper bound, for it holds
+the fetch of that consumer, too, and up to a millisecond of rounding. Records go out one by one, without linger.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+
+from benches.harness import Context, Row
+from benches.mirror_source import mirrored
+
+RECORDS_A_SECOND = 1_000
+LIMIT_MS = 20
+TOPIC = "latency"
+
+
+def run(context: Context) -> Iterator[Row]:
+    seconds = context.choose(3, 30)
+    with mirrored(context.folder, TOPIC, 1, **{"message.timestamp.type": "LogAppendTime"}) as (source, destination):
+        produce(source.bootstrap_servers, 1)
+        latencies = measure(source.bootstrap_servers, destination.bootstrap_servers, seconds)
+    p50, p99 = (statistics.quantiles(latencies, n=100)[index] for index in (49, 98))
+    note = f"p50 {p50:.1f} ms, worst {max(latencies):.0f} ms, {len(latencies)} records"
+    yield Row("mirror_latency", f"{RECORDS_A_SECOND} records/s, p99", p99, "ms", f"<= {LIMIT_MS}", p99 <= LIMIT_MS, note=note)
+
+
+def measure(source: str, destination: str, seconds: int) -> list[float]:
+    consumer = Consumer(
+        {"bootstrap.servers": destination, "group.id": "bench", "log_level": 0, "enable.auto.commit": False, "fetch.wait.max.ms": 500}
+    )
+    consumer.assign([TopicPartition(TOPIC, 0, OFFSET_END)])
+    consumer.poll(2)
+    sender = threading.Thread(target=produce, args=(source, seconds))
+    sender.start()
+    latencies: list[float] = []
+    deadline = time.monotonic() + seconds + 30
+    while len(latencies) < seconds * RECORDS_A_SECOND and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None:
+            assert message.error() is None, message.error()
+            latencies.append(time.time() * 1000 - message.timestamp()[1])
+    sender.join()
+    consumer.close()
+    assert len(latencies) == seconds * RECORDS_A_SECOND, f"{len(latencies)} records arrived"
+    return latencies
+
+
+def produce(bootstrap_servers: str, seconds: int) -> None:
+    """A record every millisecond."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0, "linger.ms": 0, "acks": "1"})
+    began = time.monotonic()
+    for number in range(seconds * RECORDS_A_SECOND):
+        pause = began + number / RECORDS_A_SECOND - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
+        producer.produce(TOPIC, b"%d" % number * 20, partition=0)
+        producer.poll(0)
+    assert producer.flush(30) == 0, "the source does not keep up"

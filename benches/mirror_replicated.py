@@ -1,0 +1,122 @@
+"""Mirroring lz4 topics to three brokers with three replicas: MB of source log per CPU second of all brokers of the destination.
+
+The source is one broker, as in `mirror`. In turn: kmirror (three broker processes and, in this process, their controller, whose CPU
+counts as well), the raw relay (three of them: each byte is taken in and written three times), MirrorMaker 2 with a cluster of three
+Apache brokers, once. Each destination mirrors a smaller topic first. What counts runs from adding the topic until all three replicas have
+the last byte.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from benches import foreign, relay
+from benches.harness import MB, Context, Row, cpu_seconds, median, run_command, wait_until
+from benches.mirror import ONE, PARTITIONS, SOURCE_ID, TEN, WARM_UP, Rates, Source, log_files, log_size
+from kmirror import EmbeddedCluster
+
+BROKERS = 3
+SETTINGS = {"min.insync.replicas": "2", "offsets.topic.replication.factor": "3"}
+
+
+class Destination:
+    """Three data directories, and the processes that fill them."""
+
+    def __init__(self, folders: list[pathlib.Path], pids: list[int]) -> None:
+        self.folders = folders
+        self.pids = pids
+
+    def cpu(self) -> float:
+        return sum(map(cpu_seconds, self.pids))
+
+    def has(self, topic: str, size: int) -> bool:
+        return all(log_size(folder, topic) >= size for folder in self.folders)
+
+
+def run(context: Context) -> Iterator[Row]:
+    missing = foreign.missing_kafka()
+    ours: Rates = {ONE: [], TEN: []}
+    bare: Rates = {ONE: [], TEN: []}
+    maker: Rates = {ONE: [], TEN: []}
+    with ExitStack() as stack:
+        make = foreign.kmirror if missing else foreign.apache_kafka
+        source = Source(stack.enter_context(make(context.folder / "source", cluster_id=SOURCE_ID)), context)
+        for number in range(context.choose(1, 3)):
+            by_kmirror(source, ours, context.folder / f"kmirror-{number}")
+            for topic in bare:
+                usage = relay.measure(context.folder, log_files(source.broker.data, topic))
+                bare[topic].append(source.sizes[topic] / MB / (BROKERS * usage.cpu))
+        if missing is None:
+            by_mirror_maker(source, maker, context.folder / "maker")
+    for topic in (ONE, TEN):
+        label = f"RF 3, {PARTITIONS[topic]} partition{'s' if topic == TEN else ''}"
+        roofline = median(bare[topic])
+        yield row(label, "MirrorMaker 2 + its three brokers", 5, ours[topic], maker[topic], roofline, missing)
+        yield row(label, "three raw relays", 0.5, ours[topic], bare[topic], roofline, None)
+
+
+def row(label: str, peer: str, target: float, ours: list[float], theirs: list[float], roofline: float, missing: str | None) -> Row:
+    value = median(ours)
+    peer_value = median(theirs) if theirs else None
+    ratio = value / peer_value if peer_value else 0.0
+    note = f"{ratio:.2f} x" if ratio else ""
+    text = f">= {target:g} x {peer}"
+    return Row("mirror_replicated", label, value, "MB of log/CPU-s", text, ratio >= target, missing or peer, peer_value, roofline, note)
+
+
+@contextmanager
+def _kmirror_destination(folder: pathlib.Path) -> Iterator[tuple[EmbeddedCluster, Destination]]:
+    with EmbeddedCluster(brokers=BROKERS, processes=True, mirroring=True, config=SETTINGS, folder=folder) as cluster:
+        pids = [os.getpid(), *(node.process.pid for node in cluster.nodes if node.process is not None)]
+        yield cluster, Destination([node.log_dir for node in cluster.nodes], pids)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def by_kmirror(source: Source, rates: Rates, folder: pathlib.Path) -> None:
+    source.context.say("kmirror, three brokers")
+    with _kmirror_destination(folder) as (cluster, destination):
+        tool = [os.path.join(os.path.dirname(sys.executable), "kafka-mirrors"), "--bootstrap-server", cluster.bootstrap_servers]
+        config = folder / "m.properties"
+        config.write_text(f"bootstrap.servers={source.broker.bootstrap_servers}\n")
+        run_command([*tool, "--create", "--mirror", "m", "--mirror-config", str(config)])
+        for topic in (WARM_UP, ONE, TEN):
+            began = destination.cpu()
+            run_command([*tool, "--add", "--mirror", "m", "--topic", topic, "--replication-factor", str(BROKERS)])
+            size = source.sizes[topic]
+            wait_until(lambda topic=topic, size=size: destination.has(topic, size), f"{topic} to be mirrored", 240)
+            used = destination.cpu() - began
+            source.context.say(f"{topic}: {size / MB:.0f} MB, {used:.2f} CPU-s")
+            rates.get(topic, []).append(size / MB / used)
+
+
+def by_mirror_maker(source: Source, rates: Rates, folder: pathlib.Path) -> None:
+    """As in `mirror`: told of its topics at its start, so it runs once for each; what it used up to its first record does not count."""
+    source.context.say("MirrorMaker 2, three brokers")
+    with foreign.apache_kafka_cluster(folder, BROKERS, SETTINGS) as peers:
+        brokers = [peer.process.pid for peer in peers if peer.process is not None]
+        bootstrap = ",".join(peer.bootstrap_servers for peer in peers)
+        for topic in (ONE, TEN):
+            with foreign.mirror_maker_2(
+                folder / f"maker-{topic}", source.broker.bootstrap_servers, bootstrap, f"{WARM_UP}, {topic}", replication_factor=BROKERS
+            ) as pid:
+                destination = Destination([peer.data for peer in peers], [pid, *brokers])
+                wait_until(lambda topic=topic, destination=destination: destination.has(topic, 1), "the first record", 180)
+                first = min(log_size(data, topic) for data in destination.folders)
+                began = destination.cpu()
+                # The bytes differ from the source's, since everything is compressed anew: all is there when it no longer grows.
+                wait_until(lambda topic=topic, destination=destination: _is_complete(destination, topic, source.sizes[topic]), topic, 400)
+                missed = first / max(1, min(log_size(data, topic) for data in destination.folders))
+                rates[topic].append(source.sizes[topic] / MB / (destination.cpu() - began) * (1 - missed))
+
+
+def _is_complete(destination: Destination, topic: str, size: int) -> bool:
+    if not destination.has(topic, int(0.8 * size)):
+        return False
+    before = [log_size(folder, topic) for folder in destination.folders]
+    run_command(["sleep", "1"])
+    return before == [log_size(folder, topic) for folder in destination.folders]
