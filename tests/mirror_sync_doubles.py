@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from group_doubles import ShardHarness
+from share_doubles import ShareOffsetsBench
 
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kmirror.common.errors import ApiException, Errors
@@ -23,6 +25,7 @@ from kmirror.metadata.image import (
     RESOURCE_TOPIC,
     ConfigResource,
     ConfigurationsImage,
+    FeaturesImage,
     MetadataImage,
     StandardAcl,
     TopicImage,
@@ -32,12 +35,14 @@ from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.mirror.acl_sync import AclSync
 from kmirror.mirror.config_sync import ConfigSync
 from kmirror.mirror.destination_groups import DestinationGroups
+from kmirror.mirror.destination_share_groups import DestinationShareGroups
 from kmirror.mirror.group_offset_sync import GroupOffsetSync
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator_shard import StoredState
 from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import MirrorConfig
+from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.mirror.topic_sync import TopicSync
 from kmirror.network.client import AuthenticationError, DisconnectError, UnsupportedVersionError
 from kmirror.sim.loop import SimLoop
@@ -49,6 +54,7 @@ from kmirror.wire.messages import (
     delete_acls,
     describe_acls,
     describe_configs,
+    describe_share_group_offsets,
     incremental_alter_configs,
     list_groups,
     metadata,
@@ -136,6 +142,7 @@ class SourceDouble:
             ApiKeys.DESCRIBE_ACLS: self._acls,
             ApiKeys.LIST_GROUPS: self._list_groups,
             ApiKeys.OFFSET_FETCH: self._offset_fetch,
+            ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS: self._share_group_offsets,
         }
         return answers[api_key](node, request, chosen)
 
@@ -222,9 +229,21 @@ class SourceDouble:
                 group_type=group.type if version >= 5 else "",
             )
             for name, group in self.groups.items()
-            if group.coordinator == node
+            if group.coordinator == node and (not request.types_filter or group.type.lower() in request.types_filter)
         ]
         return list_groups.ListGroupsResponse(groups=rows)
+
+    def _share_group_offsets(self, node: int, request: Any, version: int) -> describe_share_group_offsets.DescribeShareGroupOffsetsResponse:
+        module = describe_share_group_offsets
+        return module.DescribeShareGroupOffsetsResponse(
+            groups=[
+                self._offsets_of(row.group_id, node, partial(module.DescribeShareGroupOffsetsResponseGroup, group_id=row.group_id),
+                                 lambda name, partitions: module.DescribeShareGroupOffsetsResponseTopic(name, partitions=partitions),
+                                 lambda partition_index, committed_offset, **_: module.DescribeShareGroupOffsetsResponsePartition(
+                                     partition_index, committed_offset))
+                for row in request.groups
+            ]
+        )  # fmt: skip
 
     def _offset_fetch(self, node: int, request: Any, version: int) -> offset_fetch.OffsetFetchResponse:
         if version < 8:
@@ -301,6 +320,8 @@ class SyncBench:
         """(client id, mirror configs) of every client that was made towards a source."""
         self.mirrors: dict[str, Mirror] = {}
         self.groups = GroupsDouble()
+        self.share = ShareOffsetsBench(self.groups.harness)
+        self.share_version = 0
         self.states: dict[TopicPartition, MirrorPartitionState | Errors] = {}
         self.led: dict[str, list[Any]] = {}
         self.owner = BROKER_ID
@@ -334,6 +355,12 @@ class SyncBench:
                 ConfigSync(self, self.image),
                 AclSync(self, self.image, enabled=has_authorizer),
                 GroupOffsetSync(self.runtime, groups, self, self.image, retention_ms=retention_ms),
+                ShareGroupSync(
+                    self.runtime,
+                    DestinationShareGroups(self.runtime, groups, self.share.offsets, itself, broker_id=BROKER_ID, timeout_ms=1_000),
+                    self,
+                    self.image,
+                ),
             ],
         )
 
@@ -347,7 +374,10 @@ class SyncBench:
     def image(self) -> MetadataImage:
         by_id = {topic.id: topic for topic in self._topics.values()}
         return MetadataImage(
-            topics=TopicsImage(by_id, dict(self._topics)), configs=ConfigurationsImage(dict(self._configs)), acls=dict(self._acls)
+            features=FeaturesImage({"share.version": self.share_version}),
+            topics=TopicsImage(by_id, dict(self._topics)),
+            configs=ConfigurationsImage(dict(self._configs)),
+            acls=dict(self._acls),
         )
 
     def topic(self, name: str, partitions: int = 1, *, mirror: str = "", leader: int = BROKER_ID, **configs: str) -> None:
@@ -356,6 +386,8 @@ class SyncBench:
         self._topics[name] = TopicImage(name, topic_id(name), dict.fromkeys(range(partitions), registration))
         values = {key.replace("_", "."): value for key, value in configs.items()} | ({"mirror.name": mirror} if mirror else {})
         self._configs[ConfigResource(RESOURCE_TOPIC, name)] = values
+        counts = {each.name: len(each.partitions) for each in self._topics.values()}
+        self.groups.harness.set_topics(len(counts), **counts)
         for number in range(partitions):
             self.states.setdefault(TopicPartition(name, number), MIRRORING)
 

@@ -1,11 +1,21 @@
-"""A share coordinator's shard outside of a broker: its records go into a list, time goes as the test says."""
+"""A share coordinator's shard outside of a broker: its records go into a list, time goes as the test says. And the way from a
+group coordinator's shard to a share coordinator that is a dict."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+from group_doubles import ShardHarness
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
+from kmirror.coordinator.group.coordinator_metadata_image import CoordinatorMetadataImage
+from kmirror.coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from kmirror.coordinator.group.share_group_offsets import EndOffset, ShareGroupOffsets
+from kmirror.coordinator.share.persister import InitialState, PartitionError, PartitionErrors, Partitions
 from kmirror.coordinator.share.share_coordinator_config import ShareCoordinatorConfig
 from kmirror.coordinator.share.share_coordinator_shard import ShareCoordinatorShard
 from kmirror.coordinator.share.share_group_offset import ShareGroupOffset
@@ -88,3 +98,69 @@ class ShareShardHarness:
 
     def delete(self, key: SharePartitionKey = KEY) -> delete_share_group_state.PartitionResult:
         return self.run(self.shard.delete(key))
+
+
+class PersisterDouble:
+    """`Persister` whose states are a dict. `refuse` has errors by partition."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, dict[Uuid, dict[int, InitialState]]] = {}
+        self.refuse: dict[int, Errors] = {}
+
+    async def initialize_state(self, group_id: str, states: Mapping[Uuid, Mapping[int, InitialState]]) -> PartitionErrors:
+        errors: PartitionErrors = {}
+        for topic_id, rows in states.items():
+            for number, state in rows.items():
+                if number in self.refuse:
+                    errors.setdefault(topic_id, {})[number] = PartitionError(self.refuse[number], "refused")
+                else:
+                    self.states.setdefault(group_id, {}).setdefault(topic_id, {})[number] = state
+        return errors
+
+    async def delete_state(self, group_id: str, partitions: Partitions) -> PartitionErrors:
+        errors: PartitionErrors = {}
+        for topic_id, numbers in partitions.items():
+            for number in numbers:
+                if number in self.refuse:
+                    errors.setdefault(topic_id, {})[number] = PartitionError(self.refuse[number], "refused")
+                else:
+                    self.states.get(group_id, {}).get(topic_id, {}).pop(number, None)
+        return errors
+
+    async def read_summary(
+        self, group_id: str, partitions: Partitions
+    ) -> dict[Uuid, dict[int, read_share_group_state_summary.PartitionResult | PartitionError]]:
+        return {topic_id: {number: self._summary(group_id, topic_id, number) for number in rows} for topic_id, rows in partitions.items()}
+
+    def _summary(self, group_id: str, topic_id: Uuid, number: int) -> read_share_group_state_summary.PartitionResult | PartitionError:
+        if number in self.refuse:
+            return PartitionError(self.refuse[number], "refused")
+        state = self.states.get(group_id, {}).get(topic_id, {}).get(number)
+        result = read_share_group_state_summary.PartitionResult
+        if state is None:
+            return result(partition=number, start_offset=-1)
+        return result(partition=number, start_offset=state.start_offset, state_epoch=state.state_epoch, delivery_complete_count=0)
+
+
+class ShareOffsetsBench:
+    """`ShareGroupOffsets` over the shard of a `ShardHarness` and a `PersisterDouble`."""
+
+    def __init__(self, harness: ShardHarness) -> None:
+        self.harness = harness
+        self.persister = PersisterDouble()
+        self.ends: dict[TopicPartition, EndOffset] = {}
+        persister: Any = self.persister
+        self.offsets = ShareGroupOffsets(self, persister, self._list_end_offsets)
+
+    async def _list_end_offsets(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, EndOffset]:
+        return {partition: self.ends.get(partition, EndOffset(100)) for partition in partitions}
+
+    async def write_group(self, group_id: str, operation: Callable[[GroupCoordinatorShard], CoordinatorResult[R]]) -> R:
+        return self.harness.run(operation(self.harness.shard))
+
+    async def read_group(self, group_id: str, operation: Callable[[GroupCoordinatorShard], R]) -> R:
+        return operation(self.harness.shard)
+
+    @property
+    def image(self) -> CoordinatorMetadataImage:
+        return self.harness.shard.groups.groups.image
