@@ -9,9 +9,6 @@ from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, Coor
 from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, MirrorCoordinatorShard, StateWrite, StoredState
 from kmirror.mirror.mirror_records import last_mirror_epochs_record, partition_state_record, read_record, tombstones
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.record.builder import build_batch
-from kmirror.record.record import Record
-from kmirror.record.record_batch import RecordBatch
 
 S = MirrorPartitionState
 
@@ -25,16 +22,6 @@ def test_a7_keys_and_values() -> None:
     assert epochs.key.hex() == "000100096d792d6d6972726f72"
     assert epochs.value is not None
     assert epochs.value.hex() == "000002096d792d746f706963030000000000000001000000000100000003000000"
-
-
-@pytest.mark.parametrize(
-    ("offset", "time", "state", "crc"), [(0, 1771239071191, S.PREPARING, 3314855113), (1, 1771239071219, S.MIRRORING, 3968746657)]
-)
-def test_s20_batches_of_the_kips_dump(offset: int, time: int, state: S, crc: int) -> None:
-    record = partition_state_record("my-mirror", "my-topic", 0, state)
-    raw = build_batch([Record(offset, time, record.key, record.value, [])], base_offset=offset, partition_leader_epoch=0)
-    batch = RecordBatch(raw)
-    assert (batch.size_in_bytes, batch.crc) == (98, crc)
 
 
 def test_records_survive_a_round_trip() -> None:
