@@ -18,7 +18,6 @@ from mirror_harness import (
     wait_state,
 )
 
-from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.embedded import EmbeddedCluster
 
 
@@ -67,37 +66,6 @@ def test_chain_of_three_stays_equal_over_an_epoch_change_and_a_failover_in_the_m
         assert produce(b.bootstrap_servers, "t", numbered("b", 10)) == []
         wait_caught_up(c.bootstrap_servers, b.bootstrap_servers, "bc")
         assert log_bytes(b.log_dir(), "t-0") == log_bytes(c.log_dir(), "t-0")
-
-
-def test_replaced_source_is_refused_in_every_cycle_and_after_a_restart() -> None:
-    """C13, B36: another cluster behind the mirror's address suspends it; the known one ends that."""
-    with (
-        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
-        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as other,
-        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b,
-    ):
-        for cluster in (a, other):
-            create_topic(cluster.bootstrap_servers, "t")
-        produce(a.bootstrap_servers, "t", numbered("a", 20))
-        produce(other.bootstrap_servers, "t", numbered("other", 50))
-        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
-        add(b.bootstrap_servers, "m", "t")
-        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
-
-        def point_to(source: EmbeddedCluster) -> None:
-            change = [("bootstrap.servers", ConfigOperation.SET, source.bootstrap_servers)]
-            call(b.bootstrap_servers, lambda admin: admin.incremental_alter_configs(ConfigResourceType.MIRROR, "m", change))
-
-        before = log_bytes(b.log_dir(), "t-0")
-        point_to(other)
-        produce(a.bootstrap_servers, "t", numbered("a2", 10))
-        b.kill_node()
-        b.start_node()
-        wait_state(b.bootstrap_servers, "m", "MIRRORING")
-        assert log_bytes(b.log_dir(), "t-0") == before
-        point_to(a)
-        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
-        assert log_bytes(a.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0")
 
 
 def test_source_retention_moves_the_destinations_log_start() -> None:
