@@ -6,26 +6,21 @@ every replica of ours has the batches of the source, byte for byte, and a failov
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
 from mirror_harness import (
     FAST_MIRROR,
     call,
     create_mirror_by_tool,
     create_topic,
     kafka_mirrors,
-    log_bytes,
     produce_numbered,
     produce_transactions,
-    quiet,
-    wait_for,
     wait_states,
 )
-from peer_clusters import PeerCluster, kafka_cluster
+from peer_clusters import Load, PeerCluster, assert_replicas_equal, kafka_cluster
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition
@@ -47,58 +42,13 @@ def ours() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-class Load:
-    """Acknowledged records for all partitions until it is ended."""
-
-    def __init__(self, bootstrap_servers: str) -> None:
-        settings = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
-        self._producer = Producer(quiet(settings | {"compression.type": "lz4", "message.timeout.ms": 60_000}))
-        self._ended = threading.Event()
-        self.acknowledged = 0
-        self.errors: list[object] = []
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._ended.is_set():
-            self._producer.produce("r", f"load-{number}".encode(), partition=number % 3, on_delivery=self._delivered)
-            self._producer.poll(0.001)
-            number += 1
-        self._producer.flush(60)
-
-    def _delivered(self, error: object, _: object) -> None:
-        if error is None:
-            self.acknowledged += 1
-        else:
-            self.errors.append(error)
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
-
-
-def replicas_equal(source: PeerCluster, ours: EmbeddedCluster) -> None:
-    """Each replica of ours has exactly the source's bytes."""
-    replicas = [node for node in range(3) if (ours.log_dir(node) / "r-0").exists()]
-    assert len(replicas) == 3
-    for folder in FOLDERS:
-        for node in replicas:
-            wait_for(
-                f"{folder} on node {node} to be as at the source",
-                lambda folder=folder, node=node: log_bytes(ours.log_dir(node), folder) == source.log_bytes(folder),
-                60,
-            )
-        assert source.log_bytes(folder)
-
-
 def test_identical_batches_under_leader_changes_and_restarts_then_failover(tmp_path, source: PeerCluster, ours: EmbeddedCluster) -> None:
     create_topic(source.bootstrap_servers, "r", 3, replication_factor=2)
     produce_numbered(source.bootstrap_servers, "r", 0, 300, codec="zstd", partitions=3)
     create_mirror_by_tool(tmp_path, ours.bootstrap_servers, source.bootstrap_servers, "m")
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "m", "--topic", "r", "--replication-factor", "3")
     wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=3)
-    load = Load(source.bootstrap_servers)
+    load = Load(source.bootstrap_servers, "r", 3)
     try:
         second = source.nodes[1]
         second.kill()
@@ -115,7 +65,7 @@ def test_identical_batches_under_leader_changes_and_restarts_then_failover(tmp_p
     assert not load.errors and load.acknowledged > 100
     produce_transactions(source.bootstrap_servers, "r")
     wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=3, lag=0, timeout_s=60)
-    replicas_equal(source, ours)
+    assert_replicas_equal(source, ours, FOLDERS, replicas=3)
     epochs = {batch.partition_leader_epoch for folder in FOLDERS for batch in iter_batches(source.log_bytes(folder))}
     assert len(epochs) > 1, "no leader changed"
 
