@@ -98,7 +98,7 @@ class Pair:
         call(at.bootstrap_servers, lambda admin: admin.create_mirror(mirror, {"bootstrap.servers": source}))
 
         def known() -> bool:
-            return any(listing.name == mirror for listing in call(at.bootstrap_servers, lambda admin: admin.list_mirrors()))
+            return any(listing.mirror_name == mirror for listing in call(at.bootstrap_servers, lambda admin: admin.list_mirrors()))
 
         wait_for(f"mirror {mirror} to be known", known)
 
