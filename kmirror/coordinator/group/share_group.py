@@ -24,6 +24,7 @@ from kmirror.coordinator.group.consumer_group import CommitPartitionValidator
 
 SHARE_PROTOCOL_TYPE = "share"
 INITIAL_GROUP_EPOCH = 1
+INITIAL_ASSIGNMENT_EPOCH = 1
 NO_EPOCH = -1
 
 
@@ -77,7 +78,7 @@ class ShareGroup:
         self.group_id = group_id
         self.group_epoch = INITIAL_GROUP_EPOCH
         self.metadata_hash = 0
-        self.assignment_epoch = NO_EPOCH
+        self.assignment_epoch = INITIAL_ASSIGNMENT_EPOCH
         self.members: dict[str, ShareGroupMember] = {}
         self.state_partitions: StatePartitions | None = None
 

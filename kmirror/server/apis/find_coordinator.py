@@ -54,7 +54,8 @@ async def handle_find_coordinator(apis: KafkaApis, request: Request) -> FindCoor
     coordinators: list[Coordinator] = []
     for key in message.coordinator_keys:
         error, node = _find(apis, request, message.key_type, key)
-        text = "" if error in _WITHOUT_TEXT else error.message
+        is_malformed = message.key_type == SHARE and error is Errors.INVALID_REQUEST
+        text = "" if is_malformed or error in _WITHOUT_TEXT else error.message
         coordinators.append(Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=error, error_message=text))
     return FindCoordinatorResponse(coordinators=coordinators)
 

@@ -12,8 +12,6 @@ KNOWN = [
         "Kafka has UNKNOWN_SERVER_ERROR for bytes that do not decompress; kmirror says what is wrong",
     ),
     (r"ProduceRequest (says|GZIP|ZSTD).*log_start_offset", "comes with the error code above"),
-    # not built
-    (r"FindCoordinatorRequest \(2,", "no share coordinators: INVALID_REQUEST, so that clients stop asking"),
     # open: ours to fix
     (r"ProduceRequest .*error_message: Kafka '(Record size|Invalid magic)", "open: the text of a corrupt batch is not sent"),
     (r"DescribeConfigsRequest (16|32)", "open: synonyms of share group settings, defaults of client metrics"),
