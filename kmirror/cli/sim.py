@@ -3,6 +3,8 @@
     kmirror sim --seed 42                       the story of one seed, its verdict and its trace hash
     kmirror sim --seed 42 --trace FILE          ... and every step of it, to compare two runs
     kmirror sim --seeds 0..999 --jobs 2         a campaign; exit code 1 if any seed breaks a rule
+    kmirror sim --seeds 0..99999 --history mirrors --resume     ... that goes on where it stopped, by a ledger
+    kmirror sim --summary                       what the ledger says, by commit
     kmirror sim --seed 1 --history torn_tail --without tail_recovery
     kmirror sim --list                          the histories and the safeguards
 
@@ -20,10 +22,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kmirror.cli.sim_ledger import ledger_at, show_summary, tell_resumed
 from kmirror.common.errors import ConfigError
 from kmirror.sim.ablations import safeguard_names
-from kmirror.sim.campaign import SeedResult, run_campaign
+from kmirror.sim.campaign import SeedResult, resume_campaign, run_campaign
 from kmirror.sim.histories import HISTORIES, run_named, summary_of
+from kmirror.sim.ledger import Campaign, Ledger, this_program
 from kmirror.sim.run import RunResult
 
 SHOWN_VIOLATIONS = 20
@@ -34,12 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--seed", type=int, metavar="N", help="run one seed and tell its story")
     what.add_argument("--seeds", metavar="A..B", help="run the seeds A to B, both included")
+    what.add_argument("--summary", action="store_true", help="say what the ledger holds: seeds by commit and history")
     what.add_argument("--list", action="store_true", help="name the histories and the safeguards")
     parser.add_argument("--history", default="storm", metavar="NAME", help="which history to play (default: storm)")
     parser.add_argument(
         "--without", action="append", default=[], metavar="SAFEGUARD", help="switch a safeguard off, to see that a rule breaks; repeatable"
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes for --seeds (default: one for each core)")
+    parser.add_argument("--resume", action="store_true", help="keep a ledger of --seeds, and skip those that this program has run")
+    parser.add_argument("--ledger", metavar="FILE", help="the ledger (default: build/sim-ledger/seeds.jsonl in the checkout)")
     parser.add_argument("--trace", metavar="FILE", help="write every step of --seed to FILE")
     parser.add_argument("--json", action="store_true", help="machine-readable output (JSON lines for --seeds)")
 
@@ -48,12 +55,20 @@ def run(command: str, options: argparse.Namespace) -> int:
     """0: every rule held; 1: one was broken."""
     if options.list:
         return _list(as_json=options.json)
+    if options.summary:
+        return show_summary(ledger_at(options.ledger), as_json=options.json)
+    if options.ledger and not options.resume:
+        raise ConfigError("--ledger goes with --resume or --summary")
     without = tuple(name for given in options.without for name in given.split(",") if name)
+    if options.seed is not None and options.resume:
+        raise ConfigError("--resume goes with --seeds")
     if options.seed is not None:
         return _run_one(options.history, options.seed, without, trace=options.trace, as_json=options.json)
     if options.trace:
         raise ConfigError("--trace goes with --seed")
-    return _run_many(options.history, _seeds(options.seeds), without, jobs=options.jobs or os.cpu_count() or 1, as_json=options.json)
+    ledger = ledger_at(options.ledger) if options.resume else None
+    jobs = options.jobs or os.cpu_count() or 1
+    return _run_many(options.history, _seeds(options.seeds), without, jobs=jobs, as_json=options.json, ledger=ledger)
 
 
 def _seeds(text: str) -> range:
@@ -142,7 +157,7 @@ def _tell(result: RunResult, without: tuple[str, ...]) -> None:
         print(f"replay: {replay_command(result.name, result.seed, without)}")
 
 
-def _run_many(history: str, seeds: range, without: tuple[str, ...], *, jobs: int, as_json: bool) -> int:
+def _run_many(history: str, seeds: range, without: tuple[str, ...], *, jobs: int, as_json: bool, ledger: Ledger | None) -> int:
     if history not in HISTORIES:
         raise ConfigError(f"there is no history {history!r}; there are {', '.join(HISTORIES)}")
     with _progress(len(seeds), shown=sys.stderr.isatty() and not as_json) as advance:
@@ -152,7 +167,15 @@ def _run_many(history: str, seeds: range, without: tuple[str, ...], *, jobs: int
                 print(json.dumps(_seed_as_json(result, without)), flush=True)
             advance(result)
 
-        results = run_campaign(seeds, history=history, without=without, jobs=jobs, on_result=on_result)
+        if ledger is not None:
+            program = this_program()
+            ran = resume_campaign(
+                ledger, program, seeds, history=history, without=without, jobs=jobs, on_result=on_result, on_skip=advance.skip
+            )
+        else:
+            results = run_campaign(seeds, history=history, without=without, jobs=jobs, on_result=on_result)
+    if ledger is not None:
+        return tell_resumed(ledger, program, Campaign(history, without), seeds, len(ran), as_json=as_json)
     failed = [result for result in results if not result.ok]
     if not as_json:
         _summarize(results, failed, without)
@@ -172,10 +195,27 @@ def _seed_as_json(result: SeedResult, without: tuple[str, ...]) -> dict[str, Any
     }
 
 
+class _Progress:
+    """A bar, or nothing at all (`advance` None)."""
+
+    def __init__(self, advance: Callable[[int, int], None] | None) -> None:
+        self._advance = advance
+        self._broken = 0
+
+    def __call__(self, result: SeedResult) -> None:
+        self._broken += not result.ok
+        self.skip(1)
+
+    def skip(self, count: int) -> None:
+        """So many seeds need not be run."""
+        if self._advance is not None:
+            self._advance(count, self._broken)
+
+
 @contextlib.contextmanager
-def _progress(total: int, *, shown: bool) -> Iterator[Callable[[SeedResult], None]]:
+def _progress(total: int, *, shown: bool) -> Iterator[_Progress]:
     if not shown:
-        yield lambda result: None
+        yield _Progress(None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -183,14 +223,11 @@ def _progress(total: int, *, shown: bool) -> Iterator[Callable[[SeedResult], Non
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("seeds", total=total)
-        broken = 0
 
-        def advance(result: SeedResult) -> None:
-            nonlocal broken
-            broken += not result.ok
-            progress.update(task, advance=1, description=f"seeds, {broken} broken" if broken else "seeds")
+        def advance(count: int, broken: int) -> None:
+            progress.update(task, advance=count, description=f"seeds, {broken} broken" if broken else "seeds")
 
-        yield advance
+        yield _Progress(advance)
 
 
 def _summarize(results: list[SeedResult], failed: list[SeedResult], without: tuple[str, ...]) -> None:

@@ -1,6 +1,7 @@
 """Many seeds on many cores: every seed is a run of its own, so the result of a seed does not depend on who ran it or beside whom.
 
-Processes are started afresh (spawn), one seed a task; results come back in the order of the seeds.
+Processes are started afresh (spawn), one seed a task; results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign
+goes on where it stopped, and several processes may share it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import concurrent.futures
 import gc
 import logging
 import multiprocessing
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kmirror.sim.histories import run_named
+from kmirror.sim.ledger import Campaign, Chunk, Ledger, Program, chunks_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class SeedResult:
     trace_hash: str
     steps: int
     now_us: int
+    cpu_s: float = field(default=0.0, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -35,16 +39,17 @@ class SeedResult:
 def run_seed(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
     """One run, in this process."""
     logging.disable(logging.CRITICAL)
+    began_s = time.process_time()
     try:
         result = run_named(history, seed, without=without)
     finally:
         logging.disable(logging.NOTSET)
     texts = tuple(str(violation) for violation in result.violations)
     rules = tuple(sorted({violation.rule for violation in result.violations}))
-    kept = SeedResult(history, seed, texts, rules, result.trace_hash, result.steps, result.now_us)
+    steps, now_us, trace_hash = result.steps, result.now_us, result.trace_hash
     del result
     gc.collect(1)  # a dead world is full of cycles, and the collector is off while a world lives
-    return kept
+    return SeedResult(history, seed, texts, rules, trace_hash, steps, now_us, time.process_time() - began_s)
 
 
 def run_campaign(
@@ -61,6 +66,61 @@ def run_campaign(
         results.append(result)
         if on_result is not None:
             on_result(result)
+    return results
+
+
+def resume_campaign(
+    ledger: Ledger,
+    program: Program,
+    seeds: Sequence[int],
+    *,
+    history: str,
+    without: tuple[str, ...] = (),
+    jobs: int = 1,
+    on_result: Callable[[SeedResult], None] | None = None,
+    on_skip: Callable[[int], None] | None = None,
+) -> list[SeedResult]:
+    """Those seeds that this program has not run yet and no other process is running; each chunk is in the ledger when it has ended.
+    `on_skip` is told how many seeds of a chunk need not be run."""
+    campaign = Campaign(history, without)
+    results: list[SeedResult] = []
+    with ledger.claims(program, campaign) as claims:
+        for number, wanted in chunks_of(seeds):
+            done = ledger.done(program, campaign)
+            missing = [seed for seed in wanted if seed not in done]
+            if missing and claims.take(number):
+                done = ledger.done(program, campaign)
+                missing = [seed for seed in wanted if seed not in done]
+                results += _run_chunk(ledger, program, campaign, missing, jobs, on_result)
+                claims.give_back(number)
+            else:
+                missing = []
+            if on_skip is not None:
+                on_skip(len(wanted) - len(missing))
+    return results
+
+
+def _run_chunk(
+    ledger: Ledger,
+    program: Program,
+    campaign: Campaign,
+    seeds: list[int],
+    jobs: int,
+    on_result: Callable[[SeedResult], None] | None,
+) -> list[SeedResult]:
+    """Seeds of one chunk, which need not follow each other: a line for each run of those that do."""
+    results = run_campaign(seeds, history=campaign.history, without=campaign.without, jobs=jobs, on_result=on_result)
+    lines: list[Chunk] = []
+    for result in results:
+        if not lines or lines[-1].last + 1 != result.seed:
+            lines.append(Chunk(program, campaign, result.seed, result.seed))
+        line = lines[-1]
+        line.last = result.seed
+        line.cpu_s += result.cpu_s
+        if not result.ok:
+            line.broken[result.seed] = result.violations[0]
+    for line in lines:
+        ledger.add(line)
     return results
 
 

@@ -231,7 +231,10 @@ def _recovery(event: Event, replay: Replay) -> Iterator[str]:
         synced = [batch for batch in event.batches if batch.durable]
         if synced:
             yield f"{event.log} has lost {synced[0]}, which was synced"
-    elif isinstance(event, Removed) and event.cause == "recovery" and replay.state(event.log) in WRITABLE:
+    elif (
+        isinstance(event, Removed) and event.cause == "recovery" and replay.state(event.log) in WRITABLE and not replay.is_fleet(event.log)
+    ):
+        # (of a fleet, a node that starts may follow its leader before it says that it serves)
         yield f"recovery of {event.log} removes {event.batches[0]}, which is valid"
 
 

@@ -63,7 +63,9 @@ NOT_TAKEN = (
 class FleetClient:
     """One client's view of the fleet `cluster`."""
 
-    def __init__(self, loop: SimLoop, runtime: Runtime, name: str, cluster: str, bootstrap: Sequence[tuple[str, int]]) -> None:
+    def __init__(
+        self, loop: SimLoop, runtime: Runtime, name: str, cluster: str, bootstrap: Sequence[tuple[str, int]], *, slowness: int = 1
+    ) -> None:
         self.name = name
         self.cluster = cluster
         self.loop = loop
@@ -71,6 +73,7 @@ class FleetClient:
         self.random = SeededRandom(f"{loop.seed}/{name}")
         self.topic_ids: dict[str, Uuid] = {}
         self._client = NetworkClient(runtime, name)
+        self._slowness = slowness
         self._bootstrap = list(bootstrap)
         self._nodes: dict[int, tuple[str, int]] = {}
         self._leaders: dict[TopicPartition, int] = {}
@@ -120,7 +123,7 @@ class FleetClient:
         self._coordinators.pop((kind, key), None)
 
     async def pause(self, pace: Pace) -> None:
-        await self.runtime.sleep_ms(pace.draw(self.random))
+        await self.runtime.sleep_ms(self._slowness * pace.draw(self.random))
 
     async def retry_pause(self) -> None:
         await self.runtime.sleep_ms(RETRY_PAUSE_MS + self.random.randrange(RETRY_PAUSE_MS))

@@ -17,14 +17,15 @@ GROUP = "readers"
 
 
 class FleetCrowd:
-    """The clients of `fleet`, all on the stage's machine for clients."""
+    """The clients of `fleet`, all on the stage's machine for clients; `slowness` makes everyone's pauses that much longer."""
 
-    def __init__(self, stage: SimStage, fleet: SimFleet, partitions: list[TopicPartition]) -> None:
+    def __init__(self, stage: SimStage, fleet: SimFleet, partitions: list[TopicPartition], *, slowness: int = 1) -> None:
         self.fleet = fleet
         self.partitions = partitions
         self.writers: list[FleetProducer | TransactionalProducer] = []
         self.members: list[GroupMember] = []
         self._stage = stage
+        self._slowness = slowness
         self._instances: dict[str, int] = {}
         self._names = 0
 
@@ -32,7 +33,9 @@ class FleetCrowd:
         """A client of a name of its own."""
         self._names += 1
         full_name = f"{self.fleet.name}/{name}-{self._names}"
-        return FleetClient(self._stage.world.loop, self._stage.clients, full_name, self.fleet.name, self.fleet.bootstrap)
+        return FleetClient(
+            self._stage.world.loop, self._stage.clients, full_name, self.fleet.name, self.fleet.bootstrap, slowness=self._slowness
+        )
 
     def start_producer(self, *, idempotent: bool) -> FleetProducer:
         client = self.client("idempotent" if idempotent else "plain")
@@ -51,10 +54,10 @@ class FleetCrowd:
         self._stage.tell(f"instance {instance} of {transactional_id} begins")
         return producer
 
-    def start_readers(self) -> None:
-        """Two for each partition, of both isolation levels."""
+    def start_readers(self, *levels: bool) -> None:
+        """For each partition one of each isolation level (committed or not)."""
         for partition in self.partitions:
-            for committed in (False, True):
+            for committed in levels:
                 reader = FleetReader(self.client(f"reader-{partition.partition}"), partition, self._stage.history, committed=committed)
                 self._stage.clients.spawn(reader.run(), name="reader")
 

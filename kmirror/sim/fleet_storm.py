@@ -21,7 +21,7 @@ async def brokers(stage: FleetStage) -> None:
     await stage.open(stage.between(1, 3))
     for idempotent in (False, True):
         stage.crowd.start_producer(idempotent=idempotent)
-    stage.crowd.start_readers()
+    stage.crowd.start_readers(False, True)
     for transactional_id in ("pay", "ship")[: stage.between(1, 2)]:
         stage.crowd.start_transactions(transactional_id)
     for _ in range(stage.between(1, 3)):
@@ -97,7 +97,7 @@ async def deposed_leader(stage: FleetStage) -> None:
 async def successors(stage: FleetStage) -> None:
     """Producers of one transactional id follow each other while the old ones go on as zombies, and readers read what is committed."""
     await stage.open(2)
-    stage.crowd.start_readers()
+    stage.crowd.start_readers(False, True)
     for _ in range(4):
         stage.crowd.start_transactions("pay")
         await stage.sleep_ms(500)

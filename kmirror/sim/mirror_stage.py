@@ -23,7 +23,8 @@ from kmirror.sim.workload import Operator
 
 MIRROR = "m"
 TOPIC = "orders"
-SETTLE_MS = 2_000
+SETTLE_MS = 700
+SLOWNESS = 3
 FEATURES = {"mirror.version": 1}
 MIRRORED = {
     **QUICK,
@@ -31,6 +32,11 @@ MIRRORED = {
     "unstable.api.versions.enable": "true",
     "unstable.feature.versions.enable": "true",
     "mirror.topic.replication.factor": "3",
+    "mirror.metadata.refresh.interval.ms": "1500",
+    "replica.fetch.wait.max.ms": "1000",
+    "replica.lag.time.max.ms": "2000",
+    "broker.heartbeat.interval.ms": "600",
+    "broker.session.timeout.ms": "2000",
 }
 
 
@@ -68,7 +74,7 @@ class MirrorStage(SimStage):
                 config=MIRRORED | dict(config or {}),
             )
             self.fleets[name] = fleet
-            self.crowds[name] = FleetCrowd(self, fleet, self.partitions)
+            self.crowds[name] = FleetCrowd(self, fleet, self.partitions, slowness=SLOWNESS)
         await self.start_servers(self._way_to_die)
         await self.operator.create_topic(names[0], TOPIC, partitions, replication_factor=replication_factor)
 

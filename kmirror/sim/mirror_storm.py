@@ -43,7 +43,7 @@ class _Story:
         for name, crowd in self._stage.crowds.items():
             crowd.start_producer(idempotent=False)
             crowd.start_producer(idempotent=True)
-            crowd.start_readers()
+            crowd.start_readers(self._stage.chance(50))
             crowd.write(writing=name == self.active)
         self._begin_transactions()
 

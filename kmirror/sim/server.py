@@ -50,6 +50,7 @@ class SimServer:
         self._features = dict(features)
         self._config = KafkaConfig.from_props(properties)
         self._started: asyncio.Future[None] = world.loop.create_future()
+        self._life: asyncio.Task[None] | None = None
         self.watch = LogWatch(name, DATA_DIR, self.node.disk, history, known, lambda: world.loop.now_us)
         self.node.disk.watcher = self.watch
 
@@ -67,13 +68,15 @@ class SimServer:
         self._tell("starts")
         self._started = self._loop.create_future()
         self.watch.is_starting = True
-        runtime.spawn(self._run(runtime), name="kafka-server")
+        self._life = runtime.spawn(self._run(runtime), name="kafka-server")
 
     async def wait_started(self) -> None:
         """Until this life, or a later one, serves. KmirrorError when it does not start."""
         while not self._started.done():
             if self.start_failed is not None:
                 raise KmirrorError(self.start_failed)
+            if self._life is not None and self._life.done() and not self._started.done() and not self._life.cancelled():
+                raise KmirrorError(f"{self.name} does not start: {self._life.exception()!r}")
             await asyncio.sleep(0.01)
 
     async def _run(self, runtime: SimRuntime) -> None:

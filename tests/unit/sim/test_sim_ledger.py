@@ -1,0 +1,167 @@
+"""The ledger of campaigns: what was run is known again, after a kill, beside another process, and not for another program."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+
+import pytest
+
+from kmirror.cli.kmirror import main
+from kmirror.common.errors import KmirrorError
+from kmirror.sim import campaign as campaigns
+from kmirror.sim.campaign import SeedResult, resume_campaign
+from kmirror.sim.ledger import CHUNK_SEEDS, Campaign, Chunk, Ledger, Program, chunks_of, this_program, totals
+
+OURS = Program("tree-1", "c0ffee")
+OTHER = Program("tree-2", "decade")
+STORM = Campaign("storm")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / "folder" / "seeds.jsonl")
+
+
+def ran(monkeypatch, *, broken: tuple[int, ...] = ()) -> list[int]:
+    """Seeds are not run but noted."""
+    seen: list[int] = []
+
+    def run_seed(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
+        seen.append(seed)
+        texts = ("[isr] at 1.000 s: not equal",) if seed in broken else ()
+        return SeedResult(history, seed, texts, (), "hash", 1, 1, 0.5)
+
+    monkeypatch.setattr(campaigns, "run_seed", run_seed)
+    return seen
+
+
+def test_a_campaign_goes_on_where_it_stopped(ledger, monkeypatch):
+    seen = ran(monkeypatch, broken=(3,))
+    resume_campaign(ledger, OURS, range(10), history="storm")
+    resume_campaign(ledger, OURS, range(5, 60), history="storm")
+    assert seen == list(range(60))
+    assert ledger.done(OURS, STORM) == {seed: "[isr] at 1.000 s: not equal" if seed == 3 else "" for seed in range(60)}
+
+
+def test_another_program_history_or_ablation_runs_all_seeds(ledger, monkeypatch):
+    seen = ran(monkeypatch)
+    resume_campaign(ledger, OURS, range(3), history="storm")
+    resume_campaign(ledger, OTHER, range(3), history="storm")
+    resume_campaign(ledger, OURS, range(3), history="calm")
+    resume_campaign(ledger, OURS, range(3), history="storm", without=("min_isr",))
+    assert seen == [0, 1, 2] * 4
+
+
+def test_a_killed_process_leaves_half_a_line_that_is_passed_over(ledger, monkeypatch):
+    ran(monkeypatch)
+    resume_campaign(ledger, OURS, range(50), history="storm")
+    ledger.add(Chunk(OURS, STORM, 50, 99))
+    data = ledger.path.read_bytes()
+    ledger.path.write_bytes(data[:-40])
+    assert sorted(ledger.done(OURS, STORM)) == list(range(50))
+    resume_campaign(ledger, OURS, range(100), history="storm")
+    assert sorted(ledger.done(OURS, STORM)) == list(range(100))
+
+
+def test_a_line_that_is_not_ours_is_an_error_that_names_it(ledger):
+    ledger.add(Chunk(OURS, STORM, 0, 1))
+    with open(ledger.path, "a") as file:
+        file.write('{"seed": 1}\n')
+    with pytest.raises(KmirrorError, match=r"seeds.jsonl, line 2 is no line of a ledger"):
+        list(ledger.chunks())
+
+
+def test_seeds_that_two_lines_hold_count_once(ledger):
+    ledger.add(Chunk(OURS, STORM, 0, 9, {4: "text"}, 2.0))
+    ledger.add(Chunk(Program("tree-1", "beef00"), STORM, 5, 14, {}, 2.0))
+    (total,) = totals(ledger)
+    assert (total.commit, len(total.seeds), total.broken, total.cpu_s) == ("c0ffee, beef00", 15, {4: "text"}, 4.0)
+
+
+def test_chunks_are_the_same_whatever_is_asked_for():
+    assert [number for number, _ in chunks_of(range(CHUNK_SEEDS - 1, 2 * CHUNK_SEEDS + 1))] == [0, 1, 2]
+    assert [seeds for _, seeds in chunks_of([1, CHUNK_SEEDS, CHUNK_SEEDS + 7])] == [[1], [CHUNK_SEEDS, CHUNK_SEEDS + 7]]
+
+
+def _hold_a_chunk(path, number: int, told) -> None:
+    with Ledger(path).claims(OURS, STORM) as claims:
+        told.send(claims.take(number))
+        signal.pause()
+
+
+def test_a_chunk_that_another_process_has_is_left_to_it_until_it_dies(ledger, monkeypatch):
+    seen = ran(monkeypatch)
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_hold_a_chunk, args=(ledger.path, 0, there))
+    process.start()
+    try:
+        assert here.poll(30)
+        assert here.recv() is True
+        skipped: list[int] = []
+        resume_campaign(ledger, OURS, range(CHUNK_SEEDS + 1), history="storm", on_skip=skipped.append)
+        assert seen == [CHUNK_SEEDS]
+        assert skipped == [CHUNK_SEEDS, 0]
+    finally:
+        os.kill(process.pid or 0, signal.SIGKILL)
+        process.join()
+    resume_campaign(ledger, OURS, range(CHUNK_SEEDS + 1), history="storm")
+    assert sorted(seen) == list(range(CHUNK_SEEDS + 1))
+
+
+def _git(folder, *arguments: str) -> None:
+    named = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    subprocess.run(["git", "-C", str(folder), *named, *arguments], check=True, capture_output=True)
+
+
+def test_a_program_is_its_package_not_its_commit(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "a.py").write_text("1")
+    bare = this_program(package)
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "commit", "-q", "-m", "one")
+    first = this_program(package)
+    (tmp_path / "README").write_text("words")
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "commit", "-q", "-m", "two")
+    second = this_program(package)
+    (package / "a.py").write_text("2")
+    dirty = this_program(package)
+    (package / "a.py").write_text("3")
+    assert bare.commit.startswith("version ")
+    assert first.key == second.key
+    assert first.commit != second.commit
+    assert dirty.commit == f"{second.commit}-dirty"
+    assert len({first.key, dirty.key, this_program(package).key, bare.key}) == 4
+
+
+class TestCommand:
+    def test_resume_says_how_far_it_is_and_summary_all_of_it(self, tmp_path, capsys):
+        path = str(tmp_path / "seeds.jsonl")
+        arguments = ["sim", "--history", "writes_to_the_mirror", "--jobs", "1", "--resume", "--ledger", path]
+        assert main([*arguments, "--seeds", "0..1"]) == 0
+        assert "2 of 2 seeds run (2 now), 0 broken" in capsys.readouterr().out
+        assert main([*arguments, "--seeds", "0..2"]) == 0
+        assert "3 of 3 seeds run (1 now), 0 broken" in capsys.readouterr().out
+        assert main([*arguments, "--seeds", "0..0", "--without", "read_only_enforced"]) == 1
+        assert "replay: kmirror sim --seed 0 --history writes_to_the_mirror --without read_only_enforced" in capsys.readouterr().out
+        assert main(["sim", "--summary", "--ledger", path]) == 0
+        told = capsys.readouterr().out
+        assert told.splitlines()[0].split() == ["COMMIT", "HISTORY", "CLEAN", "BROKEN", "CPU-S", "SEEDS", "PER", "CPU-S"]
+        assert "3 seeds clean, 0 broken" in told
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            (["--seed", "1", "--resume"], "--resume goes with --seeds"),
+            (["--seeds", "0..1", "--ledger", "x"], "--ledger goes with --resume or --summary"),
+            (["--summary", "--ledger", "/proc/self/mem/x"], "Not a directory"),
+        ],
+    )
+    def test_options_that_make_no_sense_are_refused(self, arguments, text, capsys):
+        assert main(["sim", *arguments]) == 1
+        assert text in capsys.readouterr().err
