@@ -1,6 +1,6 @@
-"""`kafka-metadata-quorum describe`: who leads and who follows the metadata log; output of Kafka's tool, and `--json`.
+"""`kafka-metadata-quorum`: `describe` tells who leads and who follows the metadata log, in the words of Kafka's tool, or with `--json`.
 
-kmirror's quorum has one voter that was chosen when it was formatted, so there are no commands that add or remove controllers.
+`add-controller` and `remove-controller` are in `metadata_quorum_voters`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,28 @@ def build_parser() -> CommandParser:
         prog="kafka-metadata-quorum", description="This tool describes kraft metadata quorum status.", allow_abbrev=False
     )
     connection(parser)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{describe}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{describe,add-controller,remove-controller}")
     describe = commands.add_parser("describe", help="describe the metadata quorum")
     describe.add_argument("--status", action="store_true", help="a summary: leader, epoch, high watermark, lag, voters, observers")
     describe.add_argument("--replication", action="store_true", help="a line for each voter and observer")
     describe.add_argument("--human-readable", action="store_true", help="with --replication: times as how long ago")
     describe.add_argument("--json", action="store_true", help="print JSON")
+    add = commands.add_parser("add-controller", help="add a controller to the quorum")
+    remove = commands.add_parser("remove-controller", help="remove a controller from the quorum")
+    remove.add_argument("--controller-id", "-i", type=int, required=True, help="the id of the controller to remove")
+    remove.add_argument("--controller-directory-id", "-d", required=True, help="the id of its metadata directory")
+    for command in (add, remove):
+        command.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
     from kmirror.admin.admin_client import AdminClient
+    from kmirror.cli.metadata_quorum_voters import add_controller, remove_controller
     from kmirror.cli.tool_client import with_admin
 
+    if options.command != "describe":
+        return add_controller(options) if options.command == "add-controller" else remove_controller(options)
     if options.status and options.replication:
         raise CommandError("Only one of --status or --replication should be specified with describe sub-command")
     if not options.status and not options.replication:

@@ -61,6 +61,8 @@ class ChainSide:
     only_here: list[int] = field(default_factory=list)
     only_here_count: int = 0
     unexplained_count: int = 0
+    tombstone_keys: list[bytes] = field(default_factory=list)
+    tombstone_count: int = 0
     corrupt: str | None = None
     has_data: bool = False
     has_records: bool = False
@@ -118,6 +120,10 @@ class ChainSide:
         if len(self.only_here) < MAX_OFFSETS_NAMED:
             self.only_here.append(record.offset)
         self.only_here_count += 1
+        if record.is_tombstone and record.content[1] >= 0:
+            self.tombstone_count += 1
+            if len(self.tombstone_keys) < MAX_OFFSETS_NAMED:
+                self.tombstone_keys.append(record.content[2][: record.content[1]])
         self.unexplained_count += bool(self.unexplained_count) or not other.may_lack(record)
 
 
@@ -314,6 +320,8 @@ def _detail(chain: Chain, kind: DifferenceKind) -> str:
     if not (left.batch_count and right.batch_count):
         holder, other = (left, right) if left.batch_count else (right, left)
         notes.append(f"{_batches(holder)} only in {holder.name}{_at_end(other, chain)}")
+        if holder.tombstone_count:
+            notes.append(f"tombstones of {_keys(holder)}: where they are missing, these keys stay")
         return "; ".join(notes)
     if kind is DifferenceKind.EPOCH_ONLY:
         return f"leader epoch {left.batches[0].leader_epoch} in A, {right.batches[0].leader_epoch} in B"
@@ -345,6 +353,13 @@ def _header_notes(left: BatchFacts, right: BatchFacts) -> list[str]:
 
 def _nature(side: ChainSide) -> str:
     return "data" if side.has_data else f"control ({side.batches[0].control_type})"
+
+
+def _keys(side: ChainSide) -> str:
+    """Keys that are deleted on one side only (C31), the first few."""
+    names = ", ".join(repr(key.decode(errors="backslashreplace")) for key in side.tombstone_keys)
+    more = f" and {side.tombstone_count - len(side.tombstone_keys)} more" if side.tombstone_count > len(side.tombstone_keys) else ""
+    return f"key{'s' if side.tombstone_count > 1 else ''} {names}{more}"
 
 
 def _batches(side: ChainSide) -> str:

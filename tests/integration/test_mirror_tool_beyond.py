@@ -49,6 +49,8 @@ THREE_BROKERS = FAST_MIRROR | {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.num.partitions": "3",
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
 }
 Pair = tuple[EmbeddedCluster, EmbeddedCluster]
 
