@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kmirror.admin.admin_requests import AdminRequests, raise_for
 from kmirror.admin.results import ClusterDescription, Node
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.common.uuid import Uuid
-from kmirror.wire.messages import api_versions, describe_cluster, describe_quorum, unregister_broker
+from kmirror.wire.messages import add_raft_voter, api_versions, describe_cluster, describe_quorum, remove_raft_voter, unregister_broker
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -67,6 +68,23 @@ class ClusterAdmin(AdminRequests):
         return QuorumInfo(
             row.leader_id, row.leader_epoch, row.high_watermark, _replicas(row.current_voters), _replicas(row.observers), endpoints
         )
+
+    async def add_raft_voter(self, voter_id: int, directory_id: Uuid, endpoints: Sequence[tuple[str, str, int]]) -> None:
+        """Make a running controller a voter; `endpoints` are listener names, hosts and ports."""
+        request = add_raft_voter.AddRaftVoterRequest(
+            timeout_ms=self._timeout_ms,
+            voter_id=voter_id,
+            voter_directory_id=directory_id,
+            listeners=[add_raft_voter.Listener(*endpoint) for endpoint in endpoints],
+        )
+        response = await self._ask_any(request, self._timeout_ms)
+        raise_for(response.error_code, response.error_message)
+
+    async def remove_raft_voter(self, voter_id: int, directory_id: Uuid) -> None:
+        """Make a voter an observer."""
+        request = remove_raft_voter.RemoveRaftVoterRequest(voter_id=voter_id, voter_directory_id=directory_id)
+        response = await self._ask_any(request, self._timeout_ms)
+        raise_for(response.error_code, response.error_message)
 
     async def broker_api_versions(self, node: Node) -> api_versions.ApiVersionsResponse:
         """What a broker says of the versions that it serves."""

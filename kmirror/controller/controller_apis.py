@@ -36,6 +36,7 @@ from kmirror.controller.mutation_quota import (
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.raft_voters import RaftVoters
 from kmirror.controller.request_context import ControllerRequestContext
+from kmirror.metadata.authorizer.acl_descriptions import NO_AUTHORIZER, describe_acls
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
 from kmirror.metadata.authorizer.authorizer import Authorizer
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
@@ -43,6 +44,7 @@ from kmirror.wire.error_responses import error_response
 from kmirror.wire.framing import RequestHeader, encode_response, read_request, read_request_header
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
+from kmirror.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from kmirror.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kmirror.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kmirror.wire.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -132,6 +134,7 @@ class ControllerApis:
             ApiKeys.SASL_AUTHENTICATE: self._sasl_authenticate,
             ApiKeys.API_VERSIONS: self._api_versions,
             ApiKeys.DESCRIBE_CLUSTER: self._describe_cluster,
+            ApiKeys.DESCRIBE_ACLS: self._describe_acls,
             ApiKeys.ENVELOPE: self._envelope,
         }
         return handlers
@@ -265,6 +268,13 @@ class ControllerApis:
             controller_id=controller.config.node_id,
             brokers=nodes,
         )
+
+    async def _describe_acls(
+        self, header: RequestHeader, request: DescribeAclsRequest, context: ControllerRequestContext
+    ) -> DescribeAclsResponse:
+        if self.auth.authorizer is None:
+            raise ApiException(Errors.SECURITY_DISABLED, NO_AUTHORIZER)
+        return describe_acls(request, self.controller.image.acls.values())
 
     async def _envelope(self, header: RequestHeader, request: EnvelopeRequest, context: ControllerRequestContext) -> EnvelopeResponse:
         """Run the request inside under the client's principal; the answer is the whole response as the client will read it."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType, known
+from kmirror.common.acl import AclOperation
 from kmirror.common.errors import Errors
-from kmirror.metadata.authorizer.acl_filter import AclBindingFilter
+from kmirror.metadata.authorizer.acl_descriptions import NO_AUTHORIZER, describe_acls
 from kmirror.server.request_context import CLOSE_CONNECTION, Request
 from kmirror.wire.api_keys import ApiKeys
-from kmirror.wire.messages.describe_acls import AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse
+from kmirror.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
@@ -28,26 +28,8 @@ async def handle_describe_acls(apis: KafkaApis, request: Request) -> Any:
         return CLOSE_CONNECTION
     apis.auth.authorize_cluster_operation(request, AclOperation.DESCRIBE)
     if apis.auth.authorizer is None:
-        return DescribeAclsResponse(error_code=Errors.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker")
-    wanted = AclBindingFilter(
-        resource_type=known(ResourceType, message.resource_type_filter),
-        resource_name=message.resource_name_filter,
-        pattern_type=known(PatternType, message.pattern_type_filter),
-        principal=message.principal_filter,
-        host=message.host_filter,
-        operation=known(AclOperation, message.operation),
-        permission_type=known(AclPermissionType, message.permission_type),
-    )
-    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for acl in apis.metadata_cache.image.acls.values():
-        if wanted.matches(acl):
-            pattern = (acl.resource_type, acl.resource_name, acl.pattern_type)
-            resource = resources.setdefault(pattern, DescribeAclsResource(*pattern))
-            description = AclDescription(
-                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
-            )
-            resource.acls.append(description)
-    return DescribeAclsResponse(error_message=None, resources=list(resources.values()))
+        return DescribeAclsResponse(error_code=Errors.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return describe_acls(message, apis.metadata_cache.image.acls.values())
 
 
 async def handle_create_acls(apis: KafkaApis, request: Request) -> Any:

@@ -504,6 +504,49 @@ def test_controllers_are_asked_instead_of_brokers(runner: Runner) -> None:
         configs --bootstrap-controller CC --describe --broker 1
         reassign --bootstrap-controller CC --list
         quorum --bootstrap-controller CC describe
+        acls --bootstrap-controller CC --list
+        > acls --bootstrap-controller CC --add --allow-principal User:cc --operation Read --topic controlled
+        acls --bootstrap-controller CC --list --topic controlled
+        acls --bootstrap-controller CC --list --principal User:cc --topic controlled
+        acls --bootstrap-server BS --list --topic controlled
+        acls --bootstrap-controller CC --remove --topic controlled --force
+        acls --bootstrap-controller CC --list --topic controlled
+        """
+    )
+
+
+def test_voters_of_a_static_quorum(runner: Runner) -> None:
+    (runner._folder / "metadata").mkdir()
+    runner.file("metadata/meta.properties", "version=1\nnode.id=7\ncluster.id=abc\ndirectory.id=PoeXVPGfTUOyUXTQOZmZuw\n")
+    controller = "node.id=7\nprocess.roles=controller\ncontroller.listener.names=CONTROLLER,OTHER\n"
+    listeners = "listeners=CONTROLLER://:9093,OTHER://[::1]:9094\nadvertised.listeners=CONTROLLER://example.org:9095\n"
+    good = f"{controller}{listeners}log.dirs={runner._folder}/metadata,/x\n"
+    for number, text in enumerate(
+        (
+            "",
+            "node.id=-1\n",
+            "node.id=7\nprocess.roles=broker\n",
+            controller,
+            f"{controller}metadata.log.dir=/nowhere\n",
+            f"{controller}log.dirs={runner._folder}/metadata\n",
+            good.replace("controller.listener.names=CONTROLLER,OTHER\n", ""),
+            good,
+        )
+    ):
+        runner.file(f"{number}.properties", text)
+        for dry in ("", " --dry-run"):
+            runner.run(f"quorum --bootstrap-server BS --command-config DIR/{number}.properties add-controller{dry}")
+    runner.run(
+        """
+        quorum --bootstrap-controller CC --command-config DIR/7.properties add-controller
+        quorum --bootstrap-server BS add-controller
+        quorum --bootstrap-server BS remove-controller
+        quorum --bootstrap-server BS remove-controller -i x -d y
+        quorum --bootstrap-server BS remove-controller -i -1 -d PoeXVPGfTUOyUXTQOZmZuw
+        quorum --bootstrap-server BS remove-controller -i 1 -d abc
+        quorum --bootstrap-server BS remove-controller -i 1 -d PoeXVPGfTUOyUXTQOZmZuw --dry-run
+        quorum --bootstrap-server BS remove-controller -i 1 -d PoeXVPGfTUOyUXTQOZmZuw
+        quorum --bootstrap-controller CC remove-controller --controller-id 1 --controller-directory-id PoeXVPGfTUOyUXTQOZmZuw
         """
     )
 

@@ -12,6 +12,7 @@ import pytest
 from metadata_doubles import CLUSTER_ID, directory_of
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.kafka_principal import KafkaPrincipal
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_apis import ControllerApis
 from kmirror.controller.controller_config import ControllerConfig
@@ -19,6 +20,7 @@ from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.metadata_log import METADATA_LOG_FOLDER, SnapshotWriter
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.controller.request_context import ControllerRequestContext
+from kmirror.metadata.authorizer.standard_authorizer import StandardAuthorizer
 from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import Endpoint
@@ -34,8 +36,10 @@ from kmirror.wire.messages.api_versions import ApiVersionsRequest
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature
 from kmirror.wire.messages.config_record import ConfigRecord
+from kmirror.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kmirror.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
+from kmirror.wire.messages.describe_acls import DescribeAclsRequest
 from kmirror.wire.messages.describe_cluster import DescribeClusterRequest
 from kmirror.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -270,6 +274,26 @@ def test_writes_waited_for_a_snapshot(tmp_path: pathlib.Path, monkeypatch: pytes
         assert sorted(node.controller.image.topics.by_name) == [*"abcdefgh", "z"]
 
     scenario(test, tmp_path, snapshot_max_new_record_bytes=500)
+
+
+def test_the_controller_lists_rules_for_those_who_may(tmp_path: pathlib.Path) -> None:
+    async def test(node: Node) -> None:
+        any_rule = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+        refused = await node.ask(ApiKeys.DESCRIBE_ACLS, any_rule, 3)
+        assert (refused.error_code, refused.error_message) == (Errors.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+        authorizer = StandardAuthorizer(super_users=["User:root"])
+        authorizer.complete_initial_load()
+        node.apis = ControllerApis(node.controller, authorizer)
+        root = ControllerRequestContext(principal=KafkaPrincipal("User", "root"))
+        creations = [AclCreation(2, topic, 3, "User:a", "*", operation, 3) for topic in "tu" for operation in (3, 4)]
+        await node.ask(ApiKeys.CREATE_ACLS, CreateAclsRequest(creations), 3, root)
+        listed = await node.ask(ApiKeys.DESCRIBE_ACLS, any_rule, 3, root)
+        assert [(each.resource_name, [acl.operation for acl in each.acls]) for each in listed.resources] == [("t", [3, 4]), ("u", [3, 4])]
+        mallory = ControllerRequestContext(principal=KafkaPrincipal("User", "mallory"))
+        refused = await node.ask(ApiKeys.DESCRIBE_ACLS, any_rule, 3, mallory)
+        assert refused.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED and refused.resources == []
+
+    scenario(test, tmp_path)
 
 
 async def fetch_whole_snapshot(node: Node, snapshot_id: SnapshotId) -> bytes:
