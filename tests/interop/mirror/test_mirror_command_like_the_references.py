@@ -55,8 +55,8 @@ def test_wrong_arguments_have_the_references_message(arguments: str) -> None:
 def test_the_same_commands_print_the_same(tmp_path: pathlib.Path) -> None:
     with (
         EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
-        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as first,
-        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as second,
+        EmbeddedCluster(brokers=3, mirroring=True, config=FAST_MIRROR) as first,
+        EmbeddedCluster(brokers=3, mirroring=True, config=FAST_MIRROR) as second,
     ):
         create_topic(a.bootstrap_servers, "t", 2)
         produce(a.bootstrap_servers, "t", numbered("a", 30))
