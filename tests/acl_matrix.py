@@ -183,6 +183,12 @@ def set_up(side: Side) -> None:
     for transactional_id in (None, "tx0"):
         producer = {"transactional_id": transactional_id, "transaction_timeout_ms": 60000}
         _until(side, ApiKeys.INIT_PRODUCER_ID, 5, producer, lambda r: r.error_code)
+    share_key = {"key_type": 2, "coordinator_keys": [f"g-share:{side.topic_ids['a']}:0"]}
+    _until(side, ApiKeys.FIND_COORDINATOR, 6, share_key, lambda r: r.coordinators[0].error_code)
+    shared = _alter_share("g-share", "a", "b")
+    _until(side, ApiKeys.ALTER_SHARE_GROUP_OFFSETS, 0, shared, lambda r: any(p.error_code for t in r.responses for p in t.partitions))
+    all_topics = {"groups": [{"group_id": "g-share", "topics": None}]}
+    _until(side, ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS, 1, all_topics, lambda r: len(r.groups[0].topics) < 2)
     for group in ("g", "g2", "g-del"):
         _until(side, ApiKeys.OFFSET_COMMIT, 9, _commit(group), lambda r: any(p.error_code for t in r.topics for p in t.partitions))
     token = message_of(
@@ -229,6 +235,15 @@ def _records(topic: str) -> Fields:
 def _commit(group: str, *topics: str) -> Fields:
     rows = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 1}]} for topic in topics or ("a", "b")]
     return {"group_id": group, "topics": rows}
+
+
+def _alter_share(group: str, *topics: str) -> Fields:
+    return {"group_id": group, "topics": [{"topic_name": topic, "partitions": [{"partition_index": 0}]} for topic in topics]}
+
+
+def _share_state(**data: Any) -> Callable[[Side], Fields]:
+    """A request about the state of a share partition of `a`, as brokers send it."""
+    return lambda side: {"group_id": "g-state", "topics": [{"topic_id": side.topic_ids["a"], "partitions": [{"partition": 0, **data}]}]}
 
 
 def sasl_plain_frames(user: str) -> Iterator[tuple[ApiKeys, int, Any]]:
@@ -449,6 +464,25 @@ CASES: list[Case] = [
          ("READ GROUP g848", "DESCRIBE TOPIC a", "READ TOPIC b")),
     Case("ConsumerGroupDescribe", K.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": ["g848", "g-gone"], "include_authorized_operations": True},
          ("DESCRIBE GROUP g848", "DESCRIBE GROUP g-gone", "DESCRIBE TOPIC a", "DESCRIBE TOPIC b")),
+    # share groups
+    Case("FindCoordinator of share partitions", K.FIND_COORDINATOR, 6,
+         lambda side: {"key_type": 2, "coordinator_keys": [f"g-share:{side.topic_ids['a']}:0"]}, ("CLUSTER_ACTION CLUSTER",)),
+    Case("ShareGroupDescribe", K.SHARE_GROUP_DESCRIBE, 1, {"group_ids": ["g-share", "g-gone"], "include_authorized_operations": True},
+         ("DESCRIBE GROUP g-share", "DESCRIBE GROUP g-gone")),
+    Case("DescribeShareGroupOffsets", K.DESCRIBE_SHARE_GROUP_OFFSETS, 1,
+         {"groups": [{"group_id": "g-share", "topics": [{"topic_name": n, "partitions": [0]} for n in ("a", "b", "gone")]}]},
+         ("DESCRIBE GROUP g-share", "DESCRIBE TOPIC a", "DESCRIBE TOPIC b")),
+    Case("DescribeShareGroupOffsets of all topics", K.DESCRIBE_SHARE_GROUP_OFFSETS, 1, {"groups": [{"group_id": "g-share", "topics": None}]},
+         ("DESCRIBE GROUP g-share", "DESCRIBE TOPIC a", "DESCRIBE TOPIC b")),
+    Case("AlterShareGroupOffsets", K.ALTER_SHARE_GROUP_OFFSETS, 0, _alter_share("g-share2", "a", "b", "gone"),
+         ("READ GROUP g-share2", "READ TOPIC a", "READ TOPIC b", "READ TOPIC gone")),
+    Case("DeleteShareGroupOffsets", K.DELETE_SHARE_GROUP_OFFSETS, 0, {"group_id": "g-share", "topics": [{"topic_name": n} for n in ("a", "b", "gone")]},
+         ("DELETE GROUP g-share", "READ TOPIC a", "READ TOPIC b")),
+    Case("InitializeShareGroupState", K.INITIALIZE_SHARE_GROUP_STATE, 0, _share_state(state_epoch=1), ("CLUSTER_ACTION CLUSTER",)),
+    Case("WriteShareGroupState", K.WRITE_SHARE_GROUP_STATE, 1, _share_state(state_epoch=1), ("CLUSTER_ACTION CLUSTER",)),
+    Case("ReadShareGroupState", K.READ_SHARE_GROUP_STATE, 0, _share_state(), ("CLUSTER_ACTION CLUSTER",)),
+    Case("ReadShareGroupStateSummary", K.READ_SHARE_GROUP_STATE_SUMMARY, 1, _share_state(), ("CLUSTER_ACTION CLUSTER",)),
+    Case("DeleteShareGroupState", K.DELETE_SHARE_GROUP_STATE, 0, _share_state(), ("CLUSTER_ACTION CLUSTER",)),
     # transactions
     Case("InitProducerId", K.INIT_PRODUCER_ID, 5, {"transactional_id": None, "transaction_timeout_ms": 60000}, ("IDEMPOTENT_WRITE CLUSTER",)),
     Case("InitProducerId of somebody who may write somewhere", K.INIT_PRODUCER_ID, 5, {"transactional_id": None, "transaction_timeout_ms": 60000},

@@ -67,7 +67,6 @@ LACKING: dict[str, str] = {
     "kafka.server:type=MetadataLoader,name=CurrentControllerId": NOT_MEASURED,
     "kafka.server:type=ReplicaFetcherManager,name=MinFetchRate,clientId=Replica": NOT_MEASURED,
     "kafka.server:type=client-metrics": NO_RECEIVER,
-    "kafka.server:type=group-coordinator-metrics,protocol=share": NO_SHARE_GROUPS,
     "kafka.server:type=group-coordinator-metrics,protocol=streams": NO_STREAMS_GROUPS,
     "kafka.server:type=group-coordinator-metrics,state=NotReady": NO_STREAMS_GROUPS,
     "kafka.utils:type=Throttler,name=cleaner-io": "the cleaner is not throttled",
@@ -103,8 +102,6 @@ LACKING: dict[str, str] = {
         f"kafka.server:type=ShareSessionCache,name={name}": NO_SHARE_GROUPS
         for name in ("SharePartitionsCount", "ShareSessionEvictionsPerSec", "ShareSessionsCount")
     },
-    "kafka.server:type=share-coordinator-metrics": NO_SHARE_GROUPS,
-    **{f"kafka.server:type=share-coordinator-metrics,state={state}": NO_SHARE_GROUPS for state in ("active", "failed", "loading")},
 }
 
 LACKING_ATTRIBUTES: dict[str, tuple[set[str], str]] = {
@@ -121,13 +118,13 @@ LACKING_ATTRIBUTES: dict[str, tuple[set[str], str]] = {
         "appear when a connection is throttled",
     ),
     **{
-        f"kafka.server:type=group-coordinator-metrics,state={state}": (attributes, f"{NO_SHARE_GROUPS}; {NO_STREAMS_GROUPS}")
+        f"kafka.server:type=group-coordinator-metrics,state={state}": (attributes, NO_STREAMS_GROUPS)
         for state, attributes in (
             ("Assigning", {"streams-group-count"}),
-            ("Dead", {"share-group-count", "streams-group-count"}),
-            ("Empty", {"share-group-count", "streams-group-count"}),
+            ("Dead", {"streams-group-count"}),
+            ("Empty", {"streams-group-count"}),
             ("Reconciling", {"streams-group-count"}),
-            ("Stable", {"share-group-count", "streams-group-count"}),
+            ("Stable", {"streams-group-count"}),
         )
     },
 }  # fmt: skip
@@ -136,6 +133,7 @@ ONLY_BY_PREFIX = {
     "kafka.server:type=group-coordinator-metrics": (
         "event-", "batch-", "background-", "share-", "streams-", "thread-",
     ),  # the phases of a write on other threads; here it runs to completion on the loop
+    "kafka.server:type=share-coordinator-metrics": ("event-", "batch-", "background-", "thread-"),
     "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*": (
         "io-", "select-", "network-io-", "request-size-", "successful-", "failed-", "reauthentication-",
     ),  # a selector's own times; authentications where a listener has them
