@@ -4,7 +4,8 @@
     GATES                APIs that ask about several resources: what is not allowed is taken out of the request and answered beside the rest
     UNGUARDED            APIs that anybody may ask
 
-An API is in exactly one of them (a test sees to it); with an authorizer, one that is in none is refused. What a request does with the resources
+An API is in exactly one of them (a test sees to it); with an authorizer, one that is in none is refused. While mirror.version is 0 nobody may ask
+for anything of mirroring, and everybody is told so by the managers (UNSUPPORTED_VERSION). What a request does with the resources
 that are left is the managers' business; they know nothing of principals.
 
 A gate never touches what the managers refuse anyway (names given twice, the metadata topic), as Kafka authorises after those checks.
@@ -22,6 +23,7 @@ from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.controller.request_context import ControllerRequestContext
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
+from kmirror.metadata.features import MIRROR_VERSION
 from kmirror.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
@@ -34,6 +36,7 @@ from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class
 from kmirror.wire.messages.create_partitions import CreatePartitionsTopicResult
 from kmirror.wire.messages.create_topics import CreatableTopicResult
 from kmirror.wire.messages.delete_topics import DeletableTopicResult
+from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
 
 Refusals = Callable[[Any], None]
 """Adds to a response what was taken out of its request."""
@@ -113,6 +116,8 @@ def check_request(
 ) -> Refusals | None:
     """Judge `request`, taking out what is not allowed; ApiException where nothing of it is."""
     if auth.authorizer is None or api_key in UNGUARDED:
+        return None
+    if api_key in MIRROR_API_KEYS and image.features.level(MIRROR_VERSION) < 1:
         return None
     if api_key in BROKERS_OWN and not context.forwarded and auth.may_on_cluster(context, AclOperation.CLUSTER_ACTION, log_if_denied=False):
         return None

@@ -134,7 +134,7 @@ class MetadataState(Protocol):
     def image(self) -> MetadataImage: ...
 
 
-def metadata_readings(loader: MetadataState, clock: Clock) -> Iterator[Reading]:
+def metadata_readings(loader: MetadataState, clock: Clock, *, unstable: bool) -> Iterator[Reading]:
     """The newest metadata of this node, the features in force, and those that it knows."""
     image = loader.image
     provenance = image.provenance
@@ -152,7 +152,7 @@ def metadata_readings(loader: MetadataState, clock: Clock) -> Iterator[Reading]:
     levels = {METADATA_VERSION_FEATURE: image.features.metadata_version, **image.features.finalized_levels}
     for feature, level in levels.items():
         yield MetricName("kafka.server", "MetadataLoader", "FinalizedLevel", (("featureName", _camel(feature)),)), level
-    for feature, supported in supported_features(unstable=False).items():
+    for feature, supported in supported_features(unstable=unstable).items():
         feature_tags = (("feature-name", feature.replace(".", "-")),)
         yield sensor_metric("node-metrics", "minimum-supported-level", feature_tags), supported.min
         yield sensor_metric("node-metrics", "maximum-supported-level", feature_tags), supported.max

@@ -259,7 +259,8 @@ class BrokerServer:
         metrics.add_collector(lambda: log_readings(self.log_manager))
         metrics.add_collector(lambda: producer_readings(self.log_manager, self._runtime.clock))
         metrics.add_collector(lambda: fetcher_readings(self._replica_fetchers))
-        metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock))
+        unstable = self._config.unstable_feature_versions_enable
+        metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock, unstable=unstable))
         self.mirror.register_metrics(metrics)
         cleaner = self.log_manager.cleaner
         if cleaner is not None:

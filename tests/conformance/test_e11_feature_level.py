@@ -24,9 +24,13 @@ from mirror_harness import (
 )
 
 from kmirror import EmbeddedCluster
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.uuid import Uuid
+from kmirror.controller.storage_tool import FormatOptions, format_node
 from kmirror.metadata.features import METADATA_VERSION_NAMES
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run
+from kmirror.server.kafka_config import KafkaConfig
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.messages import create_topics
 from kmirror.wire.messages import find_coordinator as coordinator
@@ -227,6 +231,34 @@ def test_upg2_needs_metadata_version_4_3(level: int) -> None:
     else:
         assert answer.error_code == E.INVALID_UPDATE_VERSION
         assert "mirror.version could not be set to 1 because it depends on metadata.version level 30" in answer.error_message
+
+
+def test_upg2_a_cluster_is_formatted_with_it_on_metadata_version_4_3_only(tmp_path: pathlib.Path) -> None:
+    props = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@127.0.0.1:9093",
+        "log.dirs": str(tmp_path / "data"),
+    }
+
+    def formatted(release: str, **more: str) -> None:
+        config = KafkaConfig.from_props(props | more)
+        options = FormatOptions(cluster_id="lBq12jYZRp-9wF3M9MPopg", release_version=release, features={"mirror.version": 1})
+
+        async def main(runtime: Runtime) -> None:
+            format_node(config, options, runtime)
+
+        run(main)
+
+    for release, switches, text in (
+        ("4.3", {}, "No feature:mirror.version with feature level 1"),
+        ("4.2", FEATURES_ON, "mirror.version could not be set to 1 because it depends on metadata.version level 30"),
+    ):
+        with pytest.raises(KmirrorError, match=text):
+            formatted(release, **switches)
+    formatted("4.3", **FEATURES_ON)
 
 
 def guide() -> str:

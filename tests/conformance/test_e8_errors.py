@@ -26,7 +26,7 @@ from mirror_harness import (
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import ApiException, Errors
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.messages import add_topics_to_mirror as add_topics
 from kmirror.wire.messages import create_mirror as create
 from kmirror.wire.messages import create_partitions, delete_mirror, delete_records, delete_topics, describe_mirrors
@@ -35,6 +35,7 @@ from kmirror.wire.messages import pause_mirror_topics as pause
 from kmirror.wire.messages import remove_topics_from_mirror as remove_topics
 from kmirror.wire.messages import resume_mirror_topics as resume
 from kmirror.wire.messages.create_acls import CreateAclsRequest
+from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
 
 Clusters = tuple[EmbeddedCluster, EmbeddedCluster]
 E = Errors
@@ -258,6 +259,8 @@ def test_err142_delete_while_a_removed_topic_is_stopping(clusters: Clusters) -> 
     remove(b.bootstrap_servers, "e142-s", "e142-st")
     wait_state(b.bootstrap_servers, "e142-s", "STOPPING")
     assert send(b.bootstrap_servers, delete_mirror.DeleteMirrorRequest(mirror_name="e142-s")).error_code == 142
+    again = ask(clusters, "add", "e142-s", "e142-st")
+    assert (again.error_code, again.topics) == (E.INVALID_REQUEST, []), "B11: a state in which it cannot be added refuses the request"
     b.call(lambda server: setattr(server.broker.mirror.bumper, "_controller", controller))
     wait_state(b.bootstrap_servers, "e142-s", "STOPPED")
     assert send(b.bootstrap_servers, delete_mirror.DeleteMirrorRequest(mirror_name="e142-s")).error_code == 0
@@ -285,6 +288,18 @@ def test_err143_comes_before_everything_but_the_feature() -> None:
             assert not getattr(answer, "topics", [])
         described = side.ask("stranger", K.DESCRIBE_MIRRORS, 0, message_of(K.DESCRIBE_MIRRORS, {"mirror_names": ["nosuch"]}))
         assert [(row.mirror_name, row.error_code) for row in described.mirrors] == [("nosuch", 143)]
+
+
+def test_err143_the_feature_comes_before_the_permission() -> None:
+    """A15, at the broker and at the controller."""
+    unstable = {"unstable.api.versions.enable": "true", "unstable.feature.versions.enable": "true"}
+    with EmbeddedCluster(config=AUTHORIZED | unstable) as cluster:
+        side = KmirrorSide(cluster)
+        for key in sorted(MIRROR_API_KEYS):
+            request: Any = API_TABLE[ApiKeys(key)].request()
+            assert side.ask("stranger", ApiKeys(key), 0, request).error_code == E.UNSUPPORTED_VERSION, key
+            if "controller" in API_TABLE[ApiKeys(key)].listeners:
+                assert side.ask("stranger", ApiKeys(key), 0, request, controller=True).error_code == E.UNSUPPORTED_VERSION, key
 
 
 def test_c20_results_of_topics_without_configs_and_of_mixed_requests(clusters: Clusters) -> None:
