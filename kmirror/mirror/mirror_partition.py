@@ -29,7 +29,7 @@ from kmirror.mirror.last_mirror_epoch import NotYetError, RejectedError
 from kmirror.mirror.leader_epoch_bumper import EpochBump, LeaderEpochBumper
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator import MirrorPartitionId
-from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.mirror_coordinator_shard import NO_LAST_MIRROR_EPOCH, StateWrite
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
 from kmirror.mirror.mirror_lag import CatchUp
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
@@ -53,6 +53,7 @@ from kmirror.storage.unified_log import UnifiedLog
 
 FIRST_LOAD_BACKOFF_MS = 100
 MAX_LOAD_BACKOFF_MS = 5_000
+FAILED_BEFORE = "it failed under a leader before this one, whose log says why"
 UNCLEAN_ELECTION_CONFIG = "mirror.support.unclean.leader.election"
 
 _log = logging.getLogger(__name__)
@@ -88,8 +89,8 @@ class MirrorPartitionStatus:
     source_offset: int = -1
     highest_source_epoch: int = -1
     has_mirrored: bool = False
-    """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A restart
-    learns it from a local coordinator; a remote one does not tell, and False is the safe side (a lower last mirror epoch)."""
+    """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A new leader in STOPPING
+    learns it from a local coordinator; a remote one tells the epoch that was stored with STOPPING (`_enter_stopping`), and no more."""
     missing_since_ms: int | None = None
     catch_up: CatchUp = field(default_factory=CatchUp)
     """For the lag in time."""
@@ -452,7 +453,7 @@ class MirrorPartition:
         self.status.last_mirror_epoch = stored.last_mirror_epoch
         self.status.has_mirrored = stored.has_mirrored or stored.state in (_S.MIRRORING, _S.PAUSING, _S.PAUSED)
         self.status.loaded = True
-        self.status.reason = None
+        self.status.reason = FAILED_BEFORE if stored.state is _S.FAILED else None
         if not self._gained:
             self._apply_read_only()
         return 0
@@ -505,7 +506,10 @@ class MirrorPartition:
         previous = self.status.state
         if MirrorAction.BUMP_IF_NEEDED in row.actions:
             await stopping.bump_if_needed(self)
-        await self._write(StateWrite(self.id.topic, self.id.partition, row.next_state))
+        if row.next_state is _S.STOPPING and self.status.has_mirrored:
+            await self._enter_stopping()
+        else:
+            await self._write(StateWrite(self.id.topic, self.id.partition, row.next_state))
         self.status.state = row.next_state
         self.status.reason = reason
         if row.next_state in (_S.PREPARING, _S.MIRRORING):
@@ -519,6 +523,24 @@ class MirrorPartition:
         if not self._gained:
             self._apply_read_only()
         return 0
+
+    async def _enter_stopping(self) -> None:
+        """The last mirror epoch goes with the state: whoever leads next knows from it that this partition has mirrored, which
+        ReadMirrorStates does not tell (D4 step 4). Step 5 stores it again when the cut makes it lower. Where the epochs' record has
+        no room for it (C26) the state alone is written."""
+        self._services.fetchers.remove_partition(self.id.topic_partition)
+        write = StateWrite(self.id.topic, self.id.partition, _S.STOPPING)
+        epoch = await stopping.last_mirror_epoch_on_entry(self)
+        if epoch in (NO_LAST_MIRROR_EPOCH, self.status.last_mirror_epoch):
+            await self._write(write)
+            return
+        try:
+            await self._write(write._replace(last_mirror_epoch=epoch))
+            self.status.last_mirror_epoch = epoch
+        except ApiException as error:
+            if error.error is not Errors.RECORD_LIST_TOO_LARGE:
+                raise
+            await self._write(write)
 
     def _names(self) -> tuple[str, str]:
         return self.id.mirror_name, str(self.id.topic_partition)

@@ -1,7 +1,8 @@
 """How far the destination's own replicas of a mirror partition are: the waits of D4 and D5.
 
 Only the current ISR counts (with `mirror.support.unclean.leader.election` every assigned replica), read again at each look,
-so a replica that drops out stops nothing. A follower's log end is known only from its fetches in the current leader epoch.
+so a replica that drops out stops nothing. A follower's log end counts only when it was said in the current leader epoch, in which the
+follower verifies its log anew (C36b): what it said before the leader's log was cut says nothing about what it has now.
 """
 
 from __future__ import annotations
@@ -40,4 +41,4 @@ def outside_isr(partition: Partition) -> list[int]:
 
 def log_end_offset(partition: Partition, broker_id: int) -> int:
     replica = partition.remote_replicas.get(broker_id)
-    return UNKNOWN_OFFSET if replica is None else replica.log_end_offset
+    return replica.log_end_offset if replica is not None and replica.has_fetched_in_epoch else UNKNOWN_OFFSET

@@ -45,6 +45,15 @@ async def stop(driver: MirrorPartition) -> None:
     await _append_reset(driver)
 
 
+async def last_mirror_epoch_on_entry(driver: MirrorPartition) -> int:
+    """What step 4 gives for the log as it is now, of a partition that has mirrored; -1 also while the log ends in an own reset (one that
+    came back from a failback partner), so that step 0 never takes such a one for its own."""
+    summary = await _summarize(driver)
+    if summary.last_batch is None or summary.last_batch.reset_source == summary.source_cluster_id:
+        return NO_EPOCH
+    return summary.last_mirror_epoch
+
+
 async def is_stopped_already(driver: MirrorPartition) -> bool:
     """D4 step 0."""
     return _is_complete(driver, await _summarize(driver))

@@ -1,4 +1,4 @@
-"""Whether a follower's log is the beginning of its leader's: C36b, for topics that mirror another cluster.
+"""Whether a follower's log is the beginning of its leader's: C36b, wherever mirroring is enabled.
 
 The batches of a mirror topic carry epochs of another cluster, so equal epochs do not mean equal batches: a follower that was away
 while its leader cut the log and copied another history sees no divergence, and would join the ISR with batches of its own. What
@@ -12,6 +12,10 @@ what comes with what it has; nothing is asked twice but that batch.
 
 An empty log whose end lies above the leader's log start begins there, or the records between would be skipped. A topic under a
 leader's throttle is not verified: an answer without records would say nothing.
+
+Every topic is verified, because one that is in no mirror now may have been in one while this follower was away (F5). What the leader's
+cleaner took away or rewrote in a compacted topic that has no `mirror.name` says nothing (`is_lenient`): there only a batch at the same
+offset with another epoch or producer is a difference.
 """
 
 from __future__ import annotations
@@ -47,14 +51,21 @@ class CompareAt(NamedTuple):
 def same_batch(ours: BatchHeader, theirs: RecordBatch, *, is_compacted: bool) -> bool:
     """Whether two headers are of one batch."""
     return (
-        ours.base_offset == theirs.base_offset
+        _same_origin(ours, theirs)
         and ours.last_offset == theirs.last_offset
+        and ours.max_timestamp == theirs.max_timestamp
+        and (is_compacted or ours.crc == theirs.crc)
+    )
+
+
+def _same_origin(ours: BatchHeader, theirs: RecordBatch) -> bool:
+    """What a cleaner leaves as it was."""
+    return (
+        ours.base_offset == theirs.base_offset
         and ours.partition_leader_epoch == theirs.partition_leader_epoch
         and ours.producer_id == theirs.producer_id
         and ours.producer_epoch == theirs.producer_epoch
         and ours.base_sequence == theirs.base_sequence
-        and ours.max_timestamp == theirs.max_timestamp
-        and (is_compacted or ours.crc == theirs.crc)
     )
 
 
@@ -64,10 +75,15 @@ class LogVerification:
     def __init__(self) -> None:
         self._strides: dict[TopicPartition, int] = {}
         self._equal_until: dict[TopicPartition, int] = {}
+        self._lenient: set[TopicPartition] = set()
 
-    def begin(self, topic_partition: TopicPartition, log: UnifiedLog) -> int:
+    def begin(self, topic_partition: TopicPartition, log: UnifiedLog, *, is_lenient: bool = False) -> int:
         """From now on answers go to `check`; the offset to fetch from first."""
         self._strides[topic_partition] = 1
+        if is_lenient:
+            self._lenient.add(topic_partition)
+        else:
+            self._lenient.discard(topic_partition)
         self._equal_until.pop(topic_partition, None)
         last = log.last_batch()
         return log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
@@ -78,6 +94,11 @@ class LogVerification:
     def end(self, topic_partition: TopicPartition) -> None:
         self._strides.pop(topic_partition, None)
         self._equal_until.pop(topic_partition, None)
+        self._lenient.discard(topic_partition)
+
+    def is_lenient(self, topic_partition: TopicPartition) -> bool:
+        """How the verification under way was begun."""
+        return topic_partition in self._lenient
 
     def check(
         self, topic_partition: TopicPartition, log: UnifiedLog, *, fetch_offset: int, records: Buffer, leader_log_start_offset: int
@@ -87,6 +108,8 @@ class LogVerification:
         our: BatchHeader | None = next(ours, None)
         if our is None:
             return StartOver(leader_log_start_offset) if leader_log_start_offset < fetch_offset else Verified(fetch_offset, 0)
+        if topic_partition in self._lenient:
+            return self._check_leniently(topic_partition, log, our, records, leader_log_start_offset)
         equal_until, position = None, 0
         for batch in iter_batches(memoryview(records)):
             if our is None:
@@ -103,6 +126,17 @@ class LogVerification:
         if equal_until is not None or self._equal_until.get(topic_partition) == fetch_offset:
             return Verified(fetch_offset if equal_until is None else equal_until)
         return self._step_back(topic_partition, log, fetch_offset, leader_log_start_offset)
+
+    def _check_leniently(
+        self, topic_partition: TopicPartition, log: UnifiedLog, our: BatchHeader, records: Buffer, leader_log_start_offset: int
+    ) -> Verified | StartOver | CompareAt:
+        """Only the batch at our own one's offset is looked at: equal, or not there any more, is good enough."""
+        theirs = next(iter_batches(memoryview(records)), None)
+        if theirs is None or theirs.base_offset != our.base_offset:
+            return Verified(log.log_end_offset if self._strides[topic_partition] == 1 else our.next_offset)
+        if _same_origin(our, theirs):
+            return Verified(log.log_end_offset if self._strides[topic_partition] == 1 else our.next_offset)
+        return self._step_back(topic_partition, log, our.base_offset, leader_log_start_offset)
 
     def _step_back(
         self, topic_partition: TopicPartition, log: UnifiedLog, offset: int, leader_log_start_offset: int

@@ -17,6 +17,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import LocalReplicaChanges, MetadataDelta
+from kmirror.metadata.features import MIRROR_VERSION
 from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigResource, MetadataImage
 from kmirror.metadata.registrations import DIRECTORY_UNASSIGNED, BrokerRegistration, PartitionRegistration
 from kmirror.replica.partition import Partition, ReadOnlyReason
@@ -64,6 +65,11 @@ class MetadataApplier:
         self._log_manager = replica_manager.log_manager
         self._image = MetadataImage.EMPTY
         self._checkpointed: dict[str, dict[TopicPartition, int]] = {}
+
+    @property
+    def is_mirroring_enabled(self) -> bool:
+        """Whether mirror.version is at least 1."""
+        return self._image.features.level(MIRROR_VERSION) >= 1
 
     def exists_in_metadata(self, topic_partition: TopicPartition) -> bool:
         return self._image.topics.partition(topic_partition.topic, topic_partition.partition) is not None

@@ -178,10 +178,17 @@ def last_offset_for_leader_epoch(partition: Partition, *, current_leader_epoch: 
     """End offset of the largest epoch that is not above `leader_epoch` (OffsetForLeaderEpoch)."""
     try:
         partition.check_current_leader_epoch(current_leader_epoch)
-        end = partition.leader_log.end_offset_for_epoch(leader_epoch)
+        log = partition.leader_log
+        end = log.end_offset_for_epoch(leader_epoch)
     except ApiException as error:
         return EpochEndOffset(error.error)
-    return EpochEndOffset(Errors.NONE) if end is None else EpochEndOffset(Errors.NONE, end.leader_epoch, end.offset)
+    if end is not None:
+        return EpochEndOffset(Errors.NONE, end.leader_epoch, end.offset)
+    latest = log.latest_epoch
+    if latest is None or not latest < leader_epoch <= partition.leader_epoch:
+        return EpochEndOffset(Errors.NONE)
+    # A leader of a mirror topic has no entry for its own epoch before it has appended in it: that epoch begins, emptily, at the log end.
+    return EpochEndOffset(Errors.NONE, leader_epoch if leader_epoch == partition.leader_epoch else latest, log.log_end_offset)
 
 
 def fetch_offset_for_timestamp(

@@ -30,6 +30,8 @@ class Replica:
     last_fetch_time_ms: int = 0
     last_caught_up_time_ms: int = 0
     broker_epoch: int = -1
+    has_fetched_in_epoch: bool = False
+    """Whether `log_end_offset` was said in the current leader epoch: what was said before may have been cut since."""
     session: FollowerSession | None = None
 
     @property
@@ -56,6 +58,7 @@ class Replica:
             self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, self.last_fetch_time_ms)
         self.log_start_offset = follower_log_start_offset
         self.log_end_offset = fetch_offset
+        self.has_fetched_in_epoch = True
         self.last_fetch_leader_log_end_offset = leader_log_end_offset
         self.last_fetch_time_ms = now_ms
         self.broker_epoch = broker_epoch
@@ -70,6 +73,7 @@ class Replica:
     def reset(self, *, leader_log_end_offset: int, now_ms: int, is_new_leader: bool, is_follower_in_sync: bool) -> None:
         """A new leader epoch: nothing that was known of the follower's log holds any more."""
         self.session = None
+        self.has_fetched_in_epoch = False
         if is_new_leader:
             self.log_start_offset = UNKNOWN_OFFSET
             self.log_end_offset = UNKNOWN_OFFSET

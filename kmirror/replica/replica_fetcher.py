@@ -3,7 +3,7 @@
 A follower appends the leader's bytes as they are, takes over its high watermark and log start, and cuts its log where the
 leader says that it diverges. In a mirror partition the batches carry epochs of the source cluster; the bound for them is
 then the mirror leader epoch that the leader answers with (KIP-1279), not the leader epoch; and because equal epochs do not mean
-equal batches there, a follower of one verifies its log in each new leader epoch (`log_verification`).
+equal batches there, followers verify their logs in each new leader epoch where mirroring is enabled (`log_verification`).
 
 Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash modulo `num.replica.fetchers`.
 """
@@ -44,9 +44,11 @@ class ReplicaFetcher:
         """Where a new leader epoch begins: at `fetch_offset`, or before it where the log has to be verified."""
         partition = self._partition(topic_partition)
         self.verification.end(topic_partition)
-        if not partition.has_mirror_name or self._replica_manager.quotas.leader.has_throttle(topic_partition.topic):
+        is_verified = partition.has_mirror_name or self._replica_manager.is_mirroring_enabled
+        if not is_verified or self._replica_manager.quotas.leader.has_throttle(topic_partition.topic):
             return fetch_offset
-        return self.verification.begin(topic_partition, partition.local_log)
+        log = partition.local_log
+        return self.verification.begin(topic_partition, log, is_lenient=log.config.compact and not partition.has_mirror_name)
 
     def _partition(self, topic_partition: TopicPartition) -> Partition:
         return self._replica_manager.get_partition_or_exception(topic_partition)
@@ -128,7 +130,8 @@ class ReplicaFetcher:
             _log.warning("Truncating %s to offset %d below high watermark %d", topic_partition, offset, log.high_watermark)
         log.truncate_to(offset, at_batch_boundary=True)
         if self.verification.is_pending(topic_partition):
-            return self.verification.begin(topic_partition, log), log.latest_epoch
+            is_lenient = self.verification.is_lenient(topic_partition)
+            return self.verification.begin(topic_partition, log, is_lenient=is_lenient), log.latest_epoch
         return log.log_end_offset, log.latest_epoch
 
     def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: int) -> None:

@@ -201,6 +201,11 @@ class ReplicaManager:
 
     # --- partitions -------------------------------------------------------------------------------------------------
 
+    @property
+    def is_mirroring_enabled(self) -> bool:
+        """Whether topics of this cluster may mirror another one's (mirror.version)."""
+        return self._metadata_applier.is_mirroring_enabled
+
     def get_partition(self, topic_partition: TopicPartition) -> Partition | None:
         """The partition, if it is hosted here and online."""
         return self.partitions.get(topic_partition)

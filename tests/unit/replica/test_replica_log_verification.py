@@ -13,6 +13,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.fetcher import FetchedPartition, PartitionFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.replica.replica_types import DivergingEpoch
+from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 
 T0 = TopicPartition("t", 0)
 
@@ -131,5 +132,50 @@ def test_an_empty_log_that_begins_too_late_starts_over_and_a_divergence_begins_t
         follower.hooks.first_fetch_offset(T0, 8)
         assert follower.hooks.truncate(T0, DivergingEpoch(0, 7))[0] == 6, "the base of what is the last batch now"
         assert follower.hooks.verification.is_pending(T0)
+
+    run(scenario)
+
+
+def test_a_topic_whose_mirror_was_deleted_while_the_follower_was_away_is_verified(tmp_path: Path) -> None:
+    """F5: the name is gone, the follower's own batches of the same epoch are not."""
+
+    async def scenario() -> None:
+        follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
+        follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
+        common = history(b"a", b"b", b"c")
+        follower.have(common + history(b"x", b"y", b"z", start=3))
+        leader = common + history(b"1", b"2", start=3)
+        follower.follow(leader)
+        assert follower.content() == b"".join(leader)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("theirs", "is_kept"), [([], True), (["rewritten"], True), (["other epoch"], False)])
+def test_what_the_leaders_cleaner_did_is_no_difference(tmp_path: Path, theirs: list[str], is_kept: bool) -> None:
+    """A compacted topic without a mirror: the leader's batch may be gone or rewritten; another epoch at its offset is a difference."""
+
+    async def scenario() -> None:
+        follower = Follower(tmp_path, configs={"cleanup.policy": "compact"})
+        follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
+        common = history(b"a", b"b")
+        follower.have(common + history(b"xx", start=2))
+        last = []
+        if theirs == ["rewritten"]:
+            last = [bytes(batch_of(b"other", base_offset=2, partition_leader_epoch=0))]
+        elif theirs:
+            last = history(b"yy", start=2, epoch=1)
+        before = follower.content()
+        follower.follow(common + last, max_rounds=3)
+        assert follower.content().startswith(before) is is_kept
+
+    run(scenario)
+
+
+def test_without_mirroring_plain_topics_are_not_verified(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
+        follower.have(history(b"a", b"bb"))
+        assert follower.hooks.first_fetch_offset(T0, 3) == 3
 
     run(scenario)

@@ -172,6 +172,22 @@ def test_a_fetcher_that_diverges_is_told_where(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_mirror_topics_leader_knows_where_its_own_epoch_begins_before_it_has_appended_in_it(tmp_path: Path) -> None:
+    """It has no entry for it (D5 step 4); a mirror of it then never came to know where the log ends, and compared for ever."""
+
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        world.create_topic("t", configs={"mirror.name": "m.removed"})
+        world.partition("t").set_read_only(None)
+        await produce(world, b"a", b"b")
+        for _ in range(3):
+            world.elect("t", 0, 1)
+        ends = [last_offset_for_leader_epoch(world.partition("t"), current_leader_epoch=None, leader_epoch=epoch) for epoch in range(5)]
+        assert [(end.leader_epoch, end.end_offset) for end in ends] == [(0, 2), (0, 2), (0, 2), (3, 2), (-1, -1)]
+
+    run(scenario)
+
+
 def test_acks_all_waits_for_the_follower_and_times_out(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = BrokerWorld(str(tmp_path), others=(2,))
