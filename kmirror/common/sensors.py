@@ -167,17 +167,18 @@ class CumulativeCount:
 
 
 class Rate:
-    """Per second, over the windows of a sampled statistic (a sum unless told otherwise)."""
+    """Per second (or `unit_ms`), over the windows of a sampled statistic (a sum unless told otherwise)."""
 
-    def __init__(self, stat: SampledStat | None = None) -> None:
+    def __init__(self, stat: SampledStat | None = None, *, unit_ms: int = 1_000) -> None:
         self._stat = stat or WindowedSum()
+        self._unit_ms = unit_ms
 
     def record(self, config: MetricConfig, value: float, now_ms: int) -> None:
         self._stat.record(config, value, now_ms)
 
     def measure(self, config: MetricConfig, now_ms: int) -> float:
         value = self._stat.measure(config, now_ms)
-        return value * 1000.0 / self.window_size_ms(config, now_ms)
+        return value * self._unit_ms / self.window_size_ms(config, now_ms)
 
     def clear(self) -> None:
         """Forget everything, as if nothing had been recorded yet."""

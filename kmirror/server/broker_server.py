@@ -137,7 +137,7 @@ class BrokerServer:
         self._broker_client = NetworkClient(runtime, f"broker-{config.node_id}-to-brokers", security=self._security)
         self.share_groups = self._create_share_groups(metrics)
         self.mirror = self._create_mirror(safeguards)
-        self._authorizer = create_authorizer(config)
+        self._authorizer = create_authorizer(config, metrics, "broker")
         self.apis = self._create_apis(metrics, request_metrics)
         self._directory_ids = self.log_manager.directory_ids()
         self._ready: asyncio.Future[None] = runtime.create_future()

@@ -79,7 +79,7 @@ class ControllerServer:
             security=channel_builder(config, self._listener, runtime=runtime, metrics=metrics, images=self._image, ready=self._ready),
         )
         register_network(metrics, [self._socket_server])
-        self._authorizer = create_authorizer(config)
+        self._authorizer = create_authorizer(config, metrics, "controller")
         self.controller: QuorumController | None = None
 
     @property

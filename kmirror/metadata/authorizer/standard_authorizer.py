@@ -31,9 +31,11 @@ from kmirror.common.acl import (
 )
 from kmirror.common.acl import resource_type_name as type_name
 from kmirror.common.errors import ApiException, ConfigError, Errors
+from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.authorizer.acl_index import AclIndex
 from kmirror.metadata.authorizer.authorizer import Action, AuthorizableRequestContext
+from kmirror.metadata.authorizer.authorizer_metrics import AuthorizerMetrics
 from kmirror.metadata.image import StandardAcl
 from kmirror.wire.api_keys import API_TABLE
 
@@ -62,6 +64,12 @@ class StandardAuthorizer:
         self._loaded = False
         self._acls: dict[Uuid, StandardAcl] = {}
         self._index = AclIndex()
+        self._metrics: AuthorizerMetrics | None = None
+
+    def with_metrics(self, registry: MetricsRegistry, role: str) -> StandardAuthorizer:
+        """Counts its verdicts from now on, as those of a node's `role` (broker or controller)."""
+        self._metrics = AuthorizerMetrics(registry, role, lambda: self.acl_count)
+        return self
 
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> StandardAuthorizer:
@@ -110,6 +118,8 @@ class StandardAuthorizer:
     def authorize(self, context: AuthorizableRequestContext, action: Action) -> bool:
         """ApiException where the rules are not loaded yet."""
         allowed, rule = self._judge(context, action)
+        if self._metrics is not None:
+            self._metrics.judged(allowed=allowed)
         level = _log_level(action, allowed=allowed)
         if _audit_log.isEnabledFor(level):
             _audit_log.log(level, "%s", _audit_message(context, action, rule, allowed=allowed))

@@ -6,10 +6,12 @@ import logging
 from typing import NamedTuple
 
 import pytest
+from storage_doubles import ManualClock
 
 from kmirror.common.acl import AclOperation, PatternType, ResourceType
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.kafka_principal import KafkaPrincipal
+from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.authorizer.acl_filter import AclBindingFilter
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
@@ -207,9 +209,9 @@ STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def test_configuration() -> None:
-    assert create_authorizer(config()) is None
+    assert create_authorizer(config(), MetricsRegistry(ManualClock()), "broker") is None
     made_of = config(authorizer_class_name=STANDARD, super_users="User:a; User:CN=b,O=c ;", allow_everyone_if_no_acl_found="TRUE")
-    made = create_authorizer(made_of)
+    made = create_authorizer(made_of, MetricsRegistry(ManualClock()), "broker")
     assert made is not None and made_of.unknown == []
     made.complete_initial_load()
     assert may(made, AclOperation.READ), "allow.everyone.if.no.acl.found"
@@ -227,10 +229,28 @@ def test_configuration() -> None:
 )
 def test_wrong_configuration_is_a_config_error(props: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
-        create_authorizer(config(**props))
+        create_authorizer(config(**props), MetricsRegistry(ManualClock()), "broker")
 
 
 def test_early_start_listeners_have_to_exist() -> None:
     config(early_start_listeners="CONTROLLER")
     with pytest.raises(ConfigError, match="early.start.listeners contains listener NOPE"):
         config(early_start_listeners="NOPE")
+
+
+def test_verdicts_are_counted_under_the_names_of_kafkas_plugins() -> None:
+    clock = ManualClock()
+    registry = MetricsRegistry(clock)
+    made = StandardAuthorizer(super_users=["User:root"]).with_metrics(registry, "broker")
+    made.complete_initial_load()
+    made.add_acl(Uuid(b"\x01" * 16), StandardAcl(2, "t", 3, "User:a", "*", 3, 3))
+    for name in ("root", "root", "a", "b"):
+        made.authorize(Context(KafkaPrincipal("User", name)), Action(AclOperation.READ, ResourceType.TOPIC, "t"))
+    clock.now_ms += 30_000
+    bean = "kafka.server:type=plugins,config=authorizer.class.name,class=StandardAuthorizer,role=broker"
+    assert registry.mbeans()[bean] == {
+        "acls-total-count": 1,
+        "authorization-request-rate-per-minute": 4 * 60_000 / 30_000,
+        "authorization-allowed-rate-per-minute": 3 * 60_000 / 30_000,
+        "authorization-denied-rate-per-minute": 1 * 60_000 / 30_000,
+    }
