@@ -202,8 +202,8 @@ async def log_start(admin: AdminClient, name: TopicPartition) -> int:
 
 def sample_of(start: int, end: int, count: int) -> list[Range]:
     """`count` places from the first to the last offset, evenly spread; all, when they would overlap."""
-    span = min(SAMPLE_SPAN, max(1, (end - start) // max(count, 1)))
-    if end - start <= count * span or count < 1:
+    span = SAMPLE_SPAN
+    if end - start <= count * span:
         return [Range(start, end)]
     if count == 1:
         return [Range(end - span, end)]

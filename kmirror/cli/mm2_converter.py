@@ -101,7 +101,6 @@ NO_COUNTERPART_PREFIXES: Final = {
     "plugin.": "there is no Connect worker",
 }
 SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.protocol")
-CLIENT_ROLES: Final = ("consumer.", "admin.")
 
 
 @dataclass(slots=True)
@@ -199,14 +198,14 @@ def _connector_flow(properties: Mapping[str, str]) -> tuple[str, str, dict[str, 
 def _convert_flow(source: str, target: str, flow: dict[str, str], settings: Mapping[str, str]) -> ConvertedFlow:
     servers = {}
     for alias in (source, target):
-        servers[alias] = settings.get(f"{alias}.bootstrap.servers", "")
+        servers[alias] = ",".join(_words(settings.get(f"{alias}.bootstrap.servers", "")))
         if not servers[alias]:
             raise ConfigError(f"flow {source}->{target} needs {alias}.bootstrap.servers")
     name = _mirror_name(source, target)
     converted = ConvertedFlow(
         source, target, name, servers[source], servers[target],
         mirror_configs={"bootstrap.servers": servers[source]},
-        command_configs=_security(target, flow, settings, ("admin.",)),
+        command_configs=_security(target, flow, settings, ("producer.", "consumer.", "admin.")),
         topic_pattern=_selection(flow.get("topics", ".*"), flow.get("topics.exclude", DEFAULT_TOPICS_EXCLUDE)),
         replication_factor=int(flow["replication.factor"]) if flow.get("replication.factor", "").isdigit() else None,
     )  # fmt: skip
@@ -324,7 +323,7 @@ def _list_the_rest(converted: ConvertedFlow, flow: Mapping[str, str], settings: 
 
 
 def _is_security(bare: str) -> bool:
-    return bare.removeprefix("consumer.").removeprefix("admin.").startswith(SECURITY_PREFIXES)
+    return bare.removeprefix("consumer.").removeprefix("producer.").removeprefix("admin.").startswith(SECURITY_PREFIXES)
 
 
 def _reason(name: str) -> str:
