@@ -216,22 +216,28 @@ def _check_initial_controller(config: NodeConfig, options: FormatOptions, voter:
 
 
 def _unformatted(directories: Sequence[str], config: NodeConfig, options: FormatOptions, files: FileSystem) -> list[str]:
-    result = []
-    for directory in directories:
-        present = read_meta_properties(files, directory) if files.is_dir(directory) else None
-        if present is None:
-            result.append(directory)
-            continue
-        where = f"{directory}/meta.properties"
-        if not options.ignore_formatted:
-            raise FormatterError(
-                f"Log directory {directory} is already formatted. Use --ignore-formatted to ignore this directory and format the others."
-            )
-        if present.cluster_id != options.cluster_id:
-            raise FormatterError(f"Invalid cluster.id in: {where}. Expected {options.cluster_id}, but read {present.cluster_id}")
-        if present.node_id != config.node_id:
-            raise FormatterError(f"Stored node id {present.node_id} doesn't match previous node id {config.node_id} in {where}.")
-    return result
+    """Directories without a meta.properties file. Those that have one must be this cluster's and this node's, and may be there at all only
+    where the options say so; Kafka looks in that order."""
+    present = {directory: read_meta_properties(files, directory) if files.is_dir(directory) else None for directory in directories}
+    for directory, properties in present.items():
+        if properties is not None:
+            _check_belonging(properties, f"{directory}/meta.properties", config, options)
+    formatted = [directory for directory, properties in present.items() if properties is not None]
+    if formatted and not options.ignore_formatted:
+        raise FormatterError(
+            f"Log directory {formatted[0]} is already formatted. Use --ignore-formatted to ignore this directory and format the others."
+        )
+    return [directory for directory, properties in present.items() if properties is None]
+
+
+def _check_belonging(properties: MetaProperties, where: str, config: NodeConfig, options: FormatOptions) -> None:
+    if properties.cluster_id is not None and properties.cluster_id != options.cluster_id:
+        raise FormatterError(f"Invalid cluster.id in: {where}. Expected {options.cluster_id}, but read {properties.cluster_id}")
+    if properties.node_id is not None and properties.node_id != config.node_id:
+        raise FormatterError(
+            f"Stored node id {properties.node_id} doesn't match previous node id {config.node_id} in {where}. If you moved your data, make "
+            "sure your configured node id matches. If you intend to create a new node, you should remove all data in your data directories."
+        )
 
 
 def _kind(directory: str, config: NodeConfig, options: FormatOptions) -> str:

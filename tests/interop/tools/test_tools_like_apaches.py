@@ -565,10 +565,19 @@ def test_kafka_storage(runner: Runner) -> None:
         < storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg
         storage info -c DIR/node.properties
         storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg -g
+        storage format -c DIR/node.properties -t AAAAAAAAAAAAAAAAAAAAAg -g
+        storage format -c DIR/node.properties -t AAAAAAAAAAAAAAAAAAAAAg
         """
     )
     runner.file("b/meta.properties", "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAg\nnode.id=2\ndirectory.id=AAAAAAAAAAAAAAAAAAAABg\n")
-    runner.run("storage info -c DIR/node.properties")
+    runner.run(
+        """
+        storage info -c DIR/node.properties
+        storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg -g
+        """
+    )
+    runner.file("b/meta.properties", "version=1\ncluster.id=lBq12jYZRp-9wF3M9MPopg\nnode.id=2\ndirectory.id=AAAAAAAAAAAAAAAAAAAABg\n")
+    runner.run("storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg -g")
 
 
 def test_the_console_tools_read_each_others_records(

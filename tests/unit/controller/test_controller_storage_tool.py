@@ -70,6 +70,8 @@ def test_every_directory_gets_its_files(tmp_path: pathlib.Path) -> None:
 def test_formatting_twice(tmp_path: pathlib.Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     run(Node(a))
+    with pytest.raises(KmirrorError, match=f"^Invalid cluster.id in: {a}/meta.properties. Expected other, but read abc$"):
+        run(Node(a), cluster_id="other")
     text = f"Log directory {a} is already formatted. Use --ignore-formatted to ignore this directory and format the others."
     with pytest.raises(KmirrorError) as error:
         run(Node(a, b))
