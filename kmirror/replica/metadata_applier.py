@@ -18,7 +18,7 @@ from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import LocalReplicaChanges, MetadataDelta
 from kmirror.metadata.features import MIRROR_VERSION
-from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigResource, MetadataImage
+from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigResource, MetadataImage, TopicImage
 from kmirror.metadata.registrations import DIRECTORY_UNASSIGNED, BrokerRegistration, PartitionRegistration
 from kmirror.replica.partition import Partition, ReadOnlyReason
 from kmirror.storage.unified_log import UnifiedLog
@@ -162,19 +162,21 @@ class MetadataApplier:
 
     def _apply_topic_configs(self, delta: MetadataDelta) -> None:
         for resource, changed in delta.configs.changed.items():
-            if resource.type != RESOURCE_TOPIC or self._image.topics.topic(resource.name) is None:
+            topic = self._image.topics.topic(resource.name) if resource.type == RESOURCE_TOPIC else None
+            if topic is None:
                 continue
             configs = self._image.configs.topic(resource.name)
-            self._log_manager.update_topic_config(resource.name, configs)
+            self._log_manager.update_topic_config(resource.name, configs, topic.partitions)
             self._replica_manager.quotas.update_topic(resource.name, configs, self._replica_manager.config.broker_id)
             if MIRROR_NAME_CONFIG in changed:
-                self._apply_mirror_name(resource.name)
+                self._apply_mirror_name(topic)
 
-    def _apply_mirror_name(self, topic: str) -> None:
+    def _apply_mirror_name(self, topic: TopicImage) -> None:
         """`mirror.name` came or went on a topic that is here already."""
-        has_mirror_name = MIRROR_NAME_CONFIG in self._image.configs.topic(topic)
-        for topic_partition, partition in self._replica_manager.partitions.items():
-            if topic_partition.topic != topic or partition.has_mirror_name == has_mirror_name:
+        has_mirror_name = MIRROR_NAME_CONFIG in self._image.configs.topic(topic.name)
+        for number in topic.partitions:
+            partition = self._replica_manager.partitions.get(TopicPartition(topic.name, number))
+            if partition is None or partition.has_mirror_name == has_mirror_name:
                 continue
             partition.has_mirror_name = has_mirror_name
             partition.set_read_only(ReadOnlyReason.MIRROR_STATE_UNKNOWN if has_mirror_name and partition.is_leader else None)

@@ -325,8 +325,10 @@ class LogManager:
     def current_logs(self) -> list[UnifiedLog]:
         return list(self._current_logs.values())
 
-    def logs_by_topic(self, topic: str) -> list[UnifiedLog]:
-        return [log for log in self.all_logs() if log.topic_partition.topic == topic]
+    def logs_by_topic(self, topic: str, partitions: Iterable[int]) -> list[UnifiedLog]:
+        """What is here of these partitions, future logs too: found by name, since a broker has many more logs than a topic."""
+        wanted = [TopicPartition(topic, number) for number in partitions]
+        return [logs[key] for logs in (self._current_logs, self._future_logs) for key in wanted if key in logs]
 
     def logs_in_dir(self, log_dir: str) -> dict[TopicPartition, UnifiedLog]:
         return {log.topic_partition: log for log in self._logs_of(log_dir)}
@@ -530,10 +532,10 @@ class LogManager:
 
     # configs
 
-    def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """A topic's own configs changed: all its logs get them."""
+    def update_topic_config(self, topic: str, overrides: Mapping[str, str], partitions: Iterable[int]) -> None:
+        """A topic's own configs changed: the logs of its partitions get them."""
         config = LogConfig.from_props(overrides, defaults=self.default_log_config)
-        for log in self.logs_by_topic(topic):
+        for log in self.logs_by_topic(topic, partitions):
             self._update_config(log, config)
 
     def reconfigure(self, config: LogManagerConfig) -> None:

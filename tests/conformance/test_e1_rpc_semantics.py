@@ -283,7 +283,7 @@ def test_rpc100_rs7_read_mirror_states(pair: Pair) -> None:
     assert only(asked(node, "c100-t")) == (0, 5, 0, 0) and rows[0].last_mirror_epoch == 0
 
 
-def test_rpc101_write_mirror_states(pair: Pair) -> None:
+def test_rpc101_rs9_write_mirror_states(pair: Pair) -> None:
     """16 leaves the state and -1 the epoch; a transition that is none is refused for its partition; removed topics are forgotten."""
     topic_id = pair.mirrored("c101", "c101-t")
     node = coordinator_node(pair, "c101", topic_id, 0)
@@ -336,7 +336,7 @@ def test_rpc104_delete_mirror(pair: Pair) -> None:
     create_mirror(pair.destination, "c104", pair.source)
 
 
-def test_rpc105_bump_leader_epochs(pair: Pair) -> None:
+def test_rpc105_rs11_bump_leader_epochs(pair: Pair) -> None:
     """Asked by id, answered by name; above `min_leader_epoch`, and nothing to do where it is above already."""
     create_topic(pair.destination, "c105-t")
     topic_id = pair.topic_id("c105-t")

@@ -361,7 +361,7 @@ def test_no_longer_compacted_means_no_longer_cleaned(cleaning: Cleaning) -> None
     job = cleaning.cleaner.next_job()
     assert job is not None
     job.advance()
-    cleaning.manager.update_topic_config("t", {**cleaning.topic_config, "cleanup.policy": "delete"})
+    cleaning.manager.update_topic_config("t", {**cleaning.topic_config, "cleanup.policy": "delete"}, [0])
     job.work()
     assert not job.advance()
     assert offsets(log) == list(range(24))

@@ -163,7 +163,7 @@ def test_new_logs_go_where_the_controller_says_else_to_the_emptiest_dir(tmp_path
     third = manager.get_or_create_log(TopicPartition("t", 2), topic_id=ID, is_new=True, target_directory_id=Uuid(bytes(15) + b"\1"))
     assert [log.parent_dir for log in (first, second, third)] == [broker.dirs[1], broker.dirs[0], broker.dirs[0]]
     assert manager.logs_in_dir(broker.dirs[0]) == {T1: second, TopicPartition("t", 2): third}
-    assert manager.logs_by_topic("t") == [first, second, third]
+    assert manager.logs_by_topic("t", range(9)) == [first, second, third]
 
 
 def test_deleted_logs_go_after_the_delay(broker: Broker) -> None:
@@ -359,7 +359,7 @@ def test_flush_ms_is_kept(tmp_path: pathlib.Path) -> None:
 def test_topic_configs_reach_open_logs(broker: Broker) -> None:
     manager = broker.manager()
     log = manager.get_or_create_log(T0, topic_id=ID, is_new=True)
-    manager.update_topic_config("t", {"retention.ms": "5"})
+    manager.update_topic_config("t", {"retention.ms": "5"}, range(9))
     assert log.config.retention_ms == 5
     broker.topic_config = {"retention.ms": "7"}
     manager.reconfigure_default_log_config(LogConfig(max_message_size=1234))
