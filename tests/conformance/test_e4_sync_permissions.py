@@ -239,11 +239,11 @@ class Secured(NamedTuple):
         """Commit for group g at the source."""
         client = ConfluentAdmin(self.source.client_properties("admin"))
         wanted = ConsumerGroupTopicPartitions("g", [GroupPartition("t", 0, offset)])
-        client.alter_consumer_group_offsets([wanted])["g"].result()
+        client.alter_consumer_group_offsets([wanted])["g"].result(30)
 
     def synced_offset(self) -> int:
         client = ConfluentAdmin({"bootstrap.servers": self.destination.bootstrap_servers})
-        found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")])["g"].result().topic_partitions
+        found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")])["g"].result(30).topic_partitions
         return next((each.offset for each in found), -1)
 
 

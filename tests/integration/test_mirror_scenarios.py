@@ -1,4 +1,4 @@
-"""Scenarios of KIP-1279 with their expected results (S9 to S19 of this project's list), through whole clusters."""
+"""Scenarios of KIP-1279 with their expected results (of this project's list), through whole clusters; S11, S12, S15, S16 and S19 are in tests/conformance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from mirror_harness import (
     wait_state,
 )
 
-from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.embedded import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches
@@ -159,56 +158,6 @@ def producer_ids(cluster: EmbeddedCluster, topic: str) -> list[int]:
             server.broker.replica_manager.get_partition(TopicPartition(topic, 0)).leader_log.producer_state_manager.active_producers
         )
     )
-
-
-def test_s15_deleted_source_topic_survives_a_leader_change_and_can_be_removed_and_deleted(clusters: Clusters) -> None:
-    a, b = clusters
-    create_topic(a.bootstrap_servers, "t")
-    create_topic(a.bootstrap_servers, "u")
-    for topic in ("t", "u"):
-        produce(a.bootstrap_servers, topic, numbered("a", 30))
-    start_mirror(a, b)
-    add(b.bootstrap_servers, "m", "u")
-    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
-    call(a.bootstrap_servers, lambda admin: admin.delete_topics(["t"])).all()
-    wait_state(b.bootstrap_servers, "m", "STOPPED", topic="t")
-    b.stop_node()
-    b.start_node()
-    wait_state(b.bootstrap_servers, "m", "STOPPED", topic="t")
-    assert produce(b.bootstrap_servers, "t", ["mine"]) == []
-    out = kafka_mirrors(b.bootstrap_servers, "--remove", "--mirror", "m", "--topic", ".*")
-    assert out.strip() == "Removed 2 topic(s) from mirror m: [t, u]"
-    wait_state(b.bootstrap_servers, "m", "STOPPED")
-    kafka_mirrors(b.bootstrap_servers, "--delete", "--mirror", "m")
-
-
-def test_s16_new_source_partitions_are_mirrored_from_0(clusters: Clusters) -> None:
-    a, b = clusters
-    create_topic(a.bootstrap_servers, "t", 3)
-    produce(a.bootstrap_servers, "t", numbered("a", 30))
-    start_mirror(a, b)
-    call(a.bootstrap_servers, lambda admin: admin.create_partitions({"t": 5})).all()
-    for partition in (3, 4):
-        produce(a.bootstrap_servers, "t", numbered("new", 20), partition=partition)
-    wait_for("5 partitions", lambda: len(partitions_of(b.bootstrap_servers, "m")) == 5)
-    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
-    assert same(a, b, "t-3") and same(a, b, "t-4")
-
-
-def test_s19_local_config_changes_are_overridden_and_excluded_ones_are_not(clusters: Clusters) -> None:
-    a, b = clusters
-    create_topic(a.bootstrap_servers, "t", retention_ms="777000")
-    start_mirror_of_empty_topic(a, b)
-
-    def dynamic() -> dict[str, str | None]:
-        entries = call(b.bootstrap_servers, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, "t"))
-        return {entry.name: entry.value for entry in entries if entry.source == 1}
-
-    wait_for("the source's retention.ms", lambda: dynamic() == {"retention.ms": "777000"})
-    local = {"retention.ms": "1", "min.insync.replicas": "1", "mirror.replication.throttled.replicas": "*"}
-    changes = [(name, ConfigOperation.SET, value) for name, value in local.items()]
-    call(b.bootstrap_servers, lambda admin: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", changes))
-    wait_for("retention.ms to be overridden", lambda: dynamic() == local | {"retention.ms": "777000"})
 
 
 def start_mirror_of_empty_topic(a: EmbeddedCluster, b: EmbeddedCluster) -> None:

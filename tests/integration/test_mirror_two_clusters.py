@@ -18,11 +18,9 @@ from mirror_harness import (
     produce,
     remove,
     wait_caught_up,
-    wait_for,
     wait_state,
 )
 
-from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.embedded import EmbeddedCluster
 
@@ -112,38 +110,6 @@ def test_requests_answer_what_d6_says(clusters: tuple[EmbeddedCluster, EmbeddedC
     call(address, lambda admin: admin.delete_mirror("m"))
     assert call(address, lambda admin: admin.list_mirrors()) == []
     assert produce(address, "t", ["free"]) == []
-
-
-def test_source_topic_grows_and_its_configs_follow(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    a, b = clusters
-    mirrored(a, b)
-    call(a.bootstrap_servers, lambda admin: admin.create_partitions({"t": 3})).all()
-    changes = [("retention.ms", ConfigOperation.SET, "777000"), ("min.insync.replicas", ConfigOperation.SET, "1")]
-    call(a.bootstrap_servers, lambda admin: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", changes))
-    produce(a.bootstrap_servers, "t", numbered("g", 20), partition=2)
-    wait_for("3 partitions", lambda: len(partitions_of(b.bootstrap_servers, "m")) == 3)
-    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
-    assert same_logs(a, b, "t-2")
-
-    def synced() -> bool:
-        entries = call(b.bootstrap_servers, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, "t"))
-        dynamic = {entry.name: entry.value for entry in entries if entry.source == 1}
-        return dynamic == {"retention.ms": "777000"}
-
-    wait_for("retention.ms, and min.insync.replicas left out", synced)
-
-
-def test_source_topic_deleted_stops_and_stays_writable(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    a, b = clusters
-    mirrored(a, b)
-    call(a.bootstrap_servers, lambda admin: admin.delete_topics(["t"])).all()
-    wait_state(b.bootstrap_servers, "m", "STOPPED")
-    assert produce(b.bootstrap_servers, "t", ["mine"]) == []
-    b.kill_node()
-    b.start_node()
-    wait_state(b.bootstrap_servers, "m", "STOPPED")
-    assert produce(b.bootstrap_servers, "t", ["mine too"]) == []
-    remove(b.bootstrap_servers, "m", "t")
 
 
 def test_records_after_failover_in_the_same_epoch_do_not_survive_failback(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
