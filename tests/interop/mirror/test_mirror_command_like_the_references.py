@@ -7,12 +7,14 @@ import contextlib
 import io
 import json
 import pathlib
+import re
+from collections.abc import Callable, Sequence
 
 import pytest
 from mirror_harness import FAST_MIRROR, create_topic, numbered, produce, wait_caught_up, wait_state
 from peers import java_tool, reference_classpath
 
-from kmirror.cli import mirrors
+from kmirror.cli import acls, configs, mirrors
 from kmirror.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.interop
@@ -97,3 +99,40 @@ def test_the_same_commands_print_the_same(tmp_path: pathlib.Path) -> None:
         same("--remove", "--mirror", "m", "--topic", "t")
         wait("STOPPED")
         same("--delete", "--mirror", "m")
+
+
+def test_kafka_configs_and_kafka_acls_of_mirrors_print_the_same(tmp_path: pathlib.Path) -> None:
+    """The reference's tools and ours on one cluster: messages, exit codes, what is listed. (A set of ACLs has no order of its own.)"""
+    config = FAST_MIRROR | {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+
+    def run(main: Callable[[Sequence[str]], int], *arguments: str) -> tuple[int, list[str]]:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            code = main(arguments)
+        return code, sorted(line.strip() for line in out.getvalue().splitlines() if line.strip())
+
+    def reference(main_class: str, *arguments: str) -> tuple[int, list[str]]:
+        done = java_tool(main_class, *arguments, classpath=reference_classpath())
+        return done.returncode, sorted(line.strip() for line in done.stdout.splitlines() if line.strip())
+
+    with EmbeddedCluster(mirroring=True, config=config) as cluster:
+        server = ["--bootstrap-server", cluster.bootstrap_servers]
+        properties = tmp_path / "m.properties"
+        properties.write_text("bootstrap.servers=127.0.0.1:1\nssl.key.password=secret\n")
+        for name in ("m", "n"):
+            assert ours(*server, "--create", "--mirror", name, "--mirror-config", str(properties))[0] == 0
+        for arguments in (
+            ["--alter", "--add-config", "mirror.groups.include=app-.*"],
+            ["--describe"],
+        ):
+            theirs_of_m = reference("kafka.admin.ConfigCommand", *server, "--entity-type", "mirrors", "--entity-name", "m", *arguments)
+            ours_of_n = run(configs.main, *server, "--entity-type", "mirrors", "--entity-name", "n", *arguments)
+            assert theirs_of_m == (ours_of_n[0], [re.sub(r"\bmirror n\b", "mirror m", line) for line in ours_of_n[1]]), arguments
+        grants = ["--operation", "Create", "--operation", "AlterConfigs", "--allow-principal", "User:u"]
+        for arguments in (["--add", *grants], ["--list"]):
+            theirs_of_m = reference("org.apache.kafka.tools.AclCommand", *server, "--cluster-mirror", "m", *arguments)
+            ours_of_n = run(acls.main, *server, "--cluster-mirror", "n", *arguments)
+            assert theirs_of_m == (ours_of_n[0], [line.replace("name=n,", "name=m,") for line in ours_of_n[1]]), arguments
