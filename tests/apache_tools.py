@@ -34,6 +34,7 @@ CONSUMER_PERF = "org.apache.kafka.tools.ConsumerPerformance"
 STORAGE = "kafka.tools.StorageTool"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 

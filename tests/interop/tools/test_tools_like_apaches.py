@@ -24,6 +24,7 @@ from apache_tools import ApacheTools, Done
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kmirror.embedded import EmbeddedCluster
+from kmirror.embedded_security import Security
 
 pytestmark = pytest.mark.interop
 
@@ -41,6 +42,7 @@ TOOLS = {
     "quorum": apache_tools.QUORUM,
     "reassign": apache_tools.REASSIGN,
     "storage": apache_tools.STORAGE,
+    "tokens": apache_tools.TOKENS,
     "topics": apache_tools.TOPICS,
     "consumer": apache_tools.CONSUMER,
     "producer": apache_tools.PRODUCER,
@@ -55,6 +57,7 @@ MODULES = {
     "quorum": "metadata_quorum",
     "reassign": "reassign_partitions",
     "storage": "storage_tool",
+    "tokens": "delegation_tokens",
     "consumer": "console_consumer",
     "producer": "console_producer",
 }
@@ -578,6 +581,48 @@ def test_kafka_storage(runner: Runner) -> None:
     )
     runner.file("b/meta.properties", "version=1\ncluster.id=lBq12jYZRp-9wF3M9MPopg\nnode.id=2\ndirectory.id=AAAAAAAAAAAAAAAAAAAABg\n")
     runner.run("storage format -c DIR/node.properties -t lBq12jYZRp-9wF3M9MPopg -g")
+
+
+def test_kafka_delegation_tokens(apaches: ApacheTools, tmp_path: Path) -> None:
+    users = {"alice": "alice-secret", "bob": "bob-secret"}
+    config = {"delegation.token.secret.key": "a secret of the cluster"}
+    with EmbeddedCluster(security=Security.sasl_plaintext(users), config=config) as cluster:
+        runner = Runner(apaches, cluster, tmp_path)
+        for user in users:
+            properties = cluster.client_properties(user, style="java")
+            runner.file(f"{user}.properties", "".join(f"{name}={value}\n" for name, value in properties.items()))
+        alice = "--bootstrap-server BS --command-config DIR/alice.properties"
+        words = [runner._filled(word) for word in f"{alice} --create --max-life-time-period 600000 --renewer-principal User:bob".split()]
+        theirs, own = apaches.run(TOOLS["tokens"], *words), ours("tokens", words)
+        masked = [re.sub(r"[\w-]{22}(?= |$)|\S{86}==", "*", done.out, flags=re.MULTILINE) for done in (theirs, own)]
+        assert masked[0] == masked[1] and masked[0].count("*") == 3 and "User:bob" in masked[0]
+        hmac = next(word for word in own.out.split() if word.endswith("=="))
+        runner.run(
+            f"""
+            tokens {alice} --describe --owner-principal User:alice
+            tokens {alice} --describe --owner-principal User:bob
+            tokens {alice} --describe --owner-principal alice
+            tokens {alice} --renew --hmac {hmac} --renew-time-period -1
+            tokens {alice} --renew --hmac AAAA --renew-time-period -1
+            tokens {alice.replace("alice", "bob")} --renew --hmac {hmac} --renew-time-period 300000
+            tokens {alice} --describe --owner-principal User:alice
+            tokens {alice} --expire --hmac {hmac} --expiry-time-period 120000
+            > tokens {alice} --expire --hmac {hmac} --expiry-time-period -1
+            tokens {alice} --expire --hmac {hmac} --expiry-time-period -1
+            tokens {alice} --create
+            tokens {alice} --create --describe
+            tokens {alice}
+            tokens {alice} --renew --hmac x
+            tokens {alice} --create --max-life-time-period 1 --hmac x
+            tokens {alice} --expire --hmac x --expiry-time-period 1 --owner-principal User:x
+            tokens {alice} --describe --renew-time-period 1
+            tokens --bootstrap-server BS --describe
+            tokens --command-config DIR/alice.properties --describe
+            """
+        )
+        alices = [runner._filled(word) for word in alice.split()]
+        listed = ours("tokens", [*alices, "--describe", "--json"])
+        assert [row["owner"] for row in json.loads(listed.out)] == ["User:alice"]
 
 
 def test_the_console_tools_read_each_others_records(
