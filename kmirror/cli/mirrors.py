@@ -33,7 +33,7 @@ ONLY_WITH = {
     "wait": ("add", "remove", "pause", "resume"),
     "verbose": ("describe", "watch"),
     "interval": ("watch",),
-    "force": ("reverse",),
+    "force": ("add", "reverse"),
     "reverse_config": ("reverse",),
     "from": ("verify",),
     "sample": ("verify",),
@@ -64,7 +64,9 @@ Option                                  Description
                                           would be dropped, and change nothing.
 --force                                 With --reverse: do not wait for the
                                           source, and let the old source drop
-                                          what was not mirrored.
+                                          what was not mirrored. With --add:
+                                          also when clusters behind the source
+                                          cannot be asked for a ring.
 --from <Long: offset>                   With --verify: the offset to begin at; a
                                           negative one counts from the end.
 --from-mm2 <String: mm2.properties>     Print the mirrors that do what a

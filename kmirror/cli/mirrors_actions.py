@@ -31,6 +31,7 @@ from kmirror.runtime.asyncio_runtime import run
 ADD_TIMEOUT_MS = 30_000
 ADD_PAUSE_MS = 100
 NOT_FINISHED = 2
+MAX_NAMED = 5
 ALREADY = {
     "add": (Errors.TOPIC_ALREADY_IN_MIRROR,),
     "remove": (Errors.TOPIC_NOT_IN_MIRROR,),
@@ -66,14 +67,14 @@ async def _run(runtime: Runtime, action: str, options: argparse.Namespace) -> in
             from kmirror.cli.mirrors_reverse import reverse
 
             return await reverse(clients)
-        print(await getattr(MirrorCommand(clients), f"do_{action}")())
+        await getattr(MirrorCommand(clients), f"{'dry_run' if options.dry_run else 'do'}_{action}")()
     finally:
         clients.close()
     return 0
 
 
 class MirrorCommand:
-    """One invocation. Each action returns what to print."""
+    """One invocation. Each action prints its result when it has it: what may take long after that is warnings."""
 
     def __init__(self, clients: MirrorClients) -> None:
         self._clients = clients
@@ -84,38 +85,39 @@ class MirrorCommand:
 
     # --- mirrors ------------------------------------------------------------------------------------------------------
 
-    async def do_create(self) -> str:
+    async def do_create(self) -> None:
         configs = read_properties(self._options.mirror_config)
         await self._admin.create_mirror(self._mirror, configs)
-        if configs.get(BOOTSTRAP_SERVERS):
-            await self._warn_of_another_name(await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS), None)
-        return self._done(f"Created mirror {self._mirror}", "create")
+        self._done(f"Created mirror {self._mirror}", "create")
+        await self._warn_of_another_name(await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS), None)
 
-    async def do_alter(self) -> str:
+    async def do_alter(self) -> None:
         configs = read_properties(self._options.mirror_config)
-        if self._options.dry_run:
-            return self._losses(await self._alteration_loss(configs))
         changes = [(name, ConfigOperation.SET, value) for name, value in sorted(configs.items())]
         await self._admin.incremental_alter_configs(ConfigResourceType.MIRROR, self._mirror, changes)
-        return self._done(f"Altered mirror {self._mirror}", "alter")
+        self._done(f"Altered mirror {self._mirror}", "alter")
 
-    async def do_delete(self) -> str:
-        if self._options.dry_run:
-            rows = await self._rows()
-            ends, problem = await self._source_ends(rows)
-            return self._losses(mirrors_dry_run.deletion_loss(rows, ends, problem))
+    async def dry_run_alter(self) -> None:
+        self._print_losses(await self._alteration_loss(read_properties(self._options.mirror_config)))
+
+    async def do_delete(self) -> None:
         await self._admin.delete_mirror(self._mirror)
-        return self._done(f"Deleted mirror {self._mirror}", "delete")
+        self._done(f"Deleted mirror {self._mirror}", "delete")
 
-    async def do_list(self) -> str:
+    async def dry_run_delete(self) -> None:
+        rows = await self._rows()
+        ends, problem = await self._source_ends(rows)
+        self._print_losses(mirrors_dry_run.deletion_loss(rows, ends, problem))
+
+    async def do_list(self) -> None:
         mirrors = await self._admin.list_mirrors()
-        return list_json(mirrors) if self._options.json else list_table(mirrors)
+        print(list_json(mirrors) if self._options.json else list_table(mirrors))
 
-    async def do_describe(self) -> str:
+    async def do_describe(self) -> None:
         described = await self._admin.describe_mirrors([self._mirror] if self._mirror else [])
         rows = list(described.values()) if not self._options.topic else of_topics(described.values(), self._options.topic)
         ends = await verbose_ends(self._clients, rows) if self._options.verbose else None
-        return describe_json(rows, ends) if self._options.json else describe_table(rows, ends)
+        print(describe_json(rows, ends) if self._options.json else describe_table(rows, ends))
 
     async def _alteration_loss(self, configs: dict[str, str]) -> list[mirrors_dry_run.DroppedRecords]:
         """What the first fetch from the altered source would cut. Another cluster is never fetched from (B36)."""
@@ -132,13 +134,13 @@ class MirrorCommand:
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
-    async def do_pause(self) -> str:
+    async def do_pause(self) -> None:
         topics = await self._change("pause", self._admin.pause_mirror_topics, PAUSED)
-        return self._done(f"Paused mirroring for {len(topics)} topic(s) in mirror {self._mirror}: {topic_list(topics)}", "pause", topics)
+        self._done(f"Paused mirroring for {len(topics)} topic(s) in mirror {self._mirror}: {topic_list(topics)}", "pause", topics)
 
-    async def do_resume(self) -> str:
+    async def do_resume(self) -> None:
         topics = await self._change("resume", self._admin.resume_mirror_topics, MIRRORING)
-        return self._done(f"Resumed mirroring for {len(topics)} topic(s) in mirror {self._mirror}: {topic_list(topics)}", "resume", topics)
+        self._done(f"Resumed mirroring for {len(topics)} topic(s) in mirror {self._mirror}: {topic_list(topics)}", "resume", topics)
 
     async def _change(self, action: str, change: Callable[[str, Iterable[str]], Awaitable[TopicResults]], state: str) -> list[str]:
         """B43: the pattern is matched against the mirror's own topics only. With --wait: until those that are not removed are in `state`."""
@@ -147,12 +149,8 @@ class MirrorCommand:
         await self._wait_for_state({row.topic for row in rows if row.state != STOPPED}, state)
         return changed
 
-    async def do_remove(self) -> str:
+    async def do_remove(self) -> None:
         rows = of_pattern(self._options.topic, await self._rows())
-        if self._options.dry_run:
-            ends, _ = await self._source_ends(rows)
-            partitions = {TopicPartition(row.topic, row.partition) for row in rows}
-            return self._losses(await mirrors_dry_run.failover_loss(self._admin, partitions, ends))
         topics = {row.topic for row in rows}
         if self._options.wait:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
@@ -166,19 +164,25 @@ class MirrorCommand:
         text = f"Removed {len(removed)} topic(s) from mirror {self._mirror}: {topic_list(removed)}"
         stopped = await self._wait_for_state(topics, STOPPED)
         if stopped is not None:
-            return await self._failover_report(text, removed, stopped)
-        await self._warn_of_groups({TopicPartition(row.topic, row.partition): row.destination_offset for row in rows})
-        return self._done(text, "remove", removed)
+            await self._failover_report(text, removed, stopped)
+        else:
+            self._done(text, "remove", removed)
+        await self._warn_of_groups({TopicPartition(row.topic, row.partition): row.destination_offset for row in stopped or rows})
 
-    async def _failover_report(self, text: str, topics: list[str], rows: list[MirrorPartitionDescription]) -> str:
-        """After --wait: where the partitions end, what the source has besides, who has read further."""
+    async def dry_run_remove(self) -> None:
+        rows = of_pattern(self._options.topic, await self._rows())
+        ends, _ = await self._source_ends(rows)
+        partitions = {TopicPartition(row.topic, row.partition) for row in rows}
+        self._print_losses(await mirrors_dry_run.failover_loss(self._admin, partitions, ends))
+
+    async def _failover_report(self, text: str, topics: list[str], rows: list[MirrorPartitionDescription]) -> None:
+        """After --wait: where the partitions end, and what the source has besides."""
         ends, problem = await self._source_ends(rows)
         missing = {
             name: ends[name].missing(row.destination_offset - 1)
             for row in rows
             if (name := TopicPartition(row.topic, row.partition)) in ends
         }
-        await self._warn_of_groups({TopicPartition(row.topic, row.partition): row.destination_offset for row in rows})
         partitions = [
             {
                 "topic": row.topic,
@@ -194,34 +198,38 @@ class MirrorCommand:
             if problem is None
             else f"the source does not answer: {problem}"
         )
-        return self._done(f"{text}\nAll {len(rows)} partition(s) are {STOPPED}; {rest}", "remove", topics, partitions=partitions)
+        self._done(f"{text}\nAll {len(rows)} partition(s) are {STOPPED}; {rest}", "remove", topics, partitions=partitions)
 
-    async def do_add(self) -> str:
+    async def do_add(self) -> None:
         try:
             source = await self._clients.source(self._mirror)
         except ConfigError as error:
-            return await self._add_unseen(error)
+            await self._add_unseen(error)
+            return
         names = matching(self._options.topic, await source.list_topics())
-        if self._options.dry_run:
-            local = await self._admin.describe_topics(names)
-            partitions = {TopicPartition(name, partition.partition) for name, topic in local.items() for partition in topic.partitions}
-            return self._losses(await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions))
         await self._warn_of_another_name(source, set(names))
         added = await add_topics(self._clients, self._mirror, self._admin, source, names, may_be_idle=self._options.wait)
         await self._wait_for_state(names, MIRRORING)
-        return self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
+        self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
 
-    async def _add_unseen(self, error: ConfigError) -> str:
+    async def dry_run_add(self) -> None:
+        source = await self._clients.source(self._mirror)
+        names = matching(self._options.topic, await source.list_topics())
+        local = await self._admin.describe_topics(names)
+        partitions = {TopicPartition(name, partition.partition) for name, topic in local.items() for partition in topic.partitions}
+        self._print_losses(await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions))
+
+    async def _add_unseen(self, error: ConfigError) -> None:
         """C22: without the source's secrets its topics cannot be listed, but one that is named can be added: the broker, which has them,
         makes it (B17)."""
         name = self._options.topic
-        if topic_name_problem(name) is not None or self._options.dry_run:
+        if topic_name_problem(name) is not None:
             raise error
         warn(f"{error}; so only topic '{name}' itself is added, and whether it comes back here over other clusters is not checked")
         runtime, may_be_idle = self._clients.runtime, self._options.wait
         added = await _add_until_known(runtime, self._admin, self._mirror, [name], may_be_idle=may_be_idle)
         await self._wait_for_state([name], MIRRORING)
-        return self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
+        self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
 
     # --- what they share ----------------------------------------------------------------------------------------------
 
@@ -261,15 +269,15 @@ class MirrorCommand:
         except (ApiException, NoBrokerError) as error:
             warn(f"whether groups have read further is not known: {one_line(error)}")
 
-    def _losses(self, losses: list[mirrors_dry_run.DroppedRecords]) -> str:
-        return loss_json(losses) if self._options.json else loss_text(losses)
+    def _print_losses(self, losses: list[mirrors_dry_run.DroppedRecords]) -> None:
+        print(loss_json(losses) if self._options.json else loss_text(losses))
 
-    def _done(self, text: str, action: str, topics: Iterable[str] | None = None, **facts: Any) -> str:
+    def _done(self, text: str, action: str, topics: Iterable[str] | None = None, **facts: Any) -> None:
         """The KIP's message, or the same as JSON."""
-        if not self._options.json:
-            return text
-        named = {} if topics is None else {"topics": sorted(topics)}
-        return json.dumps({"action": action, "mirror": self._mirror, **named, **facts}, indent=2)
+        if self._options.json:
+            named = {} if topics is None else {"topics": sorted(topics)}
+            text = json.dumps({"action": action, "mirror": self._mirror, **named, **facts}, indent=2)
+        print(text, flush=True)
 
 
 async def add_topics(
@@ -373,8 +381,10 @@ def settle(action: str, result: TopicResults, *, may_be_idle: bool = False) -> l
     idle = {topic: error for topic, error in result.failed.items() if error.error in ALREADY[action]}
     if len(idle) < len(result.failed) or not (result.succeeded or may_be_idle):
         raise KmirrorError("; ".join(f"{topic}: {error.message}" for topic, error in sorted(result.failed.items())))
-    for topic, error in sorted(idle.items()):
-        warn(f"{topic}: {error.message}")
+    for reason in sorted({error.message for error in idle.values()}):
+        topics = sorted(topic for topic, error in idle.items() if error.message == reason)
+        more = f" and {len(topics) - MAX_NAMED} more" if len(topics) > MAX_NAMED else ""
+        warn(f"left as it was: {', '.join(topics[:MAX_NAMED])}{more}: {reason}")
     return sorted(result.succeeded)
 
 

@@ -13,6 +13,7 @@ from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import ConfigResourceType
 from kmirror.cli.properties import read_properties
 from kmirror.cli.tool_client import TIMEOUT_SETTING, open_admin
+from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.runtime.api import Runtime
 
@@ -83,14 +84,24 @@ class MirrorClients:
         seen: set[str] = set()
         while paths:
             client, path = paths.pop(0)
-            cluster_id = str((await client.describe_cluster()).cluster_id)
+            try:
+                cluster_id = str((await client.describe_cluster()).cluster_id)
+                following = await mirrored_from(client, wanted) if cluster_id not in (own, *seen) else []
+            except (ApiException, KmirrorError) as error:
+                if client is source:
+                    raise
+                text = (
+                    f"behind {path[-1]}, which mirrors some of these topics, is a cluster that cannot be asked whether they come from here"
+                )
+                if not self.options.force:
+                    raise KmirrorError(f"{text} ({one_line(error)}); --force adds them all the same") from error
+                continue
             if cluster_id == own:
                 raise KmirrorError(f"a ring of mirrors: {' <- '.join([*path, own])} leads back to this cluster; nothing was added")
             if cluster_id in seen or len(path) > MAX_CHAIN_LENGTH:
                 continue
             seen.add(cluster_id)
-            following = await mirrored_from(client, wanted)
-            paths += [(self.at(servers, configs, mirror_name), [*path, cluster_id]) for servers in following]
+            paths += [(self.at(servers, configs, mirror_name, timeout_ms=SHORT_TIMEOUT_MS), [*path, cluster_id]) for servers in following]
 
 
 async def mirrored_from(client: AdminClient, topics: set[str]) -> list[str]:

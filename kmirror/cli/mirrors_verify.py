@@ -37,6 +37,7 @@ from kmirror.verify.log_diff import DiffSettings, diff_logs
 from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json
 
 FETCH_SIZE_BYTES: Final = 4 << 20
+PREPARING: Final = "PREPARING"
 SAMPLE_SPAN: Final = 1_000
 """Offsets that are compared at each place of a sample, at least one batch."""
 TRIES: Final = 3
@@ -132,6 +133,8 @@ class PartitionChecker:
 
     def _compare(self, progress: Callable[[int], None]) -> PartitionVerdict:
         ask, name = self._ask, self._name
+        if self._row.state == PREPARING:
+            raise KmirrorError(f"it is {PREPARING}: what differs from the source is about to be cut")
         source, admin = ask(self._clients.source(self._mirror_name)), self._clients.admin
         end = ask(self._mirrored_end(admin))
         start = max(ask(log_start(client, name)) for client in (source, admin))
