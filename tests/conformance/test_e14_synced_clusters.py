@@ -151,7 +151,7 @@ def test_s19_fm20_local_config_changes_are_overridden_and_excluded_ones_are_not(
     wait_for("the source's change", lambda: overrides(b, "s19") == local | {"retention.ms": "888000"})
 
 
-def test_s15_d3_22_fm9_syn7_a_deleted_source_topic_stays_stopped_and_writable_through_leader_changes(clusters: Clusters) -> None:
+def test_s15_c14_d3_22_fm9_syn7_a_deleted_source_topic_stays_stopped_and_writable_through_leader_changes(clusters: Clusters) -> None:
     a, b = clusters
     for topic in ("s15", "s15-kept"):
         create_topic(a.bootstrap_servers, topic)
