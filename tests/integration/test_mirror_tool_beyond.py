@@ -433,3 +433,68 @@ def test_a_ring_over_three_clusters_is_refused(tmp_path: pathlib.Path, run: Run)
             assert got == code, err
         assert "ring of mirrors" in err and all(cluster.cluster_id in err for cluster in clusters)
         assert len(log_bytes(clusters[0].log_dir(), "t-0")) > 0
+
+
+def test_a_ring_that_cannot_be_ruled_out_is_refused_unless_forced(tmp_path: pathlib.Path, run: Run) -> None:
+    """C mirrors the topic from B, which mirrors it from A: with A down, nobody knows that A is not behind C's own source."""
+    with contextlib.ExitStack() as stack:
+        a, b, c = [stack.enter_context(EmbeddedCluster(mirroring=True, config=FAST_MIRROR)) for _ in range(3)]
+        create_topic(a.bootstrap_servers, "t")
+        produce(a.bootstrap_servers, "t", numbered("a", 10))
+        create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+        kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "t", "--wait")
+        wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+        a.kill_node()
+        create_mirror(c.bootstrap_servers, "m", b.bootstrap_servers)
+        code, _, err = run(c, "--add", "--mirror", "m", "--topic", "t")
+        assert code == 1 and f"behind {b.cluster_id}" in err and "--force adds them all the same" in err
+        assert run(c, "--add", "--mirror", "m", "--topic", "t", "--force", "--wait")[0] == 0
+        wait_for("the log", lambda: log_bytes(c.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0") != b"")
+
+
+def test_every_action_has_json(pair: Pair, run: Run, tmp_path: pathlib.Path) -> None:
+    a, b = pair
+    create_topic(a.bootstrap_servers, "json")
+    (tmp_path / "a.properties").write_text(f"bootstrap.servers={a.bootstrap_servers}\n")
+    config = ["--mirror-config", str(tmp_path / "a.properties")]
+    topic = ["--topic", "json"]
+    for action, arguments in (
+        ("create", config), ("alter", config), ("add", [*topic, "--wait"]), ("pause", [*topic, "--wait"]), ("resume", [*topic, "--wait"]),
+        ("remove", [*topic, "--wait"]), ("delete", []),
+    ):  # fmt: skip
+        code, out, err = run(b, f"--{action}", "--mirror", "json", *arguments, "--json")
+        assert code == 0, err
+        result = json.loads(out)
+        assert (result["action"], result["mirror"]) == (action, "json")
+        assert result.get("topics") == (["json"] if topic[1] in arguments else None)
+    assert run(b, "--delete", "--mirror", "json", "--json")[:2] == (1, ""), "errors are text on stderr"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_a_dry_run_of_a_failback_prints_is_what_is_dropped_on_every_replica(pair: Pair, seed: int) -> None:
+    """Own records on both sides after a failover, leaders moved in between; three replicas each."""
+    chance = random.Random(seed)
+    a, b = pair
+    name = f"back-{seed}"
+    mirrored_topic(pair, name)
+    kafka_mirrors(b.bootstrap_servers, "--remove", "--mirror", name, "--topic", name, "--wait")
+    for index in range(4):
+        cluster = chance.choice(pair)
+        produce(cluster.bootstrap_servers, name, numbered(f"own-{index}", chance.randint(1, 9)), partition=chance.randint(0, 1))
+        if index == 1:
+            cluster.stop_node(1)
+            cluster.start_node(1)
+    create_mirror(a.bootstrap_servers, name, b.bootstrap_servers)
+    folders = [f"{name}-{partition}" for partition in range(2)]
+    before = {folder: values_on(a, folder) for folder in folders}
+    losses = json.loads(kafka_mirrors(a.bootstrap_servers, "--add", "--mirror", name, "--topic", name, "--dry-run", "--json"))
+    assert {folder: values_on(a, folder) for folder in folders} == before, "it only looked"
+    kafka_mirrors(a.bootstrap_servers, "--add", "--mirror", name, "--topic", name)
+    wait_caught_up(a.bootstrap_servers, b.bootstrap_servers, name)
+    assert_equal_everywhere(pair, *folders)
+    for folder, loss in zip(folders, losses, strict=True):
+        after = values_on(a, folder)
+        gone = {offset for offset, value in before[folder].items() if after.get(offset) != value}
+        assert gone == {offset for offset in before[folder] if loss["cutOffset"] <= offset < loss["logEndOffset"]}
+        assert loss["droppedRecords"] == len(gone)
+    assert sum(loss["droppedRecords"] for loss in losses) == sum(len(rows) for rows in before.values()) - 30
