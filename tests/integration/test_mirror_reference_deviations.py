@@ -1,7 +1,7 @@
 """One test per entry of "the KIP's reference implementation against the KIP text", named by its number: what it did wrong, we do right.
 
 Entries that are not here: 9 needs a peer too and is in interop/apache as well; 11 (markers of a transaction that is open when its
-topic becomes a mirror) and 20 (groups) need coordinators that mirroring does not have yet.
+topic becomes a mirror) is not shown here yet.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as GroupPartition
+from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from mirror_harness import (
     FAST_MIRROR,
     add,
@@ -52,6 +55,8 @@ from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 from kmirror.server.apis.fetch import handle_fetch
+from kmirror.server.apis.forwarded import handle_forwarded
+from kmirror.server.apis.mirror import HANDLERS as MIRROR_HANDLERS
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
@@ -351,6 +356,40 @@ def test_entry_14_ids_are_checked_and_a_zero_mirror_info_is_an_ordinary_topic(cl
         assert answer.topics[0].error_code == 0 and answer.topics[0].topic_id != Uuid.ZERO
 
 
+def test_entry_14_our_own_requests_carry_the_topics_ids_and_no_mirror_info(clusters: Clusters) -> None:
+    """The reference sends zero ids about mirrors, and a MirrorInfo with a zero id for ordinary topics."""
+    a, b = clusters
+    seen: list[Any] = []
+
+    def listen(server: KafkaServer) -> None:
+        assert server.broker is not None
+        for api_key, handler in ((ApiKeys.CREATE_TOPICS, handle_forwarded), *MIRROR_HANDLERS.items()):
+
+            async def recorded(apis: KafkaApis, request: Request, *, handler: Any = handler) -> Any:
+                seen.append(request.message)
+                return await handler(apis, request)
+
+            server.broker.apis.register({api_key: recorded})
+
+    b.call(listen)
+    mirrored(a, b, "t")
+    create_topic(b.bootstrap_servers, "ordinary")
+    topic_id = call(b.bootstrap_servers, lambda admin: admin.describe_topics(["t"]))["t"].topic_id
+    for what in ("--pause", "--resume", "--remove"):
+        wait_state(b.bootstrap_servers, "m", {"--pause": "MIRRORING", "--resume": "PAUSED", "--remove": "MIRRORING"}[what])
+        assert tool(b, what, "--mirror", "m", "--topic", "t")[0] == 0
+    about = [message for message in seen if hasattr(message, "mirror_name") and hasattr(message, "topics")]
+    ids = {type(message).__name__: message.topics[0].topic_id for message in about}
+    assert ids == {
+        "AddTopicsToMirrorRequest": Uuid.ZERO,  # it is not there yet: the broker makes it (entry 19)
+        "PauseMirrorTopicsRequest": topic_id,
+        "ResumeMirrorTopicsRequest": topic_id,
+        "RemoveTopicsFromMirrorRequest": topic_id,
+    }
+    (created,) = [message for message in seen if isinstance(message, create_topics.CreateTopicsRequest)]
+    assert [(topic.name, topic.mirror_info) for topic in created.topics] == [("ordinary", None)]
+
+
 def test_entry_15_a_bump_answers_for_its_partitions_and_is_written_as_a_partition_record(clusters: Clusters) -> None:
     _, b = clusters
     create_topic(b.bootstrap_servers, "t")
@@ -472,6 +511,26 @@ def test_entry_19_the_broker_makes_a_missing_topic_with_the_sources_id(clusters:
     mirrored(a, b, "t", partitions=2)
     described = [call(cluster.bootstrap_servers, lambda admin: admin.describe_topics(["t"]))["t"] for cluster in clusters]
     assert described[0].topic_id == described[1].topic_id and len(described[1].partitions) == 2
+
+
+def test_entry_20_groups_in_any_state_are_synced_and_the_offsets_topic_is_made(clusters: Clusters) -> None:
+    """Only stable groups were, and nothing at all before a consumer had come to the destination."""
+    a, b = clusters
+    mirrored(a, b, "t")
+    assert "__consumer_offsets" not in call(b.bootstrap_servers, lambda admin: admin.list_topics(include_internal=True))
+    source, destination = (ConfluentAdmin({"bootstrap.servers": cluster.bootstrap_servers}) for cluster in clusters)
+    never_joined = ConsumerGroupTopicPartitions("never-joined", [GroupPartition("t", 0, 7)])
+    source.alter_consumer_group_offsets([never_joined])["never-joined"].result(30)
+    consumer = Consumer({"bootstrap.servers": a.bootstrap_servers, "group.id": "left", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["t"])
+    wait_for("a record", lambda: consumer.poll(0.2) is not None)
+    consumer.close()
+
+    def synced(group: str) -> list[int]:
+        rows = destination.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30).topic_partitions
+        return [row.offset for row in rows]
+
+    wait_for("both groups' offsets", lambda: [*synced("never-joined"), *synced("left")] == [7, 1])
 
 
 def test_entry_21_the_tools_tables_are_the_kips(clusters: Clusters) -> None:
