@@ -340,7 +340,8 @@ class MirrorPartition:
             return await self._load()
         if self._storage_error is not None and self.status.state is not _S.FAILED:
             reason, self._storage_error = self._storage_error, None
-            return await self._take(_E.STORAGE_FAILED, reason=reason)
+            await self._take(_E.STORAGE_FAILED, reason=reason)
+            return self._services.config.mirror_truncation_backoff_ms  # a removed partition goes on to STOPPING (D3-21), not at once
         if self._rejected is not None:
             reason, self._rejected = self._rejected, None
             return await self._take(_E.SOURCE_REJECTED, reason=reason)

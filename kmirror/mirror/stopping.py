@@ -18,6 +18,7 @@ for a failover must work on what is left.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from kmirror.mirror.local_log import cut, summarize_log
@@ -26,6 +27,8 @@ from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH
 from kmirror.mirror.replicas import behind, not_cut
 from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.storage.log_append_info import AppendOrigin
+
+_log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
@@ -104,7 +107,10 @@ async def _truncate(driver: MirrorPartition, summary: LogSummary) -> bool:
     if safeguards.lso_truncation:
         log = driver.log
         if safeguards.lso_fixpoint:
-            removed = cut(partition, lso_fixpoint(summary.scan.transactions(), log.log_end_offset))
+            target = lso_fixpoint(summary.scan.transactions(), log.log_end_offset)
+            if target < log.log_end_offset:
+                await _tell_loss(driver, target)
+            removed = cut(partition, target)
         elif log.first_unstable_offset is not None:
             removed = cut(partition, log.first_unstable_offset)
 
@@ -114,6 +120,21 @@ async def _truncate(driver: MirrorPartition, summary: LogSummary) -> bool:
 
     await driver.wait_until(problem)
     return removed > 0
+
+
+async def _tell_loss(driver: MirrorPartition, target: int) -> None:
+    """What the cut will drop, said before it is dropped (C4); the dry run of a removal counts the same."""
+    log = driver.log
+    lost = await driver.services.runtime.run_blocking(lambda: [header.record_count for header in log.batch_headers(target)])
+    _log.warning(
+        "mirror %s, %s: %d records in %d batches from offset %d on will be dropped: they are in transactions whose end was not mirrored, "
+        "or between such",
+        driver.id.mirror_name,
+        driver.id.topic_partition,
+        sum(lost),
+        len(lost),
+        target,
+    )
 
 
 async def _persist_last_mirror_epoch(driver: MirrorPartition, summary: LogSummary) -> None:

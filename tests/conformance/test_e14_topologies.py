@@ -21,7 +21,7 @@ from mirror_harness import (
 from kmirror.embedded import EmbeddedCluster
 
 
-def test_both_directions_added_truncates_neither_log() -> None:
+def test_c34_both_directions_added_truncates_neither_log() -> None:
     """C34, F4: B mirrors A; then A is told to mirror B under another name. A waits, and its log stays."""
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(a.bootstrap_servers, "t")
@@ -39,7 +39,7 @@ def test_both_directions_added_truncates_neither_log() -> None:
         assert log_bytes(b.log_dir(), "t-0").startswith(before)
 
 
-def test_chain_of_three_stays_equal_over_an_epoch_change_and_a_failover_in_the_middle() -> None:
+def test_s14_chain_of_three_stays_equal_over_an_epoch_change_and_a_failover_in_the_middle() -> None:
     """F7, S14: A -> B -> C; A restarts (new epoch), B fails over, C follows B."""
     with (
         EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
@@ -97,7 +97,7 @@ def _delete_records(cluster: EmbeddedCluster, topic: str, offset: int) -> None:
         future.result(20)
 
 
-def test_failover_while_preparing_towards_a_dead_source_is_quick_and_keeps_the_log() -> None:
+def test_c11_failover_while_preparing_towards_a_dead_source_is_quick_and_keeps_the_log() -> None:
     """D4: the source is not contacted; F6: own epochs are not stored as last mirror epoch."""
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(b.bootstrap_servers, "t")
@@ -114,7 +114,7 @@ def test_failover_while_preparing_towards_a_dead_source_is_quick_and_keeps_the_l
         assert produce(b.bootstrap_servers, "t", numbered("again", 5)) == []
 
 
-def test_topic_id_that_is_not_the_sources_fails_and_cuts_nothing() -> None:
+def test_d5_topic_id_that_is_not_the_sources_fails_and_cuts_nothing() -> None:
     """D5 step 1: a name collision is FAILED; remove makes the topic writable again."""
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         for cluster in (a, b):

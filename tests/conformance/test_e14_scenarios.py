@@ -181,7 +181,7 @@ def test_other_segment_boundaries_at_the_destination_hold_the_same_bytes(cluster
     assert count[0] > 2 and count[1] == 1
 
 
-def test_the_local_cleaner_keeps_a_mirror_of_a_compacted_topic_from_growing() -> None:
+def test_fea2b_the_local_cleaner_keeps_a_mirror_of_a_compacted_topic_from_growing() -> None:
     """FEA2b: the source cleans what was mirrored before; the destination's own cleaner must do it too, read-only or not."""
     fast = {**FAST_MIRROR, "log.cleaner.backoff.ms": "200"}
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=fast) as b:

@@ -1,0 +1,566 @@
+"""Hazards of section C that are the state machine's and the coordinator's: a whole mirror on real logs, with a scripted source."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine, run
+from scripted_source import SOURCE_CLUSTER_ID, batch
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
+from kmirror.metadata.mirror_names import parse_association
+from kmirror.mirror.local_log import cut
+from kmirror.mirror.mirror_coordinator_shard import MirrorCoordinatorShard, StateWrite
+from kmirror.mirror.mirror_records import LastMirrorEpochs, last_mirror_epochs_record, read_record
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.network.client import DisconnectError
+from kmirror.record.builder import build_batch
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
+from kmirror.record.record import Record
+from kmirror.storage.log_append_info import AppendOrigin
+from kmirror.storage.log_cleaner_manager import LogCleanerManager
+from kmirror.wire import mirror_dialect
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+
+BACKOFF_MS = 5_000
+STOPPED_THERE = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
+
+
+def transactional(offset: int, producer_id: int, *values: bytes, epoch: int = 0, sequence: int = 0) -> bytes:
+    return batch(offset, *values, epoch=epoch, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+
+
+def marker(offset: int, producer_id: int, *, epoch: int = 0, commit: bool = True) -> bytes:
+    return bytes(
+        build_end_transaction_marker(
+            ControlRecordType.COMMIT if commit else ControlRecordType.ABORT,
+            coordinator_epoch=0, producer_id=producer_id, producer_epoch=0, timestamp=1_750_000_000_000, base_offset=offset,
+            partition_leader_epoch=epoch,
+        )
+    )  # fmt: skip
+
+
+async def mirroring(machine: MirrorMachine, *batches: bytes, **topic: Any) -> None:
+    """Topic t mirrored to its end."""
+    machine.source.create("t")
+    machine.at_source(*batches)
+    machine.topic(**topic)
+    await machine.reach("MIRRORING")
+    await machine.advance(600)
+    assert machine.log().log_end_offset == machine.source.log("t").decided
+
+
+# --- C1 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_c1_the_cleaner_never_takes_the_state_topic(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a"))
+        machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+        machine.create_topic("plain", configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+        for name in (MIRROR_STATE_TOPIC_NAME, "plain"):
+            log = machine.partition(name).leader_log
+            log.append_as_leader(bytearray(build_batch([Record(0, 1_750_000_000_000, b"key", b"value")])), leader_epoch=0)
+            log.roll()
+            log.update_high_watermark(log.log_end_offset)
+        logs = {log.topic_partition: log for log in machine.log_manager.all_logs()}
+        manager = LogCleanerManager(machine.runtime.files, [str(tmp_path)], logs)
+        assert [log.topic_partition.topic for log in manager.deletable_logs()] == ["plain"]
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c1_a_reader_takes_every_record_and_the_newest_of_a_partition_wins() -> None:
+    """All keys of a mirror's states are equal: what compaction would keep is the last record alone."""
+    shard = MirrorCoordinatorShard()
+    records = []
+    for number in range(3):
+        for state in (State.PREPARING, State.MIRRORING):
+            records += shard.write(MIRROR, [StateWrite("t", number, state)]).records
+            shard.replay(len(records), records[-1])
+    assert len({record.key for record in records}) == 1
+    again = MirrorCoordinatorShard()
+    for offset, record in enumerate(records):
+        again.replay(offset, record)
+    found = again.read(MIRROR, [("t", number) for number in range(3)])
+    assert [stored.state for stored in found.values()] == [State.MIRRORING] * 3
+
+
+# --- C2, C4, C5 -------------------------------------------------------------------------------------------------------
+
+
+def test_c2_the_cut_is_repeated_until_nothing_is_open(tmp_path: Path) -> None:
+    """The KIP's log up to offset 3: the LSO is 2, and cutting there would reopen 4001."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(
+            machine, transactional(0, 4001, b"A"), transactional(1, 4001, b"B", sequence=1), transactional(2, 4002, b"X"), marker(3, 4001)
+        )
+        assert machine.log().last_stable_offset == 2
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        assert [(header.base_offset, header.is_control) for header in machine.headers()] == [(0, True)]
+        log = machine.log()
+        assert log.last_stable_offset == log.log_end_offset == 1
+        assert not log.producer_state_manager.ongoing_transactions
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c4_what_will_be_dropped_is_logged_before_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a"), transactional(1, 7, b"open", b"too"), batch(3, b"behind"))
+        caplog.set_level(logging.INFO)
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        told = next(record for record in caplog.records if "will be dropped" in record.getMessage())
+        cut = next(record for record in caplog.records if "cut from" in record.getMessage())
+        assert "3 records in 2 batches from offset 1 on will be dropped" in told.getMessage()
+        assert caplog.records.index(told) < caplog.records.index(cut)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c5_the_last_mirror_epoch_is_that_of_the_last_batch(tmp_path: Path) -> None:
+    """The leader's own epoch is 9, no batch has it."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a", epoch=1), batch(1, b"b", epoch=3), epoch=9)
+        machine.name("m.removed")
+        driver = await machine.reach("STOPPED")
+        assert driver.status.last_mirror_epoch == 3
+        assert [header.leader_epoch for header in machine.headers()] == [1, 3, 9]
+        assert [entry.epoch for entry in machine.log().leader_epoch_cache.epoch_entries] == [1, 3, 9]
+        await machine.close()
+
+    run(scenario)
+
+
+# --- C3, C6 -----------------------------------------------------------------------------------------------------------
+
+
+def test_c3_a_last_mirror_epoch_above_every_local_epoch_cuts_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 9)})}
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2))
+        machine.topic(value=None)
+        machine.local(batch(0, b"a", epoch=1))
+        machine.name(MIRROR)
+        await machine.reach("MIRRORING")
+        assert machine.headers()[0].base_offset == 0 and machine.registration().leader_epoch == 0, "nothing was cut, nothing bumped"
+        await machine.advance(600)
+        assert machine.log().log_end_offset == 2
+        await machine.close()
+
+    run(scenario)
+
+
+def _down(machine: MirrorMachine) -> None:
+    machine.source.down.add(machine.source.addresses[2])
+
+
+def _silent_mirrors(machine: MirrorMachine) -> None:
+    answer = machine.source.override
+
+    def override(request: Any) -> Any:
+        if type(request).__name__ in ("ListMirrorsRequest", "DescribeMirrorsRequest"):
+            return DisconnectError("gone in the middle")
+        return answer(request) if answer is not None else None
+
+    machine.source.override = override
+
+
+def _loading(machine: MirrorMachine) -> None:
+    machine.refusing[MIRROR] = Errors.COORDINATOR_NOT_AVAILABLE
+
+
+def _still_mirroring(machine: MirrorMachine) -> None:
+    machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPING", 1)})
+
+
+@pytest.mark.parametrize("trouble", [_down, _silent_mirrors, _loading, _still_mirroring])
+def test_c6_an_answer_that_is_missing_or_not_final_never_cuts_to_nothing(tmp_path: Path, trouble: Any) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), source_brokers=2)
+        machine.source_mirrors = dict(STOPPED_THERE)
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2))
+        machine.topic(value=None)
+        machine.local(batch(0, b"a", epoch=1), batch(1, b"own", epoch=1 + 1))
+        trouble(machine)
+        machine.name(MIRROR)
+        await machine.advance(3 * BACKOFF_MS)
+        assert machine.state() == "PREPARING" and machine.log().log_end_offset == 2
+        assert machine.driver().status.reason
+        machine.source.down.clear()
+        machine.refusing.clear()
+        machine.source_mirrors = dict(STOPPED_THERE)
+        machine.source.override = machine._answer_mirrors
+        await machine.reach("MIRRORING")
+        assert machine.headers()[0].base_offset == 0
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c6_one_dead_broker_is_asked_again_and_a_definite_none_starts_over(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.topic(value=None)
+        machine.local(batch(0, b"own", epoch=0))
+        machine.name(MIRROR)
+        await machine.reach("MIRRORING")
+        assert machine.headers() == [], "the source has no such mirror: all of it is the source's now"
+        await machine.close()
+
+    run(scenario)
+
+
+# --- C9, C10 ----------------------------------------------------------------------------------------------------------
+
+
+def test_c9_the_reset_ends_producers_and_all_kinds_of_transactions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.topic(value=None)
+        machine.local(transactional(0, 7, b"open"), transactional(1, 8, b"ended"), marker(2, 8))
+        state = machine.log().producer_state_manager
+        assert state.active_producers.keys() == {7, 8} and state.ongoing_transactions and state.unreplicated_transactions
+        machine.partition("t").append_records_to_leader(
+            bytearray(build_mirror_pid_reset("dc-east", timestamp=0)), origin=AppendOrigin.COORDINATOR, required_acks=1
+        )
+        assert state.is_empty and not state.ongoing_transactions and not state.unreplicated_transactions
+        assert machine.log().first_unstable_offset is None
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_c10_recovery_and_snapshots_apply_the_reset_where_it_stands(tmp_path: Path, snapshot: bool) -> None:
+    """Producer 7 is before it, 8 behind it: after the crash a sequence of 7 is a new one, one of 8 a known one."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path / "before"))
+        topic_id = machine.topic(value=None)
+        plain = {"producer_epoch": 0, "base_sequence": 0}
+        machine.produce(batch(0, b"a", producer_id=7, **plain))
+        machine.partition("t").append_records_to_leader(
+            bytearray(build_mirror_pid_reset("dc-east", timestamp=0)), origin=AppendOrigin.COORDINATOR, required_acks=1
+        )
+        machine.produce(batch(0, b"b", producer_id=8, **plain))
+        if snapshot:
+            machine.log().roll()
+        shutil.copytree(tmp_path / "before" / "t-0", tmp_path / "after" / "t-0")
+        again = MirrorMachine(str(tmp_path / "after"))
+        again.source.topic_ids["t"] = topic_id
+        again.topic(value=None, at_source=False)
+        assert again.log().producer_state_manager.active_producers.keys() == {8}
+        assert again.produce(batch(0, b"a", producer_id=7, **plain)) is Errors.NONE
+        assert again.log().log_end_offset == 4
+        again.produce(batch(0, b"b", producer_id=8, **plain))
+        assert again.log().log_end_offset == 4, "a duplicate of 8"
+
+    run(scenario)
+
+
+# --- C11, C12 ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_c11_stopping_completes_with_a_dead_source(tmp_path: Path, known: bool) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        if known:
+            await mirroring(machine, batch(0, b"a"))
+        machine.source.down.update(machine.source.addresses.values())
+        if not known:
+            machine.topic(value=None)
+            machine.local(batch(0, b"a"))
+            machine.name(MIRROR)
+            await machine.advance(1_000)
+            assert machine.state() == "PREPARING"
+        before = len(machine.source.requests)
+        machine.name("m.removed")
+        await machine.reach("STOPPED", within_ms=1_000)
+        assert machine.headers()[-1].reset_source == (SOURCE_CLUSTER_ID if known else "")
+        assert len(machine.source.requests) == before, "the source was asked nothing"
+        assert machine.produce(batch(0, b"new")) is Errors.NONE
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c12_a_cluster_id_is_any_text(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.cluster_id = "dc-east"
+        await mirroring(machine, batch(0, b"a"))
+        assert machine.cache.image.configs.mirror(MIRROR)["source.cluster.id"] == "dc-east"
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        assert machine.headers()[-1].reset_source == "dc-east"
+        await machine.close()
+
+    run(scenario)
+
+
+# --- C14 --------------------------------------------------------------------------------------------------------------
+
+
+def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await mirroring(machine, batch(0, b"a"))
+        del machine.source.topic_ids["t"]
+        await machine.reach("STOPPED", within_ms=90_000)
+        assert machine.cache.image.configs.topic("t")["mirror.name"] == "m.paused", "nothing starts again by itself"
+        machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
+        machine.name(MIRROR)  # even if somebody asks for it while another topic has the name
+        machine.change()
+        await machine.advance(40_000)
+        assert machine.state() == "STOPPED" and machine.log().log_end_offset == 2
+        assert machine.produce(batch(0, b"mine")) is Errors.NONE
+        machine.name("m.removed")
+        await machine.advance(1_000)
+        assert machine.state() == "STOPPED"
+        await machine.close()
+
+    run(scenario)
+
+
+# --- C23 to C28 -------------------------------------------------------------------------------------------------------
+
+
+def test_c24_the_wanted_state_is_a_level(tmp_path: Path) -> None:
+    """Whatever happens in whatever order, it ends where `mirror.name` says, also when the leadership moved in between."""
+
+    async def scenario() -> None:
+        for seed in range(12):
+            machine = MirrorMachine(str(tmp_path / str(seed)), others=(2,))
+            random = machine.runtime.random
+            await mirroring(machine, batch(0, b"a"))
+            for _ in range(12):
+                value = ("m", "m.paused", "m.removed", "m.paused.removed")[random.randrange(4)]
+                if not machine.cache.image.configs.topic("t")["mirror.name"].endswith(".removed") or value == "m":
+                    machine.name(value)
+                if random.randrange(3) == 0:
+                    machine.change(leader=2)
+                    machine.change(leader=1)
+                for _ in range(random.randrange(40)):
+                    await machine.settle() if random.randrange(8) == 0 else machine.runtime.advance(1)
+            association = parse_association(machine.cache.image.configs.topic("t")["mirror.name"])
+            assert association is not None
+            await machine.advance(40_000)
+            expected = {(False, False): {"MIRRORING"}, (True, False): {"PAUSED", "MIRRORING", "STOPPED"}}
+            wanted = {"STOPPED"} if association.removed else expected[association.paused, association.removed]
+            if association.paused and not association.removed and machine.state() == "MIRRORING":
+                raise AssertionError("paused, but it goes on")
+            assert machine.state() in wanted, (seed, association, machine.states_written())
+            await machine.close()
+
+    run(scenario)
+
+
+def test_c25_the_map_has_one_mirrors_topics_only() -> None:
+    shard = MirrorCoordinatorShard()
+    for name in ("m", "other"):
+        for record in shard.write(name, [StateWrite(f"of-{name}", 0, State.UNKNOWN, 3)]).records:
+            shard.replay(0, record)
+    (record,) = shard.write("m", [StateWrite("of-m", 1, State.UNKNOWN, 4)]).records
+    assert read_record(record) == LastMirrorEpochs("m", {("of-m", 0): 3, ("of-m", 1): 4})
+
+
+def test_c26_a_hundred_thousand_partitions_over_fifty_stay_below_a_mebibyte() -> None:
+    per_partition = 100_000 // 50
+    epochs = {(f"a-topic-of-forty-characters-{number // 100:012d}", number % 100): 1 << 20 for number in range(per_partition)}
+    record: CoordinatorRecord = last_mirror_epochs_record(MIRROR, epochs)
+    assert record.value is not None and len(record.value) < 1 << 20
+
+
+def test_c26_an_epoch_that_has_no_room_keeps_its_partition_stopping_and_no_other(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"max.message.bytes": "400"})
+        for name in ("t", "x" * 200, "y" * 200):
+            machine.source.create(name)
+            machine.at_source(batch(0, b"a", epoch=1), topic=name)
+            machine.topic(name)
+            await machine.reach("MIRRORING", name)
+        await machine.advance(600)
+        machine.name("m.removed", "x" * 200)
+        await machine.reach("STOPPED", "x" * 200)
+        machine.name("m.removed", "y" * 200)
+        await machine.advance(1_000)
+        assert machine.state("y" * 200) == "STOPPING"
+        assert "RECORD_LIST_TOO_LARGE" in str(machine.driver("y" * 200).status.reason)
+        machine.name("m.paused")
+        await machine.reach("PAUSED")
+        machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"max.message.bytes": "1048576"})
+        await machine.reach("STOPPED", "y" * 200)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c27_a_malformed_batch_fails_its_partition_alone_and_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.create("t", partitions=2)
+        machine.at_source(batch(0, b"a"))
+        machine.at_source(batch(0, b"b"), number=1)
+        machine.topic(partitions=2)
+        for number in (0, 1):
+            await machine.reach("MIRRORING", number=number)
+        await machine.advance(600)
+        broken = bytearray(batch(1, b"c"))
+        broken[-1] ^= 0xFF
+        machine.at_source(bytes(broken))
+        await machine.reach("FAILED")
+        assert "malformed batch from the source" in str(machine.driver().status.reason)
+        assert any(record.levelno == logging.ERROR and "malformed batch" in record.getMessage() for record in caplog.records)
+        machine.at_source(batch(1, b"d"), number=1)
+        await machine.advance(600)
+        assert machine.state(number=1) == "MIRRORING" and machine.log(number=1).log_end_offset == 2
+        assert machine.mirror is not None
+        reasons = {row.partition: row.reason for row in machine.mirror.describe(MIRROR)}
+        assert reasons[1] is None and "malformed" in str(reasons[0])
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c28_stopping_is_tried_again_with_its_reason_and_a_disk_error_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a"))
+        machine.mirror_controller.fail = lambda request: ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
+        machine.name("m.removed")
+        await machine.advance(3 * BACKOFF_MS)
+        assert machine.state() == "STOPPING" and machine.driver().status.reason == "REQUEST_TIMED_OUT: no controller"
+        assert sum("no controller" in record.getMessage() for record in caplog.records) == 1, "said once, not at every try"
+        assert len([request for request in machine.mirror_controller.requests if "Bump" in type(request).__name__]) in (3, 4)
+        machine.driver().on_storage_error("the disk is gone")
+        await machine.reach("FAILED", within_ms=BACKOFF_MS + 1_000)
+        assert machine.driver().status.reason == "the disk is gone"
+        await machine.close()
+
+    run(scenario)
+
+
+# --- C34, C35 ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [MIRROR, "another"])
+def test_c34_the_source_mirrors_the_topic_from_us(tmp_path: Path, name: str) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source_mirrors = {name: (OWN_CLUSTER_ID, {T0: ("PREPARING", -1)})}
+        machine.topic(value=None)
+        machine.local(batch(0, b"mine"))
+        machine.name(MIRROR)
+        await machine.advance(2 * BACKOFF_MS)
+        assert machine.state() == "PREPARING" and machine.log().log_end_offset == 1
+        assert "mirror loop" in str(machine.driver().status.reason)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.source_mirrors = dict(STOPPED_THERE)
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=3))
+        machine.topic(value=None, replicas=(1, 2))
+        machine.local(batch(0, b"a", epoch=1), batch(1, b"x", b"y", b"z", epoch=2))
+        await machine.follow(2, 2)
+        machine.name(MIRROR)
+        await machine.advance(1_000)
+        assert machine.log().log_end_offset == 4, "before all in the ISR have caught up nothing is cut"
+        await machine.follow(2, 4)
+        await machine.advance(BACKOFF_MS)
+        assert machine.log().log_end_offset == 1 and machine.state() == "PREPARING"
+        assert machine.registration().leader_epoch == 1, "bumped, so that the follower verifies its log"
+        await machine.follow(2, 1)
+        await machine.reach("MIRRORING")
+        machine.topic("plain", value=None)
+        machine.local(batch(0, b"a"), batch(1, b"p", b"q", b"r"), topic="plain")
+        assert cut(machine.partition("plain"), 2) == 3 and machine.log("plain").log_end_offset == 1
+        await machine.close()
+
+    run(scenario)
+
+
+# --- C38, C40, C41 ----------------------------------------------------------------------------------------------------
+
+
+def test_c38_until_the_state_is_loaded_a_produce_may_be_tried_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await mirroring(machine, batch(0, b"a"))
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        machine.change(leader=2)
+        machine.change(leader=1)
+        assert machine.produce(batch(0, b"early")) is Errors.NOT_LEADER_OR_FOLLOWER
+        await machine.settle()
+        assert machine.produce(batch(0, b"late")) is Errors.NONE
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c40_numbers_come_with_the_name_of_their_revision() -> None:
+    assert mirror_dialect.DEFAULT_REVISION == "kip-2026-04"
+    default = mirror_dialect.mirror_dialect()
+    assert {byte: default.state_name(byte) for byte in (0, 1, 5)} == {0: "PREPARING", 1: "MIRRORING", 5: "STOPPED"}
+    later = mirror_dialect.mirror_dialect("ri-2026-07")
+    assert later.state_name(6) == "STOPPED" and later.revision == "ri-2026-07"
+    with pytest.raises(Exception, match="kip-2026-05"):
+        mirror_dialect.mirror_dialect("kip-2026-05")
+
+
+def test_c41_a_marker_for_a_mirror_is_answered_and_not_appended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.topic(value=None)
+        machine.local(transactional(0, 7, b"open"))
+        machine.source.down.update(machine.source.addresses.values())
+        machine.name(MIRROR)
+        await machine.settle()
+        assert machine.state() == "PREPARING"
+        request = WriteTxnMarkersRequest([WritableTxnMarker(7, 0, False, [WritableTxnMarkerTopic("t", [0])], 0, 0)])
+        response = await machine.ask(ApiKeys.WRITE_TXN_MARKERS, request, 2)
+        assert response.markers[0].topics[0].partitions[0].error_code == 0
+        assert machine.log().log_end_offset == 1
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c23_a_name_with_both_suffixes_is_a_removed_one() -> None:
+    """What DeleteMirror clears (`controller.mirror_control_manager`) is what this says is removed."""
+    association = parse_association("m.paused.removed")
+    assert association is not None and association.removed and association.mirror_name == "m"
+
+
+__all__ = ["WITH_MIRRORS", "TopicPartition"]
