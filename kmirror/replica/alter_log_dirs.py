@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState
+from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState, fetcher_id
 from kmirror.replica.partition import Partition
 from kmirror.replica.partition_reader import diverging_epoch
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
@@ -114,7 +114,9 @@ class ReplicaAlterLogDirs:
         self._replica_manager = replica_manager
         self._log_manager = replica_manager.log_manager
         self._moves: dict[TopicPartition, _Move] = {}
-        self._fetcher: AbstractFetcher | None = None
+        self._fetchers: dict[int, AbstractFetcher] = {}
+        self.failed: dict[TopicPartition, None] = {}
+        """Moves that an error ended which does not pass."""
         self._quota = replica_manager.quotas.alter_log_dirs
 
     # --- requests ---------------------------------------------------------------------------------------------------
@@ -164,7 +166,8 @@ class ReplicaAlterLogDirs:
             future.latest_epoch,
             log_start_offset=future.log_start_offset,
         )
-        self._running_fetcher().add_partitions({topic_partition: state})
+        self.failed.pop(topic_partition, None)
+        self._fetcher_of(topic_partition).add_partitions({topic_partition: state})
 
     def cancel(self, topic_partition: TopicPartition) -> None:
         """Give the move up and drop the future log, if there is one."""
@@ -182,26 +185,33 @@ class ReplicaAlterLogDirs:
                 self._forget(topic_partition)
 
     def _forget(self, topic_partition: TopicPartition) -> None:
-        if self._fetcher is not None:
-            self._fetcher.remove_partitions([topic_partition])
+        for fetcher in self._fetchers.values():
+            fetcher.remove_partitions([topic_partition])
+        self.failed.pop(topic_partition, None)
         if self._moves.pop(topic_partition, None) is not None:
             self._log_manager.resume_cleaning(topic_partition)
 
     # --- life -------------------------------------------------------------------------------------------------------
 
-    def _running_fetcher(self) -> AbstractFetcher:
-        if self._fetcher is None:
-            manager = self._replica_manager
+    def _fetcher_of(self, topic_partition: TopicPartition) -> AbstractFetcher:
+        """One of num.replica.alter.log.dirs.threads."""
+        manager = self._replica_manager
+        number = fetcher_id(topic_partition, manager.config.num_replica_alter_log_dirs_threads)
+        fetcher = self._fetchers.get(number)
+        if fetcher is None:
             backoff_ms = manager.config.replica_fetch_backoff_ms
-            self._fetcher = AbstractFetcher(
-                manager.runtime, "ReplicaAlterLogDirsThread-0", LocalLeader(manager), self, backoff_ms=backoff_ms
-            )
-            self._fetcher.start()
-        return self._fetcher
+            name = f"ReplicaAlterLogDirsThread-{number}"
+            fetcher = self._fetchers[number] = AbstractFetcher(manager.runtime, name, LocalLeader(manager), self, backoff_ms=backoff_ms)
+            fetcher.start()
+        return fetcher
+
+    def lags(self) -> list[int]:
+        """How many records each future log is behind its current one."""
+        return [max(0, state.lag or 0) for fetcher in self._fetchers.values() for _, state in fetcher.states()]
 
     def kill(self) -> None:
-        if self._fetcher is not None:
-            self._fetcher.stop()
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
 
     # --- hooks of the fetcher ---------------------------------------------------------------------------------------
 
@@ -280,3 +290,4 @@ class ReplicaAlterLogDirs:
 
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         _log.error("Moving %s to another log directory failed: %s: %s", topic_partition, error.error.name, error.message)
+        self.failed[topic_partition] = None

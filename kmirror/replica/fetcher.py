@@ -27,7 +27,7 @@ from typing import Protocol
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import TopicPartition, java_string_hash
 from kmirror.common.uuid import Uuid
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
 from kmirror.runtime.api import Runtime
@@ -141,6 +141,12 @@ class FetcherHooks(Protocol):
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         """The partition left the fetcher because of an error that does not pass."""
         ...
+
+
+def fetcher_id(topic_partition: TopicPartition, count: int) -> int:
+    """Which of `count` fetchers has a partition (Kafka's `AbstractFetcherManager.getFetcherId`)."""
+    value = 31 * java_string_hash(topic_partition.topic) + topic_partition.partition
+    return (value & 0x7FFFFFFF) % count
 
 
 class AbstractFetcher:

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import TopicPartition, java_string_hash
-from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderEndPoint, PartitionFetchState
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderEndPoint, PartitionFetchState, fetcher_id
 from kmirror.replica.log_verification import CompareAt, LogVerification, StartOver
 from kmirror.replica.metadata_applier import InitialFetchState
 from kmirror.replica.partition import Partition
@@ -193,8 +193,7 @@ class ReplicaFetcherManager:
         return len(self._hooks.failed)
 
     def fetcher_id(self, topic_partition: TopicPartition) -> int:
-        value = 31 * java_string_hash(topic_partition.topic) + topic_partition.partition
-        return (value & 0x7FFFFFFF) % self._replica_manager.config.num_replica_fetchers
+        return fetcher_id(topic_partition, self._replica_manager.config.num_replica_fetchers)
 
     def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None:
         grouped: dict[tuple[int, int], dict[TopicPartition, PartitionFetchState]] = {}

@@ -33,6 +33,7 @@ class ReplicaConfig(Struct, frozen=True):
     replica_fetch_wait_max_ms: int = 500
     replica_fetch_backoff_ms: int = 1_000
     num_replica_fetchers: int = 1
+    num_replica_alter_log_dirs_threads: int = 1
     replica_selector_class: str | None = None
     replication_quota_window_num: int = 11
     replication_quota_window_size_seconds: int = 1

@@ -15,6 +15,7 @@ from kmirror.common.sensors import CumulativeSum, MetricConfig, Rate
 from kmirror.metadata.features import supported_features
 from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage
 from kmirror.network.socket_server import SocketServer
+from kmirror.replica.alter_log_dirs import ReplicaAlterLogDirs
 from kmirror.replica.replica_fetcher import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.storage.log_cleaner import LogCleaner
@@ -113,6 +114,14 @@ def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager, clock: Clock)
         count = sum(topic_partition in uncleanable for topic_partition in logs)
         tags = (("logDirectory", f'"{log_dir}"'),)
         yield MetricName("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", tags), count
+
+
+def move_readings(moves: ReplicaAlterLogDirs) -> Iterator[Reading]:
+    """`kafka.server:type=ReplicaAlterLogDirsManager`."""
+    tags = (("clientId", "ReplicaAlterLogDirs"),)
+    yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "MaxLag", tags), max(moves.lags(), default=0)
+    yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "FailedPartitionsCount", tags), len(moves.failed)
+    yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "DeadThreadCount", tags), 0
 
 
 def fetcher_readings(fetchers: ReplicaFetcherManager) -> Iterator[Reading]:

@@ -51,17 +51,24 @@ from kmirror.server.broker_metrics import (
     log_readings,
     metadata_batch_listener,
     metadata_readings,
+    move_readings,
     partition_readings,
     producer_readings,
     register_network,
 )
 from kmirror.server.client_metrics_manager import RECEIVER_CONFIG, ClientMetricsManager, ClientTelemetryReceiver
-from kmirror.server.dynamic_broker_config import DynamicBrokerConfig, reconfigure_fetchers, reconfigure_logs, reconfigure_sockets
+from kmirror.server.dynamic_broker_config import (
+    DynamicBrokerConfig,
+    Reconfigurable,
+    reconfigure_fetchers,
+    reconfigure_logs,
+    reconfigure_sockets,
+)
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder, controller_security, inter_broker_security, reconfigure_security
 from kmirror.server.listeners import Listener
-from kmirror.server.log_cleaner_task import run_log_cleaner
+from kmirror.server.log_cleaner_task import LogCleanerTasks
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.metadata_fetcher import MetadataFetcher, MetadataProgress
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
@@ -259,6 +266,7 @@ class BrokerServer:
         metrics.add_collector(lambda: log_readings(self.log_manager))
         metrics.add_collector(lambda: producer_readings(self.log_manager, self._runtime.clock))
         metrics.add_collector(lambda: fetcher_readings(self._replica_fetchers))
+        metrics.add_collector(lambda: move_readings(self.replica_manager.alter_log_dirs))
         unstable = self._config.unstable_feature_versions_enable
         metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock, unstable=unstable))
         self.mirror.register_metrics(metrics)
@@ -342,14 +350,17 @@ class BrokerServer:
         await self._metadata.wait(lambda next_offset, high_watermark: next_offset > lifecycle.broker_epoch)
         self.log_manager.set_strays_aside(self._is_stray)
         self.log_manager.start_tasks()
+        reconfigurables: list[Reconfigurable] = [reconfigure_logs(self.log_manager)]
         if self.log_manager.cleaner is not None:
-            self._scope.spawn(run_log_cleaner(self._runtime, self.log_manager.cleaner), name="log-cleaner")
+            cleaners = LogCleanerTasks(self._runtime, self._scope, self.log_manager.cleaner)
+            cleaners.resize()
+            reconfigurables.append(lambda before, after: cleaners.resize())
         self.replica_manager.start()
         if self._authorizer is not None:
             self._loader.install_publisher(AclPublisher(self._authorizer))
         self.dynamic_config = DynamicBrokerConfig(
             self._config,
-            reconfigure_logs(self.log_manager),
+            *reconfigurables,
             reconfigure_sockets(self._sockets),
             self._reconfigure_security(),
             reconfigure_fetchers(self.replica_manager, self._replica_fetchers),

@@ -5,6 +5,7 @@ properties file. A change makes a new `KafkaConfig`; each part of the broker tha
 new one and takes what it wants:
 
     topics' defaults (log.*, min.insync.replicas, message.max.bytes ...)      LogManager: every log gets its config anew
+    log.cleaner.threads                                                       LogCleanerTasks
     log.cleaner.*, producer.id.expiration.ms, transaction.partition...enable  LogManager (the last one: Transactions, too)
     max.connections, .per.ip, .per.ip.overrides, listener.name.*.max...       the socket servers
     num.replica.fetchers                                                      ReplicaFetcherManager

@@ -250,12 +250,18 @@ class KafkaConfig:
             replica_fetch_wait_max_ms=self.get_int("replica.fetch.wait.max.ms"),
             replica_fetch_backoff_ms=self.get_int("replica.fetch.backoff.ms"),
             num_replica_fetchers=self.get_int("num.replica.fetchers"),
+            num_replica_alter_log_dirs_threads=self._alter_log_dirs_threads(),
             replica_selector_class=self.get_string("replica.selector.class"),
             replication_quota_window_num=self.get_int("replication.quota.window.num"),
             replication_quota_window_size_seconds=self.get_int("replication.quota.window.size.seconds"),
             alter_log_dirs_replication_quota_window_num=self.get_int("alter.log.dirs.replication.quota.window.num"),
             alter_log_dirs_replication_quota_window_size_seconds=self.get_int("alter.log.dirs.replication.quota.window.size.seconds"),
         )
+
+    def _alter_log_dirs_threads(self) -> int:
+        """num.replica.alter.log.dirs.threads; by default one for each log directory."""
+        threads = self.get_optional_int("num.replica.alter.log.dirs.threads")
+        return len(self.log_dirs) if threads is None else max(1, threads)
 
     def topic_config_defaults(self) -> dict[str, str]:
         """The topic configs that this node's properties imply, as text."""

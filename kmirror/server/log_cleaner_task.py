@@ -1,4 +1,4 @@
-"""Drives the log cleaner: one job after the other, its long parts on a worker (Kafka's `CleanerThread`).
+"""Drives the log cleaner: one job after the other (by each of its tasks), its long parts on a worker (Kafka's `CleanerThread`).
 
 When the task is cancelled while a worker is at it, the job is told so, and the worker is waited for before its files are
 removed: a file must not be closed under a thread that writes to it.
@@ -8,13 +8,31 @@ from __future__ import annotations
 
 import asyncio
 
-from kmirror.runtime.api import Runtime
+from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.storage.log_cleaner import CleaningJob, LogCleaner
 
 
-async def run_log_cleaner(runtime: Runtime, cleaner: LogCleaner) -> None:
-    """Clean for ever; log.cleaner.backoff.ms between looks when nothing is to be done."""
-    while True:
+class LogCleanerTasks:
+    """`log.cleaner.threads` tasks, each with a job of its own; the setting can change."""
+
+    def __init__(self, runtime: Runtime, scope: TaskScope, cleaner: LogCleaner) -> None:
+        self._runtime = runtime
+        self._scope = scope
+        self._cleaner = cleaner
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def resize(self) -> None:
+        """Begin those that are missing; those that are too many end themselves, after their jobs."""
+        for number in range(self._cleaner.config.threads):
+            task = self._tasks.get(number)
+            if task is None or task.done():
+                running = run_log_cleaner(self._runtime, self._cleaner, number)
+                self._tasks[number] = self._scope.spawn(running, name=f"log-cleaner-{number}")
+
+
+async def run_log_cleaner(runtime: Runtime, cleaner: LogCleaner, number: int = 0) -> None:
+    """Clean as long as there are more cleaners than `number`; log.cleaner.backoff.ms between looks when nothing is to be done."""
+    while number < cleaner.config.threads:
         job = cleaner.next_job()
         if job is None:
             await runtime.sleep_ms(cleaner.config.backoff_ms)

@@ -52,7 +52,7 @@ class CleaningAborted(KmirrorError):
 
 
 class LogCleaner:
-    """Gives out one `CleaningJob` at a time; whoever drives it calls `next_job` again after backoff_ms when there was none."""
+    """Gives out `CleaningJob`s, each for another log; whoever drives them calls `next_job` again after backoff_ms when there was none."""
 
     def __init__(
         self, config: CleanerConfig, ports: LogPorts, *, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]
@@ -111,7 +111,7 @@ class CleaningJob:
         self._log = candidate.log
         self._now_ms = ports.clock.time_ms()
         self._started_ms = ports.clock.monotonic_ms()
-        self._offset_map = OffsetMap(config.dedupe_buffer_size // config.threads)
+        self._offset_map = OffsetMap(config.dedupe_buffer_size // max(1, config.threads))
         self._end_offset = candidate.first_dirty_offset
         self._steps = self._clean()
         self._work: Callable[[], None] | None = None

@@ -16,7 +16,6 @@ from kmirror.metadata.image import ClientQuotaEntity
 NO_SHARE_GROUPS = "share groups are not served"
 NO_STREAMS_GROUPS = "groups of the streams protocol are not served"
 NO_REMOTE_STORAGE = "there is no tiered storage"
-NO_LOG_DIR_MOVES = "replicas do not move between log directories"
 NO_SELECTOR = "requests of brokers among each other do not go through a selector that counts"
 NO_CONVERSIONS = "batches are never converted to another format"
 NO_POOL = "requests are received into buffers of their own"
@@ -71,10 +70,7 @@ LACKING: dict[str, str] = {
     "kafka.server:type=group-coordinator-metrics,state=NotReady": NO_STREAMS_GROUPS,
     "kafka.utils:type=Throttler,name=cleaner-io": "the cleaner is not throttled",
     "kafka:type=kafka.Log4jController": "levels of loggers are BROKER_LOGGER configs",
-    **{
-        f"kafka.server:type=ReplicaAlterLogDirsManager,name={name},clientId=ReplicaAlterLogDirs": NO_LOG_DIR_MOVES
-        for name in ("DeadThreadCount", "FailedPartitionsCount", "MaxLag", "MinFetchRate")
-    },
+    "kafka.server:type=ReplicaAlterLogDirsManager,name=MinFetchRate,clientId=ReplicaAlterLogDirs": NOT_MEASURED,
     **{
         f"kafka.server:type=DelayedOperationPurgatory,name={name},delayedOperation={operation}": reason
         for name in ("NumDelayedOperations", "PurgatorySize")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kmirror.server.log_cleaner_task import run_log_cleaner
+from kmirror.runtime.api import TaskScope
+from kmirror.server.log_cleaner_task import LogCleanerTasks, run_log_cleaner
 from kmirror.storage.log_cleaner import CleanerConfig
 
 
@@ -21,6 +22,9 @@ class FakeRuntime:
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         return asyncio.create_task(coroutine, name=name)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
 
     async def run_blocking(self, function: Callable[[], None]) -> None:
         await self.gate.wait()
@@ -82,6 +86,33 @@ def test_jobs_run_to_their_end_and_then_there_is_a_pause() -> None:
         assert events == ["advance", "work", "advance", "work", "advance", "advance"]
         assert runtime.slept_ms == [777]
         task.cancel()
+
+    run(test)
+
+
+def test_cleaners_come_and_go_as_the_setting_says() -> None:
+    async def test(runtime: FakeRuntime, events: list[str]) -> None:
+        cleaner = FakeCleaner(*(FakeJob(1, events) for _ in range(5)))
+        cleaner.config = CleanerConfig(threads=2)
+        scope = TaskScope(runtime, "test")  # type: ignore[arg-type]
+        tasks = LogCleanerTasks(runtime, scope, cleaner)  # type: ignore[arg-type]
+        tasks.resize()
+        await turns()
+        assert len(cleaner.jobs) == 3, "two logs are cleaned at a time"
+        cleaner.config = CleanerConfig(threads=3)
+        tasks.resize()
+        await turns()
+        assert len(cleaner.jobs) == 2 and len(scope) == 3
+        cleaner.config = CleanerConfig(threads=1)
+        tasks.resize()
+        runtime.gate.set()
+        await turns()
+        assert len(scope) == 1 and not cleaner.jobs, "the others have ended, after their jobs"
+        cleaner.config = CleanerConfig(threads=2)
+        tasks.resize()
+        await turns()
+        assert len(scope) == 2
+        await scope.cancel()
 
     run(test)
 
