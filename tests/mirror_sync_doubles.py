@@ -31,6 +31,7 @@ from kmirror.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from kmirror.metadata.mirror_names import association_of
 from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.mirror.acl_sync import AclSync
 from kmirror.mirror.config_sync import ConfigSync
@@ -349,6 +350,7 @@ class SyncBench:
             coordinator=itself,
             image=self.image,
             mirror=self.mirror,
+            topics_of=self.topics_of,
             led_partitions=lambda name: self.led.get(name, []),
             steps=[
                 TopicSync(self, self.image, self.config),
@@ -390,6 +392,10 @@ class SyncBench:
         self.groups.harness.set_topics(len(counts), **counts)
         for number in range(partitions):
             self.states.setdefault(TopicPartition(name, number), MIRRORING)
+
+    def topics_of(self, mirror: str) -> list[str]:
+        associations = {topic: association_of(self._configs.get(ConfigResource(RESOURCE_TOPIC, topic), {})) for topic in self._topics}
+        return sorted(topic for topic, association in associations.items() if association is not None and association.mirror_name == mirror)
 
     def configs(self, topic: str) -> dict[str, str]:
         return {name: value for name, value in self._configs[ConfigResource(RESOURCE_TOPIC, topic)].items() if name != "mirror.name"}

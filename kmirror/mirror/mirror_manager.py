@@ -118,6 +118,7 @@ class MirrorManager:
             coordinator=self.coordinator,
             image=self.image,
             mirror=self.mirror,
+            topics_of=self.topics_of,
             led_partitions=self.led_partitions,
             steps=[
                 TopicSync(controller, self.image, config),
@@ -285,6 +286,10 @@ class MirrorManager:
             )
             self._mirrors[name] = mirror
         return mirror
+
+    def topics_of(self, mirror_name: str) -> list[str]:
+        """Topics whose `mirror.name` names this mirror, with whatever suffix, sorted."""
+        return self._topics.topics_of(mirror_name)
 
     def led_partitions(self, mirror_name: str) -> list[MirrorPartition]:
         """Drivers of the mirror's partitions that this broker leads, sorted."""

@@ -8,7 +8,7 @@ when the mirror, or which topics are in it, changes) a cycle looks at the source
     3 at the mirror's sync owner, the leader of the `__mirror_state` partition that its name hashes to, the steps:
       topics (`topic_sync`), configs (`config_sync`), access rules (`acl_sync`), group offsets (`group_offset_sync`)
 
-Step 1 runs on each broker that leads partitions of the mirror, because leaders act on it; step 3 on one broker (SYN1). The
+Step 1 runs on each broker that leads partitions of the mirror, for the topics of these, because leaders act on it; step 3 on one (SYN1). The
 connections are made when the mirror has its first topic, one to each source broker that is asked, and kept (SYN2). Topics that
 are paused or removed are left alone (SYN18, B48). Filters are read from the mirror's configs in each cycle (SYN19).
 What failed is counted once for each cycle and gauge (C37, see `sync_cycle`), and told in the log.
@@ -49,6 +49,7 @@ class MirrorMetadataManager:
         coordinator: MirrorCoordinator,
         image: Callable[[], MetadataImage],
         mirror: Callable[[str], Mirror],
+        topics_of: Callable[[str], list[str]],
         led_partitions: Callable[[str], list[MirrorPartition]],
         steps: Sequence[SyncStep],
     ) -> None:
@@ -58,6 +59,7 @@ class MirrorMetadataManager:
         self._coordinator = coordinator
         self._image = image
         self._mirror = mirror
+        self._topics_of = topics_of
         self._led_partitions = led_partitions
         self._steps = tuple(steps)
         self._loops: dict[str, _Loop] = {}
@@ -117,11 +119,11 @@ class MirrorMetadataManager:
         """One cycle of one mirror. Never raises: errors are counted and logged."""
         led = self._led_partitions(mirror_name)
         is_owner = self._is_owner(mirror_name)
-        topics = topics_of(self._image(), mirror_name)
+        topics = self._topics_of(mirror_name) if is_owner else sorted({driver.id.topic for driver in led})
         if not is_owner:
             for step in self._steps:
                 step.forget(mirror_name)
-        if not topics or not (led or is_owner):
+        if not topics:
             return
         failed: set[SyncGauge] = set()
         try:
@@ -257,19 +259,3 @@ def metadata_problems(cycle: SyncCycle) -> list[str]:
         elif leaderless:
             problems.append(f"source topic {name}: no leader of partitions {', '.join(map(str, leaderless))}")
     return problems
-
-
-def topics_of(image: MetadataImage, mirror_name: str) -> list[str]:
-    """Topics whose `mirror.name` names this mirror, with whatever suffix, sorted."""
-    return [topic for topic, owner in mirrored_topics(image) if owner == mirror_name]
-
-
-def mirrored_topics(image: MetadataImage) -> list[tuple[str, str]]:
-    """(topic, mirror) of every topic with a `mirror.name`, sorted."""
-    found = []
-    for resource, props in image.configs.resources.items():
-        if resource.type == RESOURCE_TOPIC:
-            association = association_of(props)
-            if association is not None:
-                found.append((resource.name, association.mirror_name))
-    return sorted(found)

@@ -32,7 +32,6 @@ from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_names import association_of, validate_mirror_name
 from kmirror.mirror.mirror_manager import MirrorManager
-from kmirror.mirror.mirror_metadata_manager import topics_of
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.mirror.topic_requests import ANY_STATE, StateSet, TopicRequest, name_check, states_error
 from kmirror.server.apis.mirror_guard import HANDLERS as GUARDED_HANDLERS
@@ -94,7 +93,7 @@ async def handle_delete_mirror(apis: KafkaApis, request: Request) -> Any:
     _authorize_mirror(apis, request, AclOperation.ALTER, name)
     _check_exists(manager, name)
     checks: list[_StateCheck] = []
-    for topic in topics_of(manager.image(), name):
+    for topic in manager.topics_of(name):
         allowed = name_check(TopicRequest.DELETE, association_of(manager.image().configs.topic(topic)), name)
         if isinstance(allowed, Errors):
             raise ApiException(allowed)
