@@ -19,6 +19,7 @@ from kmirror.admin.quotas import QuotaAdmin
 from kmirror.admin.reassignments import ReassignmentAdmin
 from kmirror.admin.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED, RecordAdmin
 from kmirror.admin.scram import ScramAdmin
+from kmirror.admin.share_groups import ShareGroupAdmin
 from kmirror.admin.tokens import TokenAdmin
 from kmirror.admin.topics import TopicAdmin
 from kmirror.admin.transactions import TransactionAdmin
@@ -53,6 +54,7 @@ class AdminClient(
     ConfigAdmin,
     ClusterAdmin,
     GroupAdmin,
+    ShareGroupAdmin,
     AclAdmin,
     QuotaAdmin,
     ScramAdmin,

@@ -21,6 +21,8 @@ from kmirror.wire.messages.describe_share_group_offsets import DescribeShareGrou
 GROUPS_PER_REQUEST = 100
 
 StartOffsets = dict[TopicPartition, int]
+KnownOffsets = dict[TopicPartition, int | None]
+"""Where a group begins; None where the coordinator did not tell (the partition has no leader, so its lag is not known)."""
 
 
 class LocalShareGroups(Protocol):
@@ -55,9 +57,9 @@ class DestinationShareGroups:
         """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not come to be in time."""
         await self._groups.prepare()
 
-    async def offsets(self, groups: Iterable[str]) -> dict[str, StartOffsets | Errors]:
+    async def offsets(self, groups: Iterable[str]) -> dict[str, KnownOffsets | Errors]:
         """Where each group begins here; nothing for one that is not there, its error where the coordinator did not tell."""
-        found: dict[str, StartOffsets | Errors] = {}
+        found: dict[str, KnownOffsets | Errors] = {}
         by_broker: dict[int, list[str]] = {}
         for group in groups:
             coordinator = self._groups.coordinator_of(group)
@@ -70,7 +72,7 @@ class DestinationShareGroups:
                 found |= await self._offsets_at(broker_id, ids[start : start + GROUPS_PER_REQUEST])
         return found
 
-    async def _offsets_at(self, broker_id: int, groups: list[str]) -> dict[str, StartOffsets | Errors]:
+    async def _offsets_at(self, broker_id: int, groups: list[str]) -> dict[str, KnownOffsets | Errors]:
         if broker_id == self._broker_id:
             return {group: await self._local_offsets(group) for group in groups}
         module = describe_share_group_offsets
@@ -83,7 +85,7 @@ class DestinationShareGroups:
             return dict.fromkeys(groups, Errors.COORDINATOR_NOT_AVAILABLE)
         return {row.group_id: start_offsets(row) for row in response.groups}
 
-    async def _local_offsets(self, group: str) -> StartOffsets | Errors:
+    async def _local_offsets(self, group: str) -> KnownOffsets | Errors:
         try:
             return start_offsets(await self._local.describe_all(group))
         except ApiException as error:
@@ -120,15 +122,15 @@ class DestinationShareGroups:
         }
 
 
-def start_offsets(row: DescribeShareGroupOffsetsResponseGroup) -> StartOffsets | Errors:
-    """The start offsets that a coordinator knows, or the group's error."""
+def start_offsets(row: DescribeShareGroupOffsetsResponseGroup) -> KnownOffsets | Errors:
+    """The start offsets of partitions that have one, or the group's error."""
     if row.error_code:
         return Errors.for_code(row.error_code)
     return {
-        TopicPartition(topic.topic_name, partition.partition_index): partition.start_offset
+        TopicPartition(topic.topic_name, partition.partition_index): None if partition.error_code else partition.start_offset
         for topic in row.topics
         for partition in topic.partitions
-        if not partition.error_code and partition.start_offset >= 0
+        if partition.error_code or partition.start_offset >= 0
     }
 
 

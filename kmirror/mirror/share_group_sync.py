@@ -32,6 +32,7 @@ from kmirror.wire.messages import describe_share_group_offsets, list_groups
 SHARE_GROUP_TYPE = "share"
 FIRST_LIST_GROUPS_WITH_TYPES = 5
 GROUPS_PER_REQUEST = 50
+NO_OFFSET = -1
 
 
 class ShareGroupSync:
@@ -62,7 +63,7 @@ class ShareGroupSync:
             if isinstance(known, Errors):
                 failures.append(f"offsets of share group {group} here: {known.name}")
                 continue
-            changed = {tp: offset for tp, offset in offsets.items() if known.get(tp) != offset}
+            changed = {tp: offset for tp, offset in offsets.items() if known.get(tp, NO_OFFSET) not in (offset, None)}
             if changed:
                 wanted[group] = changed
         concerned = {tp for offsets in wanted.values() for tp in offsets}
@@ -137,7 +138,7 @@ async def _describe(source: SourceCluster, node: SourceNode, groups: list[str], 
     for row in response.groups:
         offsets = start_offsets(row)
         if not isinstance(offsets, Errors):
-            found[row.group_id] = offsets
+            found[row.group_id] = {tp: offset for tp, offset in offsets.items() if offset is not None}
         elif offsets is not Errors.UNSUPPORTED_VERSION:
             failures.append(f"offsets of source share group {row.group_id}: {offsets.name}")
     return found

@@ -11,6 +11,7 @@ from mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.group.share_group import ShareGroupMember
+from kmirror.coordinator.group.share_group_offsets import EndOffset
 from kmirror.coordinator.share.persister import InitialState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.wire.api_keys import ApiKeys
@@ -76,6 +77,19 @@ def test_syn15_a_start_that_the_source_does_not_know_yet_is_left_alone(bench: Sy
     source.groups["g"] = share_group(t0=-1, t1=4)
     bench.cycle()
     assert starts(bench) == {1: 4}
+
+
+def test_syn15_a_start_that_is_not_told_here_is_not_set_again_and_again(bench: SyncBench, source: SourceDouble) -> None:
+    """Without a leader of the partition its lag is not known, and the coordinator tells an error in the place of the offset."""
+    source.groups["g"] = share_group(t0=7, t1=8)
+    bench.cycle()
+    bench.share.ends[T0] = EndOffset(-1, Errors.NOT_LEADER_OR_FOLLOWER)
+    source.groups["g"].offsets = {T0: (9, ""), T1: (9, "")}
+    assert bench.cycle() == {}
+    del bench.share.ends[T0]
+    assert starts(bench) == {0: 7, 1: 9}
+    bench.cycle()
+    assert starts(bench) == {0: 9, 1: 9}
 
 
 @pytest.mark.parametrize("highest", [{ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS: -1}, {ApiKeys.LIST_GROUPS: 4}])
