@@ -132,6 +132,11 @@ class MirrorAdmin(AdminRequests):
         return await self._retry(ask, timeout_ms)
 
     async def _mirror_results(self, request: Any, timeout_ms: int) -> dict[str, ApiException | None]:
+        """Send it with the ids of those topics that are there: a topic that is made anew meanwhile is another one."""
+        known = await self._metadata([topic.topic_name for topic in request.topics]) if request.topics else None
+        ids = {topic.name: topic.topic_id for topic in known.topics if topic.error_code == Errors.NONE} if known is not None else {}
+        for topic in request.topics:
+            topic.topic_id = ids.get(topic.topic_name, topic.topic_id)
         response = await self._change(request, timeout_ms)
         return {row.name: error_of(row.error_code, None) for row in response.topics}
 

@@ -18,6 +18,7 @@ from kmirror.admin.results import (
     NewTopic,
 )
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
 from kmirror.embedded import EmbeddedCluster
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
@@ -26,6 +27,7 @@ from kmirror.wire.messages import (
     create_mirror,
     delete_mirror,
     describe_mirrors,
+    metadata,
     pause_mirror_topics,
     remove_topics_from_mirror,
     resume_mirror_topics,
@@ -168,6 +170,11 @@ class ScriptedAdmin(AdminClient):
         self.asked.append(request)
         return self.answers.pop(0)
 
+    async def _metadata(self, names: Any) -> Any:
+        return metadata.MetadataResponse(topics=[metadata.MetadataResponseTopic(name="t", topic_id=ID_OF_T)])
+
+
+ID_OF_T = Uuid(b"0123456789abcdef")
 
 TOPIC_CALLS = {
     "adm2": (AdminClient.add_topics_to_mirror, add_topics_to_mirror.AddTopicsToMirrorResponse, add_topics_to_mirror.TopicResult),
@@ -191,7 +198,7 @@ def test_topic_calls_are_made_again_while_a_controller_or_coordinator_moves(numb
         admin = ScriptedAdmin(runtime, [response(error_code=error), good])
         result = await method(admin, "m", ["u", "t"])
         assert result.succeeded == ["t"] and result.failed["u"].error is Errors.TOPIC_ALREADY_IN_MIRROR
-        assert [topic.topic_name for topic in admin.asked[-1].topics] == ["t", "u"]
+        assert [(topic.topic_name, topic.topic_id) for topic in admin.asked[-1].topics] == [("t", ID_OF_T), ("u", Uuid.ZERO)]
         assert len(admin.asked) == 2
 
     run(main)
