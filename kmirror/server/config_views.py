@@ -171,7 +171,9 @@ class ConfigViews:
     def _group_entry(self, key: ConfigKey, overrides: Mapping[str, str]) -> ConfigEntry:
         broker_name = f"group.{key.name}"
         if broker_name not in broker_configs():
-            return _plain_entry(key, overrides, ConfigSource.GROUP_CONFIG)
+            entry = _plain_entry(key, overrides, ConfigSource.GROUP_CONFIG)
+            default = Synonym(key.name, to_text(key.default, key.type), ConfigSource.DEFAULT_CONFIG)
+            return entry._replace(synonyms=(*entry.synonyms, default))
         synonyms = self._synonyms(broker_name, is_sensitive=key.sensitive)
         value = self._broker_value(broker_name)
         if key.name in overrides:
@@ -180,13 +182,9 @@ class ConfigViews:
         return ConfigEntry(key.name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
 
     def client_metrics(self, name: str) -> list[ConfigEntry]:
-        """What is set for a subscription, and no defaults."""
-        props = self._image.configs.props(ConfigResource(RESOURCE_CLIENT_METRICS, name))
-        known = CLIENT_METRICS_CONFIGS.keys
-        return [
-            ConfigEntry(key, value, ConfigSource.CLIENT_METRICS_CONFIG, type=known[key].type if key in known else 0)
-            for key, value in props.items()
-        ]
+        """Every config of a subscription, which need not exist."""
+        overrides = self._image.configs.props(ConfigResource(RESOURCE_CLIENT_METRICS, name))
+        return [_plain_entry(key, overrides, ConfigSource.CLIENT_METRICS_CONFIG) for key in CLIENT_METRICS_CONFIGS]
 
     def mirror(self, name: str) -> list[ConfigEntry]:
         """What is set for a mirror that exists. Not its defaults, as in the KIP's reference: its tool connects to the source with all

@@ -14,7 +14,6 @@ KNOWN = [
     (r"ProduceRequest (says|GZIP|ZSTD).*log_start_offset", "comes with the error code above"),
     # open: ours to fix
     (r"ProduceRequest .*error_message: Kafka '(Record size|Invalid magic)", "open: the text of a corrupt batch is not sent"),
-    (r"DescribeConfigsRequest (16|32)", "open: synonyms of share group settings, defaults of client metrics"),
     (r"IncrementalAlterConfigsRequest \(32, 'g'", "open: the broker's bounds of group settings are not checked"),
     (r"DescribeConfigsRequest \(2, 'wa'\)", "open: a broker's own dynamic settings show in topics at once, in Kafka they do not"),
     (r"DeleteGroupsRequest.*(results|error_code)", "open: the empty group id is refused, in Kafka it is a name"),
