@@ -412,7 +412,9 @@ class Driver:
         self.partition = partition
         self.status = MirrorPartitionStatus()
         self.mirror = world.mirror
-        self.services = SimpleNamespace(runtime=world.runtime, config=world.config, safeguards=world.safeguards)
+        self.services = SimpleNamespace(
+            runtime=world.runtime, config=world.config, safeguards=world.safeguards, replica_manager=world.broker.replica_manager
+        )
         self.cuts = 0
         self.given_back: list[str | None] = []
         self.rejected: str | None = None

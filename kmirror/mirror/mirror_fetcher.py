@@ -91,6 +91,7 @@ class MirrorFetcher:
         self._delayed: dict[TopicPartition, FetchedMirrorPartition] = {}
         self._behind_source_start: dict[TopicPartition, FetchedMirrorPartition] = {}
         self._touched: dict[TopicPartition, None] = {}
+        self._appended: list[TopicPartition] = []
         self._ask_all = True
         self._waiter: asyncio.Future[None] | None = None
 
@@ -210,17 +211,26 @@ class MirrorFetcher:
                 self._failed(self._partitions[topic_partition], error)
             return
         self.stats.fetched(sum([len(fetched.records) for fetched in answers.values()]))
+        for partition in self._handle_all(answers):
+            await self._classify(partition)
+
+    def _handle_all(self, answers: Mapping[TopicPartition, FetchedPartition]) -> list[FetchedMirrorPartition]:
+        """Those of which batches of a higher epoch than the source's were left out. Our followers hear of all appends together."""
         higher_epochs = []
+        services = None
         for topic_partition, fetched in answers.items():
             position = self._due.get(topic_partition)
             if position is None or topic_partition in self._touched:
                 continue
             partition = self._partitions[topic_partition]
+            services = partition.driver.services
             with self._failures_of(partition):
                 if not self._handle(partition, position, fetched):
                     higher_epochs.append(partition)
-        for partition in higher_epochs:
-            await self._classify(partition)
+        appended, self._appended = self._appended, []
+        if appended and services is not None:
+            services.replica_manager.complete_delayed_together(appended)
+        return higher_epochs
 
     def _what_to_ask(self) -> tuple[Mapping[TopicPartition, FetchPosition], int, int]:
         """Positions, how long the fetch (or, without any, the fetcher) waits, and how much it asks for."""
@@ -409,6 +419,7 @@ class MirrorFetcher:
                 cut_fully(driver.partition, first.base_offset)
         accepted = ANY_EPOCH if partition.source_is_mirror or partition.source_epoch < 0 else partition.source_epoch
         info = driver.partition.append_records_to_mirror_leader(records, source_leader_epoch=accepted)
+        self._appended.append(partition.topic_partition)
         partition.corrupt_answers = 0
         if info.last_leader_epoch is not None:
             partition.last_epoch = info.last_leader_epoch

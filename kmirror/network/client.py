@@ -18,7 +18,7 @@ SaslAuthenticate); a refusal is an `AuthenticationError`, which is a `Disconnect
 peer limits the life of a login (KIP-368), the connection logs in again before the first request after 85 to 95 percent of
 it; requests wait meanwhile, those in flight are answered first.
 
-The records of a large response are views into its frame; the frame lives as long as they do.
+The records of a large response are views into its frame; the frame lives as long as they do, and its memory serves a later one only then.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ class _ClientConnection:
         self._client = client
         self._runtime = client.runtime
         self._node = node
-        self._reader = FrameReader(self._on_frame, max_size=MAX_RESPONSE_BYTES, scratch=client.scratch)
+        self._reader = FrameReader(self._on_frame, max_size=MAX_RESPONSE_BYTES, scratch=client.scratch, reuse_large_frames=True)
         self._connection: Connection | None = None
         self._in_flight: deque[_InFlight] = deque()
         self._next_correlation_id = 0

@@ -4,6 +4,10 @@ Bytes arrive in one of two places. Between frames they go to a scratch buffer, w
 share, because nothing of it outlives `buffer_updated`: complete small frames are copied out (a handler keeps views on
 its frame for as long as it likes), and the beginning of a frame that is not complete moves to a buffer of exactly that
 frame's size. From then on the socket receives into that buffer, so a large frame is copied once, by the kernel.
+
+Fresh memory for a frame of megabytes costs about as much as receiving it: the pages come one by one, and are cleared. A reader of large
+frames that are done with before the next one comes (a fetcher's responses) therefore takes the last one's buffer again, if nothing
+refers to it any more; whoever keeps a view on a frame keeps its buffer.
 """
 
 from __future__ import annotations
@@ -15,6 +19,9 @@ from kmirror.common.errors import KmirrorError
 
 SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 1 << 16
+MIN_REUSED_BYTES: Final = 1 << 18
+MAX_UNUSED_SHARE: Final = 8
+"""A kept buffer serves frames down to this fraction of its size; for smaller ones it is given back."""
 
 
 class InvalidReceiveError(KmirrorError):
@@ -29,9 +36,13 @@ def new_scratch() -> memoryview:
 class FrameReader:
     """Cuts one stream into frames and gives each to `on_frame`, without its size. `stop` ends it from inside `on_frame`."""
 
-    __slots__ = ("_filled", "_frame", "_max_size", "_on_frame", "_scratch", "_size_prefix", "_stopped")
+    __slots__ = ("_filled", "_frame", "_kept", "_keeps", "_max_size", "_on_frame", "_scratch", "_size_prefix", "_stopped")
 
-    def __init__(self, on_frame: Callable[[memoryview], None], *, max_size: int, scratch: memoryview) -> None:
+    def __init__(
+        self, on_frame: Callable[[memoryview], None], *, max_size: int, scratch: memoryview, reuse_large_frames: bool = False
+    ) -> None:
+        self._keeps = reuse_large_frames
+        self._kept: bytearray | None = None
         self._on_frame = on_frame
         self._max_size = max_size
         self._scratch = scratch
@@ -90,10 +101,18 @@ class FrameReader:
         self._size_prefix = bytes(scratch[start:end])
 
     def _begin_frame(self, size: int, received: memoryview) -> None:
-        frame = memoryview(bytearray(size))
+        frame = self._new_frame(size)
         frame[: len(received)] = received
         self._frame = frame
         self._filled = len(received)
+
+    def _new_frame(self, size: int) -> memoryview:
+        if not self._keeps or size < MIN_REUSED_BYTES:
+            return memoryview(bytearray(size))
+        kept = self._kept
+        if kept is None or not size <= len(kept) <= MAX_UNUSED_SHARE * size or not _is_unused(kept):
+            kept = self._kept = bytearray(size)
+        return memoryview(kept)[:size]
 
     def _believed_size(self, prefix: memoryview) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
@@ -102,3 +121,12 @@ class FrameReader:
         if size <= 0:
             raise InvalidReceiveError(f"Invalid receive (size = {size})")
         return size
+
+
+def _is_unused(buffer: bytearray) -> bool:
+    """Whether no view refers to it: only then its size can be changed."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True

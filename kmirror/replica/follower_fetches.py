@@ -1,6 +1,6 @@
 """Fetches of followers with a session: the partitions that changed are read, the rest is waited for without being touched.
 
-`DelayedFollowerFetch` waits for any partition of its session. It is told of each change (`on_change`), reads what the changed
+`DelayedFollowerFetch` waits for any partition of its session. It is told of each change (`on_changes`), reads what the changed
 partition would give, and is over when that is enough, an error, or a divergence. So a fetch costs what has changed, however many
 partitions are followed; an idle one costs a timer.
 """
@@ -8,7 +8,7 @@ partitions are followed; an idle one costs a timer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kmirror.common.errors import Errors
@@ -62,8 +62,18 @@ class DelayedFollowerFetch(DelayedOperation):
     def try_complete(self) -> bool:
         return sum(self._sizes.values()) >= self._min_bytes and self.force_complete()
 
-    def on_change(self, key: PartitionKey, partition: Partition) -> bool:
-        """The partition changed; whether the fetch is over by it."""
+    def on_changes(self, changed: Sequence[tuple[PartitionKey, Partition]]) -> None:
+        """Partitions changed together: what the fetch is answered with then holds all of them."""
+        has_news = False
+        for key, partition in changed:
+            has_news |= self._look_again(key, partition)
+        if has_news:
+            self.force_complete()
+        else:
+            self.try_complete()
+
+    def _look_again(self, key: PartitionKey, partition: Partition) -> bool:
+        """Whether the fetch is over by what there is to say of the partition, whatever its size."""
         info = self._followed.info(key)
         if info is None:
             return False
@@ -80,10 +90,8 @@ class DelayedFollowerFetch(DelayedOperation):
             self._sizes.pop(key, None)
             return False
         read = self._look(info)
-        if read.error is not Errors.NONE or read.diverging_epoch is not None:
-            return self.force_complete()
         self._sizes[key] = read.size_in_bytes
-        return self.try_complete()
+        return read.error is not Errors.NONE or read.diverging_epoch is not None
 
     def on_expiration(self) -> None:
         self._expirations.mark()
@@ -93,7 +101,7 @@ class DelayedFollowerFetch(DelayedOperation):
 
 
 class FollowerFetches:
-    """Of one broker. `note_change` is called for every change of a partition that a follower could have to hear of."""
+    """Of one broker. `note_changes` is called for every change of a partition that a follower could have to hear of."""
 
     def __init__(self, replica_manager: ReplicaManager, expirations: Meter) -> None:
         self.changes = PartitionChanges()
@@ -105,12 +113,13 @@ class FollowerFetches:
     def num_delayed(self) -> int:
         return len(self._waiting)
 
-    def note_change(self, partition: Partition) -> None:
-        key = (partition.topic_id, partition.topic_partition.partition)
-        self.changes.note(key)
+    def note_changes(self, partitions: Iterable[Partition]) -> None:
+        changed = [((partition.topic_id, partition.topic_partition.partition), partition) for partition in partitions]
+        for key, _ in changed:
+            self.changes.note(key)
         if self._waiting:
             for operation in list(self._waiting):
-                operation.on_change(key, partition)
+                operation.on_changes(changed)
 
     def fetch(self, params: FetchParams, followed: FollowedPartitions, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
         """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session that have to be looked at."""

@@ -297,11 +297,12 @@ class Partition:
         return self.local_log.append_as_follower(records, leader_epoch=leader_epoch)
 
     def append_records_to_mirror_leader(self, records: Buffer, *, source_leader_epoch: int) -> LogAppendInfo:
-        """Append a source cluster's bytes unchanged, as the leader of a mirror partition; our own ISR moves the high watermark."""
+        """Append a source cluster's bytes unchanged, as the leader of a mirror partition; our own ISR moves the high watermark.
+
+        Whoever waits for the log is told by the caller (`ReplicaManager.complete_delayed_together`), once for all that it appends."""
         log = self.leader_log
         info = log.append_as_follower(records, leader_epoch=source_leader_epoch)
         self._maybe_increment_leader_high_watermark(log)
-        self._on_progress(self.topic_partition)
         return info
 
     # --- high watermark and ISR -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kmirror.common.errors import ApiException, Errors
@@ -263,12 +263,16 @@ class ReplicaManager:
 
     def complete_delayed(self, topic_partition: TopicPartition) -> None:
         """A log, a watermark or a role changed: whatever waits for this partition looks again."""
-        partition = self.partitions.get(topic_partition)
-        if partition is not None:
-            self.follower_fetches.note_change(partition)
-        self.delayed_fetches.check_and_complete(topic_partition)
-        self.delayed_produces.check_and_complete(topic_partition)
-        self.delayed_delete_records.check_and_complete(topic_partition)
+        self.complete_delayed_together([topic_partition])
+
+    def complete_delayed_together(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        """The same for partitions that changed in one step: a follower's fetch that waits for some of them is answered with all."""
+        partitions = [self.partitions[each] for each in topic_partitions if each in self.partitions]
+        self.follower_fetches.note_changes(partitions)
+        for topic_partition in topic_partitions:
+            self.delayed_fetches.check_and_complete(topic_partition)
+            self.delayed_produces.check_and_complete(topic_partition)
+            self.delayed_delete_records.check_and_complete(topic_partition)
 
     def fail_pending_produces(self, topic_partition: TopicPartition, error: Errors = Errors.NOT_LEADER_OR_FOLLOWER) -> None:
         """Produces that wait for this partition's ISR answer `error` for it."""
@@ -434,7 +438,7 @@ class ReplicaManager:
         if required_offset < 0:
             raise ApiException(Errors.OFFSET_OUT_OF_RANGE, f"The offset {required_offset} for partition {topic_partition} is not valid")
         log.maybe_increment_log_start_offset(required_offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
-        self.follower_fetches.note_change(partition)
+        self.follower_fetches.note_changes([partition])
         return partition, required_offset
 
 

@@ -92,3 +92,37 @@ def test_nothing_is_delivered_after_stop():
     reader = FrameReader(once, max_size=1000, scratch=new_scratch())
     feed(reader, framed([b"one", b"two"]), [])
     assert len(received) == 1
+
+
+def test_the_buffer_of_a_large_frame_is_used_again_when_nobody_looks_at_it() -> None:
+    """A view on a frame keeps its bytes; a buffer nobody refers to takes the next frame, and one far too large goes."""
+    kept: list[memoryview] = []
+    reader = FrameReader(kept.append, max_size=1 << 24, scratch=new_scratch(), reuse_large_frames=True)
+
+    def feed_frame(fill: int, size: int) -> None:
+        data = size.to_bytes(4, "big") + bytes([fill]) * size
+        while data:
+            buffer = reader.get_buffer(-1)
+            taken = min(len(buffer), len(data))
+            buffer[:taken] = data[:taken]
+            del buffer
+            data = data[taken:]
+            reader.buffer_updated(taken)
+
+    feed_frame(1, 1_000_000)
+    first = kept[0].obj
+    feed_frame(2, 900_000)
+    assert kept[1].obj is not first and set(bytes(kept[0])) == {1} and set(bytes(kept[1])) == {2}
+    second = kept[1].obj
+    kept.clear()
+    feed_frame(3, 800_000)
+    assert kept[0].obj is second and len(kept[0]) == 800_000 and set(bytes(kept[0])) == {3}
+    kept.clear()
+    feed_frame(4, 300_000)
+    assert kept[0].obj is second
+    kept.clear()
+    feed_frame(5, 8_000_000)
+    largest = kept[0].obj
+    kept.clear()
+    feed_frame(6, 300_000)
+    assert kept[0].obj is not largest, "too large to be kept for so little"

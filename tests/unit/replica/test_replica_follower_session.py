@@ -69,10 +69,26 @@ class SessionWorld(BrokerWorld):
         await self.fetch()
         assert self.looks == []
 
-    def append(self, number: int) -> None:
+    def append(self, number: int, *, tell: bool = True) -> None:
         partition = self.partition("t", number)
         records = batch_of(b"a", base_offset=partition.log.log_end_offset, partition_leader_epoch=0)
         partition.append_records_to_mirror_leader(records, source_leader_epoch=0)
+        if tell:
+            self.replica_manager.complete_delayed_together([partition.topic_partition])
+
+
+def test_partitions_that_change_together_are_answered_together(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = SessionWorld(tmp_path)
+        await world.open()
+        waiting = asyncio.ensure_future(world.ask(ApiKeys.FETCH, world.request({}, max_wait_ms=500), 17))
+        await asyncio.sleep(0)
+        for number in (7, 3):
+            world.append(number, tell=False)
+        world.replica_manager.complete_delayed_together([world.partition("t", number).topic_partition for number in (7, 3)])
+        assert sorted(world.take(await asyncio.wait_for(waiting, 5))) == [3, 7]
+
+    run(scenario)
 
 
 def test_only_what_changed_is_read_and_answered(tmp_path: Path) -> None:
