@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, READ_COMMITTED, AdminClient
 from kmirror.admin.results import MirrorPartitionDescription
@@ -62,9 +63,12 @@ async def failover_loss(
     admin: AdminClient, partitions: Iterable[TopicPartition], source_ends: Mapping[TopicPartition, SourceEnd] | None = None
 ) -> list[DroppedRecords]:
     """What STOPPING would cut off each partition, and what the source has besides."""
+    wanted = sorted(partitions)
+    stable = await admin.list_offsets(wanted, isolation_level=READ_COMMITTED)
+    bounds = await _bounds(admin, wanted)
     result = []
-    for topic_partition in sorted(partitions):
-        loss = await _failover_loss(admin, topic_partition)
+    for topic_partition in wanted:
+        loss = await _failover_loss(admin, topic_partition, bounds[topic_partition], stable[topic_partition])
         if source_ends and topic_partition in source_ends:
             loss.not_mirrored = source_ends[topic_partition].missing(loss.log_end_offset)
         result.append(loss)
@@ -72,11 +76,11 @@ async def failover_loss(
     return result
 
 
-async def _failover_loss(admin: AdminClient, topic_partition: TopicPartition) -> DroppedRecords:
-    stable = (await admin.list_offsets([topic_partition], isolation_level=READ_COMMITTED))[topic_partition]
-    if (await admin.list_offsets([topic_partition]))[topic_partition] == stable:
-        return DroppedRecords(topic_partition, "no transaction is open", stable, stable)
-    headers, end_offset = await _all_headers(admin, topic_partition)
+async def _failover_loss(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds, last_stable_offset: int) -> DroppedRecords:
+    end_offset = bounds.end_offset
+    if last_stable_offset == end_offset:
+        return DroppedRecords(topic_partition, "no transaction is open", end_offset, end_offset)
+    headers = [header async for header in _headers(admin, topic_partition, bounds)]
     scan = TransactionScan()
     for header in headers:
         scan.add(header)
@@ -100,11 +104,9 @@ async def failback_loss(
     wanted = sorted(partitions)
     strangers = await _topics_with_another_id(admin, source, {name.topic for name in wanted})
     result = []
+    bounds = await _bounds(admin, wanted)
     for topic_partition in wanted:
-        headers, end_offset = await _all_headers(admin, topic_partition)
-        if not headers:
-            result.append(DroppedRecords(topic_partition, "the local log is empty", end_offset, end_offset))
-            continue
+        end_offset = bounds[topic_partition].end_offset
         if topic_partition.topic in strangers:
             reason = "the source's topic has another id: the partition fails, and its log stays as it is"
             result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
@@ -113,6 +115,10 @@ async def failback_loss(
         if row is not None and row.state != STOPPED:
             reason = f"it waits until it is {STOPPED} in mirror {mirror_name} of the source, where it is {row.state}"
             result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
+            continue
+        headers = [header async for header in _headers(admin, topic_partition, bounds[topic_partition])]
+        if not headers:
+            result.append(DroppedRecords(topic_partition, "the local log is empty", end_offset, end_offset))
             continue
         last_mirror_epoch = NO_EPOCH if row is None else row.last_mirror_epoch
         result.append(await _failback_loss(source, topic_partition, headers, end_offset, last_mirror_epoch))
@@ -130,9 +136,12 @@ async def divergence_loss(
     admin: AdminClient, source: AdminClient, partitions: Iterable[TopicPartition], *, up_to: Mapping[TopicPartition, int] | None = None
 ) -> list[DroppedRecords]:
     """What the first fetch from `source` would cut: all behind the last batch that both have, below `up_to` where that is given."""
+    wanted = sorted(partitions)
+    bounds = await _bounds(admin, wanted)
     result = []
-    for topic_partition in sorted(partitions):
-        headers, end_offset = await _all_headers(admin, topic_partition)
+    for topic_partition in wanted:
+        end_offset = bounds[topic_partition].end_offset
+        headers = [header async for header in _headers(admin, topic_partition, bounds[topic_partition])]
         limit = end_offset if up_to is None else min(up_to.get(topic_partition, end_offset), end_offset)
         cut = await _common_end(source, topic_partition, headers, limit)
         reason = f"the source has other batches from {cut} on" if cut < end_offset else "nothing differs from the source"
@@ -196,14 +205,22 @@ async def _rows_at_source(admin: AdminClient, source: AdminClient, mirror_name: 
     return {TopicPartition(row.topic, row.partition): row for row in described[mirror_name].partitions}
 
 
-async def _all_headers(admin: AdminClient, topic_partition: TopicPartition) -> tuple[list[AlignmentHeader], int]:
-    end_offset = (await admin.list_offsets([topic_partition]))[topic_partition]
-    headers = [header async for header in _headers(admin, topic_partition, end_offset)]
-    return headers, end_offset
+class Bounds(NamedTuple):
+    """What a client can read of a partition."""
+
+    start_offset: int
+    end_offset: int
 
 
-async def _headers(admin: AdminClient, topic_partition: TopicPartition, end_offset: int) -> AsyncIterator[AlignmentHeader]:
-    offset = (await admin.list_offsets([topic_partition], timestamp=EARLIEST_TIMESTAMP))[topic_partition]
+async def _bounds(admin: AdminClient, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+    """Of all partitions with two questions a broker. The ends first: a start that moves on behind them leaves nothing to read."""
+    ends = await admin.list_offsets(partitions)
+    starts = await admin.list_offsets(partitions, timestamp=EARLIEST_TIMESTAMP)
+    return {name: Bounds(starts[name], ends[name]) for name in partitions}
+
+
+async def _headers(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds) -> AsyncIterator[AlignmentHeader]:
+    offset, end_offset = bounds
     while offset < end_offset:
         data = await admin.fetch_records(topic_partition, offset, max_bytes=FETCH_SIZE_BYTES)
         next_offset = offset

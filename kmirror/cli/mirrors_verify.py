@@ -84,9 +84,10 @@ def _verify(clients: MirrorClients, run: Callable[[Coroutine[Any, Any, Any]], An
             mirrors = of_topics(mirrors, options.topic)
         rows = in_order(mirrors)
         verdicts: list[PartitionVerdict] = []
+        compacted = CompactedTopics()
         with progress_bar("verifying") as progress:
             for done, (mirror_name, row) in enumerate(rows):
-                checker = PartitionChecker(ask, clients, mirror_name, row)
+                checker = PartitionChecker(ask, clients, mirror_name, row, compacted)
                 verdicts.append(checker.verdict(_partition_progress(progress, done, len(rows), f"{row.topic}-{row.partition}")))
     finally:
         clients.close()
@@ -97,6 +98,22 @@ def _verify(clients: MirrorClients, run: Callable[[Coroutine[Any, Any, Any]], An
 
 def _partition_progress(progress: Progress, done: int, total: int, name: str) -> Callable[[int], None]:
     return lambda size: progress(done, total, f"{name}, {size >> 20} MiB")
+
+
+class CompactedTopics:
+    """Which topics a cluster compacts, each asked for once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[AdminClient, str], bool] = {}
+
+    async def is_compacted(self, admin: AdminClient, topic: str) -> bool:
+        if (admin, topic) not in self._known:
+            try:
+                entries = await admin.describe_configs(ConfigResourceType.TOPIC, topic)
+            except ApiException:
+                entries = []  # not permitted: then holes must tell
+            self._known[admin, topic] = any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries)
+        return self._known[admin, topic]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +127,14 @@ class Range:
 class PartitionChecker:
     """Compares one partition."""
 
-    def __init__(self, ask: Ask, clients: MirrorClients, mirror_name: str, row: MirrorPartitionDescription) -> None:
+    def __init__(
+        self, ask: Ask, clients: MirrorClients, mirror_name: str, row: MirrorPartitionDescription, compacted: CompactedTopics
+    ) -> None:
         self._ask = ask
         self._clients = clients
         self._mirror_name = mirror_name
         self._row = row
+        self._compacted = compacted
         self._name = TopicPartition(row.topic, row.partition)
 
     def verdict(self, progress: Callable[[int], None]) -> PartitionVerdict:
@@ -137,9 +157,12 @@ class PartitionChecker:
             raise KmirrorError(f"it is {PREPARING}: what differs from the source is about to be cut")
         source, admin = ask(self._clients.source(self._mirror_name)), self._clients.admin
         end = ask(self._mirrored_end(admin))
-        start = max(ask(log_start(client, name)) for client in (source, admin))
-        source_end = ask(self._source_end(source, end))
-        is_compacted = ask(self._is_compacted(source)) or ask(self._is_compacted(admin))
+        start = ask(log_start(admin, name))
+        source_end = end
+        if start < end:
+            start = max(start, ask(log_start(source, name)))
+            source_end = ask(self._source_end(source, end))
+        is_compacted = any(ask(self._compacted.is_compacted(client, name.topic)) for client in (source, admin))
         offset = self._clients.options.__dict__["from"]
         if offset is not None:
             start = max(start, offset if offset >= 0 else end + offset)
@@ -179,13 +202,6 @@ class PartitionChecker:
             return await log_start(admin, self._name)
         own = await admin.end_offset_of_epoch(self._name, self._row.last_mirror_epoch)
         return end if own < 0 else min(own, end)
-
-    async def _is_compacted(self, admin: AdminClient) -> bool:
-        try:
-            entries = await admin.describe_configs(ConfigResourceType.TOPIC, self._name.topic)
-        except ApiException:
-            return False  # not permitted: then holes must tell
-        return any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries)
 
     def _log(self, admin: AdminClient, title: str, part: Range, end: int, *, is_compacted: bool) -> FetchedLog:
         name = self._name

@@ -1,6 +1,7 @@
 """`kafka-mirrors --watch`: states and lags, looked at again and again.
 
-On a terminal one table, drawn anew in its place, with a headline of the whole; piped, a line for each partition that changed since the
+On a terminal one table, drawn anew in its place, with a headline of the whole; where it is longer than the terminal, what is not
+MIRRORING and what lags most is shown. Piped, a line for each partition that changed since the
 look before, with the time in front; with `--json` a line a look, an object with all rows. RATE is offsets a second since the look
 before. A broker that goes away costs some looks, said once, and nothing else. Ctrl-C ends it with exit code 0.
 """
@@ -8,6 +9,7 @@ before. A broker that goes away costs some looks, said once, and nothing else. C
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections import Counter
 from datetime import UTC, datetime
@@ -16,10 +18,13 @@ from typing import Any, TextIO
 from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import DescribeMirrorsOptions, MirrorDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
-from kmirror.cli.mirrors_tables import SourceEnds, describe_rows, describe_table
+from kmirror.cli.mirrors_tables import SourceEnds, describe_rows, describe_table, in_order
+from kmirror.cli.mirrors_wait import MIRRORING
 from kmirror.common.errors import ApiException
 
 DEFAULT_INTERVAL_MS = 1_000
+HEAD_LINES = 4
+"""The headline, the table's header, how many are left out, the cursor's line."""
 CLEAR = "\x1b[H\x1b[J"
 """To the upper left corner, and clear from there on."""
 
@@ -29,8 +34,9 @@ Key = tuple[str, str, int]
 class MirrorWatch:
     """What has been seen so far, and how a look is shown. `looked` and `failed` print; they know no clock and no network."""
 
-    def __init__(self, out: TextIO, *, as_json: bool) -> None:
+    def __init__(self, out: TextIO, *, as_json: bool, height: int = 50) -> None:
         self._out = out
+        self._height = height
         self._as_json = as_json
         self._is_terminal = out.isatty() and not as_json
         self._before: dict[Key, dict[str, Any]] = {}
@@ -48,7 +54,9 @@ class MirrorWatch:
         if self._as_json:
             self._print(json.dumps({"timestampMs": now_ms, "partitions": rows}))
         elif self._is_terminal:
-            self._print(f"{CLEAR}{_time(now_ms)}  {headline(rows)}\n{describe_table(mirrors, ends)}")
+            shown, left_out = worst(mirrors, self._height - HEAD_LINES)
+            more = f"\n... and {left_out} more" if left_out else ""
+            self._print(f"{CLEAR}{_time(now_ms)}  {headline(rows)}\n{describe_table(shown, ends)}{more}")
         else:
             for row in rows:
                 if _shown(row) != _shown(self._before.get(_key(row), {})):
@@ -80,7 +88,7 @@ class MirrorWatch:
 async def watch(clients: MirrorClients) -> int:
     """Look until Ctrl-C."""
     options, clock = clients.options, clients.runtime.clock
-    shown = MirrorWatch(sys.stdout, as_json=options.json)
+    shown = MirrorWatch(sys.stdout, as_json=options.json, height=shutil.get_terminal_size().lines)
     interval_ms = DEFAULT_INTERVAL_MS if options.interval is None else options.interval
     while True:
         try:
@@ -105,6 +113,16 @@ async def look(clients: MirrorClients) -> tuple[list[MirrorDescription], SourceE
     if options.topic:
         mirrors = of_topics(mirrors, options.topic)
     return mirrors, await verbose_ends(clients, mirrors, _ignore) if options.verbose else None
+
+
+def worst(mirrors: list[MirrorDescription], count: int) -> tuple[list[MirrorDescription], int]:
+    """As many partitions as there is room for, and how many are left out: those not MIRRORING come first, then those that lag most."""
+    rows = in_order(mirrors)
+    if len(rows) <= count:
+        return mirrors, 0
+    chosen = sorted(rows, key=lambda pair: (pair[1].state == MIRRORING, -pair[1].lag))[: max(count, 1)]
+    names = sorted({name for name, _ in chosen})
+    return [MirrorDescription(name, [row for of, row in chosen if of == name]) for name in names], len(rows) - len(chosen)
 
 
 def _ignore(warning: str) -> None:

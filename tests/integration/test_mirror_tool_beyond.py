@@ -41,6 +41,7 @@ from mirror_harness import (
 from kmirror.cli import mirrors
 from kmirror.cli.mirrors_reverse import STEPS, Reversal
 from kmirror.embedded import EmbeddedCluster
+from kmirror.embedded_security import Security
 from kmirror.record.record_batch import iter_batches
 
 THREE_BROKERS = FAST_MIRROR | {
@@ -498,3 +499,61 @@ def test_what_a_dry_run_of_a_failback_prints_is_what_is_dropped_on_every_replica
         assert gone == {offset for offset in before[folder] if loss["cutOffset"] <= offset < loss["logEndOffset"]}
         assert loss["droppedRecords"] == len(gone)
     assert sum(loss["droppedRecords"] for loss in losses) == sum(len(rows) for rows in before.values()) - 30
+
+
+def test_dry_runs_of_alter_and_delete(pair: Pair, run: Run, tmp_path: pathlib.Path) -> None:
+    """Another address of the same cluster drops nothing, another cluster halts the mirror; deleting forgets what a failback needs."""
+    a, b = pair
+    mirrored_topic(pair, "fixed")
+
+    def reasons(*arguments: str) -> list[str]:
+        code, out, err = run(b, "--mirror", "fixed", "--dry-run", "--json", *arguments)
+        assert code == 0, err
+        rows = json.loads(out)
+        assert [row["droppedRecords"] for row in rows] == [0, 0]
+        return [row["reason"] for row in rows]
+
+    config = tmp_path / "source.properties"
+    config.write_text(f"bootstrap.servers={a.bootstrap_servers.split(',')[1]}\n")
+    assert reasons("--alter", "--mirror-config", str(config)) == ["nothing differs from the source"] * 2
+    config.write_text(f"bootstrap.servers={b.bootstrap_servers}\n")
+    assert all(
+        f"cluster {b.cluster_id} is not the mirror's source" in reason for reason in reasons("--alter", "--mirror-config", str(config))
+    )
+    config.write_text("mirror.groups.include=x\n")
+    assert reasons("--alter", "--mirror-config", str(config)) == ["the source stays the same"] * 2
+    assert reasons("--delete") == ["it is MIRRORING, so the mirror is not deleted"] * 2
+    kafka_mirrors(b.bootstrap_servers, "--remove", "--mirror", "fixed", "--topic", "fixed", "--wait")
+    first, second = reasons("--delete")
+    assert first.endswith("a failback of the source would drop its whole log, all 30 offsets")
+    assert second == "no last mirror epoch is stored", "nothing was ever mirrored of it"
+    assert "fixed" in kafka_mirrors(b.bootstrap_servers, "--list")
+
+
+def test_reverse_with_a_secured_source(run: Run, tmp_path: pathlib.Path) -> None:
+    """A asks for a password, B does not; the other way round the tool asks how A gets into B before it changes anything."""
+    users = {"mirror": "mirror-secret"}
+    with (
+        EmbeddedCluster(mirroring=True, security=Security.sasl_plaintext(users), config=FAST_MIRROR) as a,
+        EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b,
+    ):
+        producer = Producer(quiet(a.client_properties("mirror")))
+        producer.produce("t", b"a")
+        assert producer.flush(20) == 0
+        login = tmp_path / "a.properties"
+        login.write_text("".join(f"{name}={value}\n" for name, value in a.client_properties("mirror", style="java").items()))
+        to_a = ["--mirror-config", str(login)]
+        assert run(b, "--create", "--mirror", "m", *to_a)[0] == 0
+        assert run(b, "--add", "--mirror", "m", "--topic", "t", *to_a, "--wait")[0] == 0
+        code, _, err = run(b, "--reverse", "--mirror", "m", *to_a)
+        assert code == 0, err
+        produce(b.bootstrap_servers, "t", numbered("b", 3))
+        wait_for("the records at A", lambda: log_bytes(a.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0"))
+        code, _, err = run(a, "--reverse", "--mirror", "m", "--command-config", str(login))
+        assert code == 1 and "--reverse-config must say how the old source connects to it" in err
+        code, _, err = run(a, "--reverse", "--mirror", "m", "--command-config", str(login), "--reverse-config", str(login))
+        assert code == 0, err
+        produce_at_a = Producer(quiet(a.client_properties("mirror")))
+        produce_at_a.produce("t", b"again")
+        assert produce_at_a.flush(20) == 0
+        wait_for("the records at B", lambda: log_bytes(a.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0"))

@@ -73,6 +73,16 @@ def test_a_terminal_gets_one_table_in_its_place() -> None:
     assert second.splitlines()[2].split()[-3:] == ["90", "1234", "-"]
 
 
+def test_a_terminal_that_is_too_small_shows_the_worst() -> None:
+    out = Terminal()
+    watch = MirrorWatch(out, as_json=False, height=7)
+    rows = [row(100 - number, partition=number) for number in range(9)] + [row(100, "FAILED", partition=9)]
+    watch.looked(0, mirror(*rows), None)
+    lines = out.getvalue().splitlines()
+    assert [line.split()[2] for line in lines[2:5]] == ["7", "8", "9"] and lines[5] == "... and 7 more"
+    assert lines[0].endswith("10 partition(s): 1 FAILED, 9 MIRRORING; lag 36; 0.0 offsets/s")
+
+
 def test_json_watch_is_a_line_a_look() -> None:
     out = Terminal()
     watch = MirrorWatch(out, as_json=True)
