@@ -97,9 +97,8 @@ def test_configs_partitions_rules_and_offsets_come_from_kafka(version: str, tmp_
         late = ConsumerGroupTopicPartitions("app-classic", [GroupPartition("t", 0, 1)])
         client.alter_consumer_group_offsets([late])["app-classic"].result(30)
         consume(ours.bootstrap_servers, "app-classic", protocols[-1], 35)
-        assert set(offsets(ours.bootstrap_servers, "app-classic").values()) <= {30, 31}, (
-            "all records, and the PID reset where it was passed"
-        )
+        ends = offsets(ours.bootstrap_servers, "app-classic")
+        assert {ends[0], ends[1]} <= {30, 31}, "all records, and the PID reset where it was passed"
 
 
 def errors_of(server: Any) -> dict[str, int]:
