@@ -128,18 +128,19 @@ def _decode_coordinator(types: dict[int, str], deleted: str, offset: int, key: B
         return f"Error at offset {offset}, skipping. {error}", None
 
 
-def _message_class(name: str) -> Any:
-    from kmirror.wire.api_keys import message_class
+def message_class(name: str) -> Any:
+    """The generated class of a record's key or value."""
+    from kmirror.wire import api_keys
     from kmirror.wire.json_schemas import RECORDS
 
-    return message_class(RECORDS[name][0], name)
+    return api_keys.message_class(RECORDS[name][0], name)
 
 
 def _key_json(name: str, record_type: int, key: Buffer) -> dict[str, Any]:
     from kmirror.wire.json_converter import to_json
 
     try:
-        message, _ = _message_class(f"{name}Key").read(memoryview(key), 2, 0)
+        message, _ = message_class(f"{name}Key").read(memoryview(key), 2, 0)
     except KmirrorError:
         raise KmirrorError(f"Could not read record with version {record_type} from key's buffer due to: null.") from None
     return {"type": str(record_type), "data": to_json(message, 0)}
@@ -148,14 +149,14 @@ def _key_json(name: str, record_type: int, key: Buffer) -> dict[str, Any]:
 def _value_json(name: str, record_type: int, value: Buffer) -> dict[str, Any]:
     from kmirror.wire.json_converter import to_json
 
-    message_class = _message_class(f"{name}Value")
+    found = message_class(f"{name}Value")
     if len(value) < 2:
         raise KmirrorError("Could not read version from value's buffer.")
     version = int.from_bytes(value[:2], "big", signed=True)
-    if not message_class.LOWEST_VERSION <= version <= message_class.HIGHEST_VERSION:
+    if not found.LOWEST_VERSION <= version <= found.HIGHEST_VERSION:
         raise KmirrorError(f"Found an unknown record version {version} for {record_type} type")
     try:
-        message, _ = message_class.read(memoryview(value), 2, version)
+        message, _ = found.read(memoryview(value), 2, version)
     except KmirrorError:
         raise KmirrorError(f"Could not read record with version {version} from value's buffer due to: null.") from None
     data = to_json(message, version)
@@ -170,12 +171,12 @@ def _embedded(name: str, data: bytes, fallback: str) -> Any:
     """A classic consumer's subscription or assignment, decoded; the base64 text if it is none."""
     from kmirror.wire.json_converter import to_json
 
-    message_class = _message_class(name)
+    found = message_class(name)
     version = int.from_bytes(data[:2], "big", signed=True)
-    if len(data) < 2 or not message_class.LOWEST_VERSION <= version <= message_class.HIGHEST_VERSION:
+    if len(data) < 2 or not found.LOWEST_VERSION <= version <= found.HIGHEST_VERSION:
         return fallback
     try:
-        return to_json(message_class.read(memoryview(data), 2, version)[0], version)
+        return to_json(found.read(memoryview(data), 2, version)[0], version)
     except KmirrorError:
         return fallback
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from kmirror.common.errors import KmirrorError
@@ -129,14 +129,31 @@ class NoOpMessageFormatter:
         return b""
 
 
-FORMATTERS: dict[str, Any] = {"DefaultMessageFormatter": DefaultMessageFormatter, "NoOpMessageFormatter": NoOpMessageFormatter}
+class CoordinatorRecordMessageFormatter:
+    """Records of an internal topic as JSON, one after the other, as Kafka's formatters of them print."""
+
+    def __init__(self, types: Mapping[int, str]) -> None:
+        self._types = dict(types)
+
+    def format(self, record: ConsumedRecord) -> bytes:
+        from kmirror.cli.coordinator_formatter import coordinator_record
+
+        return coordinator_record(self._types, record.offset(), record.key(), record.value())
 
 
-def message_formatter(name: str, properties: Mapping[str, str]) -> DefaultMessageFormatter | NoOpMessageFormatter:
-    """By the name of Kafka's class."""
+MessageFormatter = DefaultMessageFormatter | NoOpMessageFormatter | CoordinatorRecordMessageFormatter
+
+
+def message_formatter(name: str, properties: Mapping[str, str]) -> MessageFormatter:
+    """By the name of Kafka's class, with or without its package."""
+    from kmirror.cli.coordinator_formatter import FORMATTER_TYPES
+
     short = name.rsplit(".", 1)[-1]
-    if short not in FORMATTERS:
-        known = ", ".join(PACKAGE + known for known in FORMATTERS)
-        raise KmirrorError(f"there is no formatter {name}; there are {known}. kafka-dump-log reads the records of internal topics.")
-    made: DefaultMessageFormatter | NoOpMessageFormatter = FORMATTERS[short](properties)
-    return made
+    if short == "DefaultMessageFormatter":
+        return DefaultMessageFormatter(properties)
+    if short == "NoOpMessageFormatter":
+        return NoOpMessageFormatter(properties)
+    if short not in FORMATTER_TYPES:
+        known = ", ".join(PACKAGE + known for known in ("DefaultMessageFormatter", "NoOpMessageFormatter", *FORMATTER_TYPES))
+        raise KmirrorError(f"there is no formatter {name}; there are {known}")
+    return CoordinatorRecordMessageFormatter(FORMATTER_TYPES[short])

@@ -41,6 +41,7 @@ TOOLS = {
     "log-dirs": apache_tools.LOG_DIRS,
     "quorum": apache_tools.QUORUM,
     "reassign": apache_tools.REASSIGN,
+    "share-groups": apache_tools.SHARE_GROUPS,
     "storage": apache_tools.STORAGE,
     "tokens": apache_tools.TOKENS,
     "topics": apache_tools.TOPICS,
@@ -56,6 +57,7 @@ MODULES = {
     "log-dirs": "log_dirs",
     "quorum": "metadata_quorum",
     "reassign": "reassign_partitions",
+    "share-groups": "share_groups",
     "storage": "storage_tool",
     "tokens": "delegation_tokens",
     "consumer": "console_consumer",
@@ -284,6 +286,64 @@ def test_kafka_acls(runner: Runner) -> None:
         < acls --bootstrap-server BS --remove --cluster --group g --transactional-id x --force
         < acls --bootstrap-server BS --remove --topic pre --resource-pattern-type prefixed --force
         acls --bootstrap-server BS --list
+        """
+    )
+
+
+def test_kafka_share_groups(runner: Runner, cluster: EmbeddedCluster) -> None:
+    runner.run("< topics --bootstrap-server BS --create --topic s --partitions 3\n< topics --bootstrap-server BS --create --topic s2")
+    produce(cluster, "s", 30, 3)
+    runner.run(
+        """
+        share-groups --bootstrap-server BS --list
+        share-groups --bootstrap-server BS --describe --group nosuch
+        share-groups --bootstrap-server BS --describe --group nosuch --members
+        share-groups --bootstrap-server BS --describe --group nosuch --state
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s --to-latest --dry-run
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s --topic s2 --to-latest --execute
+        > share-groups --bootstrap-server BS --reset-offsets --group a-group-with-a-long-name --topic s:0,2 --to-earliest --execute
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s:1 --to-earliest --execute
+        share-groups --bootstrap-server BS --reset-offsets --group one --all-topics --to-datetime 2020-01-01T00:00:00.000 --dry-run
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s --to-datetime 2050-01-01T00:00:00.000 --dry-run
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s --to-datetime 2050 --dry-run
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic nosuch --to-latest --execute
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s:9 --to-latest --execute
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s:x --to-latest --execute
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s --to-latest
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s --execute
+        share-groups --bootstrap-server BS --reset-offsets --group one --to-latest --execute
+        share-groups --bootstrap-server BS --reset-offsets --topic s --to-latest --execute
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s --to-latest --execute --dry-run
+        share-groups --bootstrap-server BS --reset-offsets --group one --topic s --to-latest --to-earliest --execute
+        ~ share-groups --bootstrap-server BS --list
+        ~ share-groups --bootstrap-server BS --list --state
+        ~ share-groups --bootstrap-server BS --list --state empty
+        share-groups --bootstrap-server BS --list --state Stable
+        share-groups --bootstrap-server BS --describe
+        share-groups --bootstrap-server BS --describe --group one --members --state
+        share-groups --bootstrap-server BS --describe --group one --state Empty
+        share-groups --bootstrap-server BS --describe --all-groups
+        share-groups --list
+        share-groups --bootstrap-server BS --list --describe --group one
+        share-groups --bootstrap-server BS --delete
+        share-groups --bootstrap-server BS --delete --group one --all-groups
+        share-groups --bootstrap-server BS --delete --group one --topic s
+        share-groups --bootstrap-server BS --delete-offsets --group one
+        share-groups --bootstrap-server BS --delete-offsets --group nosuch --topic s
+        share-groups --bootstrap-server BS --delete-offsets --group one --topic nosuch
+        > share-groups --bootstrap-server BS --delete-offsets --group one --topic s2
+        share-groups --bootstrap-server BS --delete-offsets --group one --topic nosuch --topic s2
+        """
+    )
+    for group in ("one", "a-group-with-a-long-name"):
+        for details in ("", "--verbose", "--offsets", "--members", "--members --verbose", "--state", "--state --verbose"):
+            runner.run(f"share-groups --bootstrap-server BS --describe --group {group} {details}")
+    runner.run(
+        """
+        < share-groups --bootstrap-server BS --delete --group a-group-with-a-long-name
+        share-groups --bootstrap-server BS --delete --group a-group-with-a-long-name --group nosuch
+        > share-groups --bootstrap-server BS --delete --all-groups
+        share-groups --bootstrap-server BS --list
         """
     )
 
@@ -646,3 +706,38 @@ def test_the_console_tools_read_each_others_records(
         monkeypatch.undo()
         assert (code, out.buffer.getvalue().decode()) == (theirs.code, theirs.out)  # type: ignore[attr-defined]
         assert theirs.out == "Partition:0\tOffset:0\th1:a,h2:b\tk1\tv1\nPartition:0\tOffset:1\th1:\tk2\tnull\n"
+
+
+def test_the_console_consumers_show_internal_topics_alike(apaches: ApacheTools, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kmirror.cli import console_consumer
+
+    config = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+    with EmbeddedCluster(config=config) as cluster:
+        produce(cluster, "watched", 3, 1)
+        connection = {"bootstrap.servers": cluster.bootstrap_servers}
+        for protocol in ("classic", "consumer"):
+            group = {"group.id": protocol, "group.protocol": protocol, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+            consumer = Consumer(connection | group)
+            consumer.subscribe(["watched"])
+            assert consumer.poll(20) is not None
+            consumer.commit(asynchronous=False)
+            consumer.close()
+        producer = Producer(connection | {"transactional.id": "tx"})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        producer.produce("watched", "in a transaction")
+        producer.commit_transaction(20)
+        for topic, formatters in (
+            ("__consumer_offsets", ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter", "ShareGroupMessageFormatter")),
+            ("__transaction_state", ("TransactionLogMessageFormatter",)),
+        ):
+            for name in formatters:
+                where = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--partition", "0", "--offset", "earliest"]
+                arguments = [*where, "--timeout-ms", "1500", "--formatter", f"org.apache.kafka.tools.consumer.{name}"]
+                theirs = apaches.run(apache_tools.CONSUMER, *arguments)
+                out = io.TextIOWrapper(io.BytesIO())
+                monkeypatch.setattr("sys.stdout", out)
+                code = console_consumer.main(arguments)
+                monkeypatch.undo()
+                assert (code, out.buffer.getvalue().decode()) == (theirs.code, theirs.out), name  # type: ignore[attr-defined]
+                assert (theirs.out == "") == ("Share" in name), theirs
