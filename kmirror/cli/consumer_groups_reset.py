@@ -81,18 +81,7 @@ class ResetOffsets:
             if options.from_file is None:
                 raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
             return []
-        names = [name for text in options.topic if ":" in text for name in parse_partitions(text)]
-        topics = [text for text in options.topic if ":" not in text]
-        described = await admin.describe_topics({*topics, *(name.topic for name in names)})
-        for topic in topics:
-            if topic not in described:
-                raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION)
-            names += [TopicPartition(topic, row.partition) for row in described[topic].partitions]
-        known = {TopicPartition(topic, row.partition) for topic, facts in described.items() for row in facts.partitions}
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise KmirrorError(f'The partitions "{",".join(map(str, missing))}" do not exist')
-        return names
+        return await named_partitions(admin, options.topic)
 
     async def _offsets(self, admin: AdminClient, group_id: str, names: list[TopicPartition]) -> Offsets:
         """The new offset of each partition."""
@@ -100,17 +89,17 @@ class ResetOffsets:
         if options.to_offset is not None:
             return await _within_logs(admin, dict.fromkeys(names, options.to_offset))
         if options.to_earliest:
-            return await _ends(admin, names, EARLIEST_TIMESTAMP)
+            return await end_offsets(admin, names, EARLIEST_TIMESTAMP)
         if options.to_latest:
-            return await _ends(admin, names, LATEST_TIMESTAMP)
+            return await end_offsets(admin, names, LATEST_TIMESTAMP)
         if options.shift_by is not None:
             committed = await admin.list_consumer_group_offsets(group_id)
             return await _within_logs(admin, {name: _committed(committed, name) + options.shift_by for name in names})
         if options.to_datetime is not None:
-            return await _at_time(admin, names, parse_datetime_ms(options.to_datetime))
+            return await offsets_at_time(admin, names, parse_datetime_ms(options.to_datetime))
         if options.by_duration is not None:
             now_ms = int(datetime.now(UTC).timestamp() * 1000)
-            return await _at_time(admin, names, now_ms - parse_duration_ms(options.by_duration))
+            return await offsets_at_time(admin, names, now_ms - parse_duration_ms(options.by_duration))
         if options.from_file is not None:
             plan = self._plan()
             if group_id not in plan:
@@ -120,7 +109,7 @@ class ResetOffsets:
         if options.to_current:
             committed = await admin.list_consumer_group_offsets(group_id)
             known = {name: _committed(committed, name) for name in names if committed.get(name) is not None}
-            return known | await _ends(admin, [name for name in names if name not in known], LATEST_TIMESTAMP)
+            return known | await end_offsets(admin, [name for name in names if name not in known], LATEST_TIMESTAMP)
         raise UsageError(NO_SCENARIO)
 
     def _plan(self) -> dict[str, Offsets]:
@@ -130,6 +119,22 @@ class ResetOffsets:
         except OSError as error:
             raise KmirrorError(f"{path}: {error.strerror or error}") from error
         return parse_reset_plan(text, self._options.group)
+
+
+async def named_partitions(admin: AdminClient, texts: list[str]) -> list[TopicPartition]:
+    """Partitions by `topic:0,1` and whole topics by their names; KmirrorError for partitions that do not exist."""
+    names = [name for text in texts if ":" in text for name in parse_partitions(text)]
+    topics = [text for text in texts if ":" not in text]
+    described = await admin.describe_topics({*topics, *(name.topic for name in names)})
+    for topic in topics:
+        if topic not in described:
+            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        names += [TopicPartition(topic, row.partition) for row in described[topic].partitions]
+    known = {TopicPartition(topic, row.partition) for topic, facts in described.items() for row in facts.partitions}
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise KmirrorError(f'The partitions "{",".join(map(str, missing))}" do not exist')
+    return names
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
@@ -194,23 +199,24 @@ def _committed(committed: Mapping[TopicPartition, OffsetAndMetadata | None], nam
     return found.offset
 
 
-async def _ends(admin: AdminClient, names: Iterable[TopicPartition], timestamp: int) -> Offsets:
+async def end_offsets(admin: AdminClient, names: Iterable[TopicPartition], timestamp: int) -> Offsets:
+    """The offset that `timestamp` stands for in each partition."""
     wanted = dict.fromkeys(names, timestamp)
     return {name: info.offset for name, info in all_or_raise(await admin.list_offsets_by_spec(wanted)).items()} if wanted else {}
 
 
-async def _at_time(admin: AdminClient, names: list[TopicPartition], timestamp_ms: int) -> Offsets:
+async def offsets_at_time(admin: AdminClient, names: list[TopicPartition], timestamp_ms: int) -> Offsets:
     """The first record from that time on; the end of the log where there is none."""
-    found = await _ends(admin, names, timestamp_ms)
+    found = await end_offsets(admin, names, timestamp_ms)
     empty = [name for name, offset in found.items() if offset == -1]
     for name in topic_partition_order(empty):
         print(f"\nWarn: Partition {name.partition} from topic {name.topic} is empty. Falling back to latest known offset.")
-    return found | await _ends(admin, empty, LATEST_TIMESTAMP)
+    return found | await end_offsets(admin, empty, LATEST_TIMESTAMP)
 
 
 async def _within_logs(admin: AdminClient, wanted: Offsets) -> Offsets:
     """Offsets outside the log become its nearer end, with a warning."""
-    starts, ends = await _ends(admin, wanted, EARLIEST_TIMESTAMP), await _ends(admin, wanted, LATEST_TIMESTAMP)
+    starts, ends = await end_offsets(admin, wanted, EARLIEST_TIMESTAMP), await end_offsets(admin, wanted, LATEST_TIMESTAMP)
     result = {}
     for name, offset in wanted.items():
         allowed = min(max(offset, starts[name]), ends[name])

@@ -146,6 +146,26 @@ def test_acls_are_added_listed_and_removed(tool: Tool, monkeypatch: pytest.Monke
     assert {row["principal"] for row in json.loads(tool("acls", "--list", "--json"))} == {"User:b"}
 
 
+def test_share_groups_are_listed_described_reset_and_deleted(tool: Tool, cluster: EmbeddedCluster) -> None:
+    tool("topics", "--create", "--topic", "queue", "--partitions", "2")
+    produce(cluster, "queue", 20, partitions=2)
+    planned = tool("share_groups", "--reset-offsets", "--group", "workers", "--topic", "queue:1", "--to-latest", "--dry-run", "--json")
+    assert json.loads(planned) == [{"group": "workers", "topic": "queue", "partition": 1, "newOffset": 10}]
+    assert tool("share_groups", "--list") == ""
+    tool("share_groups", "--reset-offsets", "--group", "workers", "--topic", "queue", "--to-earliest", "--execute")
+    tool("share_groups", "--reset-offsets", "--group", "workers", "--topic", "queue:1", "--to-latest", "--execute")
+    assert json.loads(tool("share_groups", "--list", "--json")) == [{"group": "workers", "state": "Empty"}]
+    (described,) = json.loads(tool("share_groups", "--describe", "--all-groups", "--json"))
+    assert [(row["partition"], row["startOffset"], row["lag"]) for row in described["offsets"]] == [(0, 0, 10), (1, 10, 0)]
+    assert (described["group"], described["state"], described["members"]) == ("workers", "Empty", [])
+    rows = [line.split() for line in tool("share_groups", "--describe", "--group", "workers", "--verbose").splitlines()[1:]]
+    assert rows[1:] == [["workers", "queue", "0", "0", "0", "10"], ["workers", "queue", "1", "0", "10", "0"]]
+    assert tool("share_groups", "--delete-offsets", "--group", "workers", "--topic", "queue").split()[-1] == "Successful"
+    assert "has no offset information" in tool("share_groups", "--describe", "--group", "workers")
+    assert tool("share_groups", "--delete", "--all-groups") == "Deletion of requested share groups ('workers') was successful.\n"
+    assert "Group 'workers' is not a share group." in tool("share_groups", "--delete", "--group", "workers")
+
+
 def test_groups_are_listed_described_reset_and_deleted(tool: Tool, cluster: EmbeddedCluster, tmp_path: Path) -> None:
     tool("topics", "--create", "--topic", "read", "--partitions", "2")
     produce(cluster, "read", 20, partitions=2)

@@ -31,7 +31,7 @@ def test_the_public_surface_is_what_it_was() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     tools = "acls broker-api-versions cluster configs console-consumer console-producer consumer-groups consumer-perf-test delete-records"
     tools += " dump-log features get-offsets leader-election log-diff log-dirs metadata-quorum mirrors producer-perf-test"
-    tools += " reassign-partitions storage topics transactions"
+    tools += " reassign-partitions share-groups storage topics transactions"
     assert sorted(scripts) == [*(f"kafka-{tool}" for tool in tools.split()), "kmirror"]
 
 
@@ -105,6 +105,7 @@ OPTION_TOOLS = (
     "leader_election",
     "log_dirs",
     "reassign_partitions",
+    "share_groups",
     "topics",
 )
 

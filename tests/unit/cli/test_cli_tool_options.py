@@ -6,7 +6,17 @@ import argparse
 
 import pytest
 
-from kmirror.cli import acls, configs, console_consumer, console_producer, consumer_groups, leader_election, reassign_partitions, topics
+from kmirror.cli import (
+    acls,
+    configs,
+    console_consumer,
+    console_producer,
+    consumer_groups,
+    leader_election,
+    reassign_partitions,
+    share_groups,
+    topics,
+)
 from kmirror.cli.tool_options import CommandError, ToolParser, UsageError, key_values, refuse, require, run_tool
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 
@@ -138,6 +148,17 @@ def test_what_a_failure_prints_and_where(capsys: pytest.CaptureFixture[str]) -> 
             consumer_groups,
             "--bootstrap-server b:1 --reset-offsets --group g --to-latest --to-earliest --dry-run",
             'Option "[to-earliest]" can\'t be used with option "[to-latest]"',
+        ),
+        (share_groups, "--bootstrap-server b:1 --delete", "Option [delete] takes the options [group] or [all-groups]"),
+        (
+            share_groups,
+            "--bootstrap-server b:1 --reset-offsets --group g --topic t --to-latest",
+            "Option [reset-offsets] takes the option: [execute] or [dry-run]",
+        ),
+        (
+            share_groups,
+            "--bootstrap-server b:1 --list --members",
+            "Option(s) [members] are unavailable given other options on the command line",
         ),
         (
             reassign_partitions,
