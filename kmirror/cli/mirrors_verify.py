@@ -5,8 +5,8 @@ compared byte by byte (`verify.log_diff`): offsets, leader epochs, CRCs, produce
 ends at its high watermark; of a partition that is STOPPED, where its own leader epochs begin, which is behind its last mirror epoch.
 Where a topic is compacted, batches that only one side's cleaner has removed or rewritten do not count (FEA2b).
 
-The mirror's end is asked before the source's, so that what arrives in between is no difference. What retention deletes meanwhile is: the
-partition is then compared again, from the new log start. `--from` begins later, `--sample` looks at n places of each partition only.
+The mirror's end is asked before the source's, so that what arrives in between is no difference. A partition that
+cannot be read to its end, for retention deleted it meanwhile or a broker went away, is compared again. `--from` begins later, `--sample` looks at n places of each partition only.
 
 Exit code 0: every log is a prefix. 1: one is not; the first difference is named. 2: one could not be read.
 """
@@ -29,7 +29,7 @@ from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_tables import in_order
 from kmirror.cli.mirrors_wait import STOPPED, Progress, progress_bar
 from kmirror.cli.user_errors import USER_ERRORS, one_line
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED, FetchedLog
@@ -40,7 +40,8 @@ FETCH_SIZE_BYTES: Final = 4 << 20
 PREPARING: Final = "PREPARING"
 SAMPLE_SPAN: Final = 1_000
 """Offsets that are compared at each place of a sample, at least one batch."""
-TRIES: Final = 3
+MAX_RETRIES: Final = 10
+RETRY_PAUSE_MS: Final = 300
 HIGH_WATERMARK_TRIES: Final = 10
 HIGH_WATERMARK_PAUSE_MS: Final = 200
 SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1)
@@ -84,10 +85,10 @@ def _verify(clients: MirrorClients, run: Callable[[Coroutine[Any, Any, Any]], An
             mirrors = of_topics(mirrors, options.topic)
         rows = in_order(mirrors)
         verdicts: list[PartitionVerdict] = []
-        compacted = CompactedTopics()
+        state = RunState()
         with progress_bar("verifying") as progress:
             for done, (mirror_name, row) in enumerate(rows):
-                checker = PartitionChecker(ask, clients, mirror_name, row, compacted)
+                checker = PartitionChecker(ask, clients, mirror_name, row, state)
                 verdicts.append(checker.verdict(_partition_progress(progress, done, len(rows), f"{row.topic}-{row.partition}")))
     finally:
         clients.close()
@@ -100,10 +101,12 @@ def _partition_progress(progress: Progress, done: int, total: int, name: str) ->
     return lambda size: progress(done, total, f"{name}, {size >> 20} MiB")
 
 
-class CompactedTopics:
-    """Which topics a cluster compacts, each asked for once."""
+class RunState:
+    """What the partitions of one run share: which topics a cluster compacts, each asked for once; and how often a partition that could
+    not be read may still be tried again, so that a cluster that is down does not take its time for each."""
 
     def __init__(self) -> None:
+        self.retries_left = MAX_RETRIES
         self._known: dict[tuple[AdminClient, str], bool] = {}
 
     async def is_compacted(self, admin: AdminClient, topic: str) -> bool:
@@ -127,29 +130,27 @@ class Range:
 class PartitionChecker:
     """Compares one partition."""
 
-    def __init__(
-        self, ask: Ask, clients: MirrorClients, mirror_name: str, row: MirrorPartitionDescription, compacted: CompactedTopics
-    ) -> None:
+    def __init__(self, ask: Ask, clients: MirrorClients, mirror_name: str, row: MirrorPartitionDescription, state: RunState) -> None:
         self._ask = ask
         self._clients = clients
         self._mirror_name = mirror_name
         self._row = row
-        self._compacted = compacted
+        self._state = state
         self._name = TopicPartition(row.topic, row.partition)
 
     def verdict(self, progress: Callable[[int], None]) -> PartitionVerdict:
         """Never raises for what the clusters answer about this partition."""
-        for attempt in range(TRIES):
+        while True:
             try:
                 found = self._compare(progress)
             except ApiException as error:
                 found = error_verdict(self._name.topic, self._name.partition, f"{error.error.name}: {error.message}")
             except KmirrorError as error:
                 found = error_verdict(self._name.topic, self._name.partition, str(error))
-            is_deleted_meanwhile = found.error is not None and found.error.startswith(Errors.OFFSET_OUT_OF_RANGE.name)
-            if not is_deleted_meanwhile or attempt + 1 == TRIES:
-                break
-        return found
+            if found.status is not Status.ERROR or self._row.state == PREPARING or not self._state.retries_left:
+                return found
+            self._state.retries_left -= 1
+            self._ask(self._clients.runtime.sleep_ms(RETRY_PAUSE_MS))
 
     def _compare(self, progress: Callable[[int], None]) -> PartitionVerdict:
         ask, name = self._ask, self._name
@@ -162,7 +163,7 @@ class PartitionChecker:
         if start < end:
             start = max(start, ask(log_start(source, name)))
             source_end = ask(self._source_end(source, end))
-        is_compacted = any(ask(self._compacted.is_compacted(client, name.topic)) for client in (source, admin))
+        is_compacted = any(ask(self._state.is_compacted(client, name.topic)) for client in (source, admin))
         offset = self._clients.options.__dict__["from"]
         if offset is not None:
             start = max(start, offset if offset >= 0 else end + offset)
