@@ -116,3 +116,15 @@ class SharedMap(Mapping[K, V]):
 
     def __repr__(self) -> str:
         return f"SharedMap({self._fold()!r})"
+
+
+def shared(items: Mapping[K, V]) -> SharedMap[K, V]:
+    return items if isinstance(items, SharedMap) else SharedMap(items)
+
+
+def changed_map(items: Mapping[K, V], changes: dict[K, V | None]) -> Mapping[K, V]:
+    """None removes; the same object where nothing changes."""
+    if not changes:
+        return items
+    kept = {key: value for key, value in changes.items() if value is not None}
+    return shared(items).updated(kept, [key for key, value in changes.items() if value is None])

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.metadata.delta import LocalReplicaChanges, MetadataDelta
+from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.features import MIRROR_VERSION
 from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigResource, MetadataImage, TopicImage
 from kmirror.metadata.registrations import DIRECTORY_UNASSIGNED, BrokerRegistration, PartitionRegistration
+from kmirror.metadata.topics_delta import LocalReplicaChanges
 from kmirror.replica.partition import Partition, ReadOnlyReason
 from kmirror.storage.unified_log import UnifiedLog
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kmirror.common.uuid import Uuid
-from kmirror.metadata.delta import MetadataDelta, MetadataReplayError
+from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import ClientQuotaEntity, MetadataImage, MetadataProvenance
 from kmirror.metadata.loader import LoaderManifest, LoaderManifestType, MetadataLoader, delta_from_empty, replay_all
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, PartitionRegistration
+from kmirror.metadata.replay_error import MetadataReplayError
 from kmirror.metadata.snapshot import build_data_batch
 from kmirror.wire.messages import client_quota_record as cq
 from kmirror.wire.messages import register_broker_record as rb

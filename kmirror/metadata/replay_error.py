@@ -1,0 +1,9 @@
+"""What is wrong with a metadata log."""
+
+from __future__ import annotations
+
+from kmirror.common.errors import KmirrorError
+
+
+class MetadataReplayError(KmirrorError):
+    """A record of the metadata log that cannot follow what came before it."""
