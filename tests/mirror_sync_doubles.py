@@ -52,6 +52,7 @@ from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import (
     create_acls,
     create_partitions,
+    create_topics,
     delete_acls,
     describe_acls,
     describe_configs,
@@ -460,8 +461,19 @@ class SyncBench:
             return self._alter(request)
         if isinstance(request, create_acls.CreateAclsRequest):
             return self._create_acls(request)
+        if isinstance(request, create_topics.CreateTopicsRequest):
+            return self._create_topics(request)
         assert isinstance(request, delete_acls.DeleteAclsRequest), request
         return self._delete_acls(request)
+
+    def _create_topics(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsResponse:
+        rows = []
+        for topic in request.topics:
+            error = self.refuse.get(topic.name, Errors.NONE)
+            if not error:
+                self.topic(topic.name, topic.num_partitions, **{each.name.replace(".", "_"): each.value or "" for each in topic.configs})
+            rows.append(create_topics.CreatableTopicResult(name=topic.name, error_code=error))
+        return create_topics.CreateTopicsResponse(topics=rows)
 
     def _grow(self, request: create_partitions.CreatePartitionsRequest) -> create_partitions.CreatePartitionsResponse:
         rows = []

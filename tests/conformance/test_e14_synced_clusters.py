@@ -309,6 +309,29 @@ def test_syn14_group_offsets_reach_coordinators_on_all_brokers(clusters: Cluster
     assert committed(b, groups[0], "syn14") == 0
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_c18_syn14_a_group_with_members_here_keeps_its_offsets_until_they_leave(clusters: Clusters, protocol: str) -> None:
+    a, b = clusters
+    name = f"c18-{protocol}"
+    create_topic(a.bootstrap_servers, name)
+    produce(a.bootstrap_servers, name, numbered("a", 40))
+    commit(a, name, name, 5)
+    start_mirror(a, b, name, name)
+    wait_for("the synced offset", lambda: committed(b, name, name) == 5)
+    settings = {"bootstrap.servers": b.bootstrap_servers, "group.id": name, "group.protocol": protocol, "enable.auto.commit": False}
+    consumer = Consumer(quiet(settings))
+    consumer.subscribe([name])
+    message = wait_for("a record of the mirror topic", lambda: consumer.poll(0.2))
+    assert message.error() is None and message.offset() == 5
+    consumer.commit(asynchronous=False)
+    commit(a, name, name, 30)
+    commit(a, f"{name}-marker", name, 1)
+    wait_for("a cycle that saw it", lambda: consumer.poll(0.05) is not None and committed(b, f"{name}-marker", name) == 1)
+    assert committed(b, name, name) == 6
+    consumer.close()
+    wait_for("the source's offset", lambda: committed(b, name, name) == 30)
+
+
 # --- compaction
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from mirror_sync_doubles import BROKER_ID, INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench
@@ -17,8 +18,9 @@ from kmirror.metadata.mirror_filters import acl_rules
 from kmirror.metadata.resource_configs import parse_acl_rule, validate_mirror_configs
 from kmirror.mirror.acl_sync import selected
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.wire.api_keys import ApiKeys
-from kmirror.wire.messages import create_partitions, incremental_alter_configs
+from kmirror.wire.messages import create_partitions, create_topics, incremental_alter_configs
 from kmirror.wire.messages.config_record import ConfigRecord
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -140,7 +142,53 @@ def test_syn3_nothing_is_synced_from_another_cluster_in_any_cycle(bench: SyncBen
     assert bench.configs("t") == {"retention.ms": "5"}
 
 
-# --- SYN5 to SYN7: topics
+# --- SYN4 to SYN7: topics
+
+
+def create(bench: SyncBench, *names: str) -> tuple[dict[str, Errors], list[create_topics.CreatableTopic]]:
+    """Add topics that are not here to mirror m: the errors, and what the controller was asked to create."""
+    manager: Any = bench
+    errors = bench.run(create_missing_topics(manager, bench.runtime, bench, "m", list(names), timeout_ms=1_000))
+    return errors, [
+        topic for request in bench.requests if isinstance(request, create_topics.CreateTopicsRequest) for topic in request.topics
+    ]
+
+
+def test_syn4_a_missing_topic_is_made_with_the_sources_id_count_and_configs(bench: SyncBench, source: SourceDouble) -> None:
+    source.topic("new", 7, retention_ms="5", min_insync_replicas="3", message_format_version="2.8-IV1")
+    errors, (made,) = create(bench, "t", "new")
+    assert errors == {}
+    assert (made.name, made.num_partitions, made.replication_factor) == ("new", 7, -1)
+    assert made.mirror_info is not None and made.mirror_info.topic_id == source.topics["new"].id
+    assert [(config.name, config.value) for config in made.configs] == [("retention.ms", "5")]
+
+
+def test_syn4_b20_a_source_without_topic_ids_gives_a_topic_with_an_id_of_its_own(bench: SyncBench, source: SourceDouble) -> None:
+    source.topic("new").id = Uuid.ZERO
+    errors, (made,) = create(bench, "new")
+    assert (errors, made.mirror_info) == ({}, None)
+
+
+def test_syn4_b17_what_the_source_does_not_have_or_does_not_say_is_unknown(bench: SyncBench, source: SourceDouble) -> None:
+    source.topic("new")
+    errors, made = create(bench, "new", "nowhere")
+    assert (errors, [topic.name for topic in made]) == ({"nowhere": Errors.UNKNOWN_TOPIC_OR_PARTITION}, ["new"])
+    source.down = {10, 11}
+    errors, made = create(bench, "unreachable")
+    assert (errors, [topic.name for topic in made]) == ({"unreachable": Errors.UNKNOWN_TOPIC_OR_PARTITION}, ["new"])
+
+
+def test_syn4_the_controllers_refusal_is_the_topics_error(bench: SyncBench, source: SourceDouble) -> None:
+    source.topic("new")
+    bench.refuse["new"] = Errors.INVALID_REPLICATION_FACTOR
+    assert create(bench, "new")[0] == {"new": Errors.INVALID_REPLICATION_FACTOR}
+
+
+def test_syn3_nothing_is_made_from_another_cluster(bench: SyncBench, source: SourceDouble) -> None:
+    bench.cycle()
+    source.cluster_id = "REPLACED"
+    source.topic("new")
+    assert create(bench, "new") == ({"new": Errors.UNKNOWN_TOPIC_OR_PARTITION}, [])
 
 
 def test_syn5_partitions_grow_to_the_sources_count_and_never_shrink(bench: SyncBench, source: SourceDouble) -> None:
