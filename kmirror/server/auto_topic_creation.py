@@ -92,7 +92,7 @@ class AutoTopicCreationManager:
         if name == SHARE_GROUP_STATE_TOPIC_NAME:
             configs = {
                 "cleanup.policy": "delete",
-                "compression.type": "uncompressed",
+                "compression.type": "producer",
                 "min.insync.replicas": str(config.get_int("share.coordinator.state.topic.min.isr")),
                 "retention.ms": "-1",
                 "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),

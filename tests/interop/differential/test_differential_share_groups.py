@@ -28,6 +28,7 @@ from kmirror.wire.messages.consumer_group_describe import ConsumerGroupDescribeR
 from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kmirror.wire.messages.delete_groups import DeleteGroupsRequest
 from kmirror.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequestTopic
+from kmirror.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kmirror.wire.messages.describe_groups import DescribeGroupsRequest
 from kmirror.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -48,6 +49,8 @@ from kmirror.wire.messages.sync_group import SyncGroupRequest
 pytestmark = pytest.mark.interop
 
 UNKNOWN = Uuid(b"\x07" * 16)
+TOPIC_RESOURCE = 2
+DYNAMIC_TOPIC_CONFIG = 1
 Rows = dict[int, int]
 
 
@@ -253,6 +256,16 @@ def test_share_groups_in_the_apis_of_other_groups(pair: Pair) -> None:
     pair.every_version(describe("classic"), note="classic")
     pair.same(delete_offsets("classic", "sq"), 0, note="classic")
     pair.same(ShareGroupDescribeRequest(["classic"]), 1, note="classic")
+
+
+def test_the_topic_is_set_up_as_kafka_does(pair: Pair) -> None:
+    resource = DescribeConfigsResource(TOPIC_RESOURCE, "__share_group_state", None)
+    pair.same(DescribeConfigsRequest([resource], include_synonyms=False), 4, edit=only_overrides)
+
+
+def only_overrides(answer: dict[str, Any]) -> None:
+    configs = answer["results"][0]["configs"]
+    answer["results"][0]["configs"] = [entry for entry in configs if entry["config_source"] == DYNAMIC_TOPIC_CONFIG]
 
 
 def test_the_records_are_those_that_kafka_writes(pair: Pair) -> None:
