@@ -1,0 +1,21 @@
+"""The ways in which a request to another node fails."""
+
+from __future__ import annotations
+
+from kmirror.common.errors import KmirrorError
+
+
+class DisconnectError(KmirrorError):
+    """The connection could not be made, or was lost before the response came. The request may have been carried out."""
+
+
+class AuthenticationError(DisconnectError):
+    """The peer refused our login, or we its certificate. Trying again with the same credentials does not help."""
+
+
+class RequestTimeoutError(KmirrorError):
+    """No response in time. The request may have been carried out, or still be."""
+
+
+class UnsupportedVersionError(KmirrorError):
+    """The peer and we have no version of this API in common."""
