@@ -10,7 +10,9 @@ for the cluster: the controller's own is written as the cluster's default if the
 
 from __future__ import annotations
 
-from kmirror.common.errors import ApiException, Errors
+from collections.abc import Mapping
+
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.controller.configuration_control_manager import ConfigurationControlManager
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
@@ -44,6 +46,16 @@ class FeatureControlManager:
     def supported(self) -> dict[str, VersionRange]:
         """What this controller supports."""
         return supported_features(unstable=self._state.config.unstable_feature_versions_enable)
+
+    def check_known(self, levels: Mapping[str, int]) -> None:
+        """KmirrorError unless this controller may go on with what was decided before it began, e.g. with mirror.version 1."""
+        for name, level in levels.items():
+            supported = self.supported().get(name, _DISABLED)
+            if level not in supported:
+                raise KmirrorError(
+                    f"Tried to apply FeatureLevelRecord(name='{name}', featureLevel={level}), but this controller only supports versions "
+                    f"{supported}"
+                )
 
     def finalized(self) -> dict[str, int]:
         """Every finalized level above 0, kraft.version's too."""

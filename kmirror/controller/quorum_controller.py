@@ -160,6 +160,7 @@ class QuorumController:
         for batch in self.log.batches():
             self.loader.handle_commit(batch.memory)
         self._refresh()
+        self.features.check_known(self.image.features.finalized_levels)
 
     def _bootstrap_records(self) -> list[ApiMessageAndVersion]:
         """What `bootstrap.checkpoint` says (nothing: the newest metadata version), in one transaction where the version has them."""
@@ -171,6 +172,7 @@ class QuorumController:
         if METADATA_VERSION not in levels:
             levels[METADATA_VERSION] = LATEST_METADATA_VERSION
             records.insert(0, ApiMessageAndVersion(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION), 0))
+        self.features.check_known(levels)
         if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1:
             name = "min.insync.replicas"
             value = inherited_topic_configs(self.config.static_topic_configs).get(name) or default_text(name)

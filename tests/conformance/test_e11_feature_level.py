@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -136,6 +137,19 @@ def test_upg1_a_broker_without_the_level_is_refused_at_registration(supported: t
     with pytest.raises(ApiException, match=r"does not support finalized version 1 of mirror\.version") as refused:
         controller.run(controller.cluster.register_broker(request))
     assert refused.value.error is E.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("was_started", [True, False], ids=["started-before", "formatted-only"])
+def test_upg1_a_controller_without_the_level_does_not_begin(tmp_path: pathlib.Path, was_started: bool) -> None:
+    """The level is in its log (or in what it was formatted with), so it says so and ends, as Kafka's."""
+    on = APIS_ON | FEATURES_ON
+    EmbeddedCluster(mirroring=True, folder=tmp_path, cluster_id="lBq12jYZRp-9wF3M9MPopg", config=on).start().stop()
+    if not was_started:
+        shutil.rmtree(tmp_path / "node-1" / "data" / "__cluster_metadata-0")
+    with pytest.raises(
+        KmirrorError, match=r"FeatureLevelRecord\(name='mirror\.version', featureLevel=1\), but this controller only supports versions 0$"
+    ):
+        EmbeddedCluster(folder=tmp_path, cluster_id="lBq12jYZRp-9wF3M9MPopg").start()
 
 
 def test_upg1_advertised_with_the_switch_by_listener(early: EmbeddedCluster) -> None:
