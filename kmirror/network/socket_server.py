@@ -28,26 +28,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import KmirrorError
-from kmirror.common.kafka_principal import ANONYMOUS
-from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.connection_quotas import ConnectionQuotas
-from kmirror.network.frames import SIZE_BYTES, FrameReader, InvalidReceiveError, new_scratch
-from kmirror.network.request_context import CLOSE, Answer, ClientInformation, CloseType, PassOn, RequestContext
-from kmirror.runtime.api import Connection, ConnectionProtocol, ListeningSocket, Runtime, TaskScope, TimerHandle
+from kmirror.network.frames import FrameReader, new_scratch
+from kmirror.network.request_context import CLOSE, Answer, CloseType, PassOn, RequestContext
+from kmirror.network.server_connection import Handler, Parts, ServerConnection, log_closing
+from kmirror.runtime.api import ConnectionProtocol, ListeningSocket, Runtime, TaskScope, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import read_request_header
 
 if TYPE_CHECKING:
-    from kmirror.network.security.sasl_server_authenticator import SaslServerAuthenticator
     from kmirror.network.security.server_channel_builder import ServerChannelBuilder
 
-Parts = Sequence[Buffer | FileSlice]
-Handler = Callable[[RequestContext], Awaitable[Parts | Answer | None | CloseType]]
 IDLE_CHECKS_PER_PERIOD = 10
 _log = logging.getLogger(__name__)
 
@@ -106,9 +102,9 @@ class SocketServer:
         self._scratch = new_scratch()
         self._listening: ListeningSocket | None = None
         self._idle_timer: TimerHandle | None = None
-        self._connections: dict[str, _ServerConnection] = {}
-        self._waiting: deque[_ServerConnection] = deque()
-        self._delayed: dict[_ServerConnection, None] = {}
+        self._connections: dict[str, ServerConnection] = {}
+        self._waiting: deque[ServerConnection] = deque()
+        self._delayed: dict[ServerConnection, None] = {}
         self._served_count = 0
         self._next_index = 0
         self.stats = SocketServerStats()
@@ -176,10 +172,10 @@ class SocketServer:
 
     def _make_protocol(self) -> ConnectionProtocol:
         self._next_index += 1
-        connection = _ServerConnection(self, self._next_index)
+        connection = ServerConnection(self, self._next_index)
         return connection if self._security is None else self._security.secure(connection)
 
-    def admit(self, connection: _ServerConnection) -> None:
+    def admit(self, connection: ServerConnection) -> None:
         """A connection is made: refuse it, serve it, or let it wait for its turn."""
         address = connection.client_address
         limit = self._limits.max_connections_per_ip_overrides.get(address, self._limits.max_connections_per_ip)
@@ -201,7 +197,7 @@ class SocketServer:
         self._delayed[connection] = None
         self._runtime.call_later_ms(delay_ms, lambda: self._end_delay(connection, is_refused=is_refused))
 
-    def _end_delay(self, connection: _ServerConnection, *, is_refused: bool) -> None:
+    def _end_delay(self, connection: ServerConnection, *, is_refused: bool) -> None:
         if connection not in self._delayed:
             return
         del self._delayed[connection]
@@ -210,7 +206,7 @@ class SocketServer:
         elif not self._scope.closed:
             self._serve_in_turn(connection)
 
-    def _serve_in_turn(self, connection: _ServerConnection) -> None:
+    def _serve_in_turn(self, connection: ServerConnection) -> None:
         """Serve a connection that may be read, when `max.connections` allows; until then it waits."""
         if self._served_count >= self._limits.max_connections:
             connection.wait()
@@ -218,12 +214,12 @@ class SocketServer:
             return
         self._serve(connection)
 
-    def _serve(self, connection: _ServerConnection) -> None:
+    def _serve(self, connection: ServerConnection) -> None:
         self._served_count += 1
         connection.is_served = True
         self._scope.spawn(connection.serve(), name=connection.connection_id)
 
-    def release(self, connection: _ServerConnection) -> None:
+    def release(self, connection: ServerConnection) -> None:
         """A connection is lost."""
         if self._connections.pop(connection.connection_id, None) is None:
             return
@@ -251,7 +247,7 @@ class SocketServer:
     def security(self) -> ServerChannelBuilder | None:
         return self._security
 
-    async def handle(self, frame: memoryview, arrived_ns: int, connection: _ServerConnection) -> Parts | Answer | None | CloseType:
+    async def handle(self, frame: memoryview, arrived_ns: int, connection: ServerConnection) -> Parts | Answer | None | CloseType:
         authenticator = connection.authenticator
         if authenticator is not None and self._security is not None:
             answer = await self._security.authenticate(connection, authenticator, frame)
@@ -305,203 +301,6 @@ class SocketServer:
                 self.stats.expired_connections += 1
                 connection.abort()
         self._schedule_idle_check()
-
-
-class _ServerConnection:
-    """A `ConnectionProtocol`: frames queue up here, one task (`serve`) takes them one by one."""
-
-    def __init__(self, server: SocketServer, index: int) -> None:
-        self._server = server
-        self._index = index
-        self._reader = server.new_reader(self._on_frame)
-        self._frames: deque[tuple[memoryview, int]] = deque()
-        self._mute: TimerHandle | None = None
-        self._wake: asyncio.Future[None] | None = None
-        self._connection: Connection | None = None
-        self._busy = False
-        self._draining = False
-        self._lost = False
-        self._write_paused = False
-        self._reading_paused = False
-        self.is_served = False
-        self.client_information = ClientInformation()
-        self.client_address = ""
-        self.connection_id = ""
-        self.principal = ANONYMOUS
-        self.authenticator: SaslServerAuthenticator | None = None
-        self.last_active_ms = server.now_ms()
-
-    @property
-    def waiting_requests(self) -> int:
-        return len(self._frames)
-
-    @property
-    def is_busy(self) -> bool:
-        return self._busy or bool(self._frames)
-
-    # ConnectionProtocol
-
-    def connection_made(self, connection: Connection) -> None:
-        self._connection = connection
-        local_host, local_port = connection.local_address
-        self.client_address, peer_port = connection.peer_address
-        self.connection_id = f"{local_host}:{local_port}-{self.client_address}:{peer_port}-0-{self._index}"
-        self._server.admit(self)
-
-    def get_buffer(self, size_hint: int) -> memoryview:
-        return self._reader.get_buffer(size_hint)
-
-    def buffer_updated(self, size: int) -> None:
-        try:
-            self._reader.buffer_updated(size)
-        except InvalidReceiveError as error:
-            if self._server.security is not None:
-                self._server.security.on_invalid_size(self)
-            log_closing(self.connection_id, "InvalidReceiveException", error)
-            self.abort()
-            return
-        if self._busy + len(self._frames) + self._reader.in_frame > 1:
-            self._pause_reading()
-
-    def pause_writing(self) -> None:
-        self._write_paused = True
-
-    def resume_writing(self) -> None:
-        self._write_paused = False
-        self._wake_up()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if error is not None:
-            _log.debug("Connection %s was lost: %s", self.connection_id, error)
-        self._lost = True
-        self._frames.clear()
-        if self._mute is not None:
-            self._mute.cancel()
-            self._mute = None
-        self._wake_up()
-        self._server.release(self)
-
-    # Serving
-
-    def wait(self) -> None:
-        self._pause_reading()
-
-    async def serve(self) -> None:
-        served_to_the_end = False
-        try:
-            self._resume_reading()
-            while await self._next_is_ready():
-                await self._serve_one(*self._frames.popleft())
-            served_to_the_end = True
-        finally:
-            if not served_to_the_end:
-                self.abort()
-        self.close()
-
-    async def _serve_one(self, frame: memoryview, arrived_ns: int) -> None:
-        self._busy = True
-        answer = await self._server.handle(frame, arrived_ns, self)
-        self._busy = False
-        self.last_active_ms = self._server.now_ms()
-        if isinstance(answer, Answer):
-            self._send(answer)
-        elif answer is CLOSE:
-            self.abort()
-        elif answer is not None and self._connection is not None:
-            self._connection.write(answer)
-
-    def _send(self, answer: Answer) -> None:
-        if self._connection is None:
-            return
-        started_ns = self._server.now_ns()
-        if answer.parts is not None:
-            self._connection.write(answer.parts)
-            stats = self._server.stats
-            stats.responses += 1
-            stats.outgoing_bytes += sum(
-                [len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size for part in answer.parts]
-            )
-        if answer.throttle_time_ms > 0 and not self._lost:
-            self._pause_reading()
-            self._mute = self._server.call_later_ms(answer.throttle_time_ms, self._unmute)
-        if answer.on_sent is not None:
-            answer.on_sent(self._server.now_ns() - started_ns)
-
-    def _unmute(self) -> None:
-        self._mute = None
-        self._wake_up()
-
-    async def _next_is_ready(self) -> bool:
-        """Wait for a frame and for room to answer it; False when there will be none."""
-        while not self._lost:
-            is_open = not self._write_paused and self._mute is None
-            if self._frames and is_open:
-                return True
-            if self._draining and not self._frames:
-                return False
-            if is_open:
-                self._resume_reading()
-            self._wake = self._server.create_future()
-            await self._wake
-        return False
-
-    def _on_frame(self, frame: memoryview) -> None:
-        self.last_active_ms = self._server.now_ms()
-        self._frames.append((frame, self._server.now_ns()))
-        stats = self._server.stats
-        stats.requests += 1
-        stats.incoming_bytes += SIZE_BYTES + len(frame)
-        self._wake_up()
-
-    def _wake_up(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
-
-    def _pause_reading(self) -> None:
-        if not self._reading_paused and self._connection is not None:
-            self._reading_paused = True
-            self._connection.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if self._reading_paused and self._connection is not None and not self._draining:
-            self._reading_paused = False
-            self._connection.resume_reading()
-
-    # Closing
-
-    def drain(self) -> None:
-        """Read no more; close when the request in progress is answered."""
-        self._draining = True
-        self._frames.clear()
-        self._pause_reading()
-        self._wake_up()
-        if not self.is_served:
-            self.abort()
-
-    def set_max_frame_size(self, size: int | None) -> None:
-        """None: the listener's own limit."""
-        self._reader.set_max_size(self._server.max_frame_size if size is None else size)
-
-    def close_after(self, parts: Parts | None) -> None:
-        """Send `parts`, read no more, and close when they are sent."""
-        if parts is not None and self._connection is not None:
-            self._connection.write(parts)
-        self.drain()
-
-    def close(self) -> None:
-        self._reader.stop()
-        if self._connection is not None:
-            self._connection.close()
-
-    def abort(self) -> None:
-        self._reader.stop()
-        self._frames.clear()
-        if self._connection is not None:
-            self._connection.abort()
-
-
-def log_closing(connection_id: str, kafka_exception: str, error: Exception) -> None:
-    _log.warning("Closing socket for %s because of error: %s: %s", connection_id, kafka_exception, error)
 
 
 def _ensure_known(api_key: int, api_version: int) -> None:

@@ -1,0 +1,220 @@
+"""One accepted connection of a `SocketServer`, which has the theory: what is read when, what is answered in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kmirror.common.kafka_principal import ANONYMOUS
+from kmirror.common.ports import Buffer, FileSlice
+from kmirror.network.frames import SIZE_BYTES, InvalidReceiveError
+from kmirror.network.request_context import CLOSE, Answer, ClientInformation, CloseType, RequestContext
+from kmirror.runtime.api import Connection, TimerHandle
+
+if TYPE_CHECKING:
+    from kmirror.network.security.sasl_server_authenticator import SaslServerAuthenticator
+    from kmirror.network.socket_server import SocketServer
+
+Parts = Sequence[Buffer | FileSlice]
+Handler = Callable[[RequestContext], Awaitable[Parts | Answer | None | CloseType]]
+_log = logging.getLogger(__name__)
+
+
+class ServerConnection:
+    """A `ConnectionProtocol`: frames queue up here, one task (`serve`) takes them one by one."""
+
+    def __init__(self, server: SocketServer, index: int) -> None:
+        self._server = server
+        self._index = index
+        self._reader = server.new_reader(self._on_frame)
+        self._frames: deque[tuple[memoryview, int]] = deque()
+        self._mute: TimerHandle | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self._connection: Connection | None = None
+        self._busy = False
+        self._draining = False
+        self._lost = False
+        self._write_paused = False
+        self._reading_paused = False
+        self.is_served = False
+        self.client_information = ClientInformation()
+        self.client_address = ""
+        self.connection_id = ""
+        self.principal = ANONYMOUS
+        self.authenticator: SaslServerAuthenticator | None = None
+        self.last_active_ms = server.now_ms()
+
+    @property
+    def waiting_requests(self) -> int:
+        return len(self._frames)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._busy or bool(self._frames)
+
+    # ConnectionProtocol
+
+    def connection_made(self, connection: Connection) -> None:
+        self._connection = connection
+        local_host, local_port = connection.local_address
+        self.client_address, peer_port = connection.peer_address
+        self.connection_id = f"{local_host}:{local_port}-{self.client_address}:{peer_port}-0-{self._index}"
+        self._server.admit(self)
+
+    def get_buffer(self, size_hint: int) -> memoryview:
+        return self._reader.get_buffer(size_hint)
+
+    def buffer_updated(self, size: int) -> None:
+        try:
+            self._reader.buffer_updated(size)
+        except InvalidReceiveError as error:
+            if self._server.security is not None:
+                self._server.security.on_invalid_size(self)
+            log_closing(self.connection_id, "InvalidReceiveException", error)
+            self.abort()
+            return
+        if self._busy + len(self._frames) + self._reader.in_frame > 1:
+            self._pause_reading()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._wake_up()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if error is not None:
+            _log.debug("Connection %s was lost: %s", self.connection_id, error)
+        self._lost = True
+        self._frames.clear()
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute = None
+        self._wake_up()
+        self._server.release(self)
+
+    # Serving
+
+    def wait(self) -> None:
+        self._pause_reading()
+
+    async def serve(self) -> None:
+        served_to_the_end = False
+        try:
+            self._resume_reading()
+            while await self._next_is_ready():
+                await self._serve_one(*self._frames.popleft())
+            served_to_the_end = True
+        finally:
+            if not served_to_the_end:
+                self.abort()
+        self.close()
+
+    async def _serve_one(self, frame: memoryview, arrived_ns: int) -> None:
+        self._busy = True
+        answer = await self._server.handle(frame, arrived_ns, self)
+        self._busy = False
+        self.last_active_ms = self._server.now_ms()
+        if isinstance(answer, Answer):
+            self._send(answer)
+        elif answer is CLOSE:
+            self.abort()
+        elif answer is not None and self._connection is not None:
+            self._connection.write(answer)
+
+    def _send(self, answer: Answer) -> None:
+        if self._connection is None:
+            return
+        started_ns = self._server.now_ns()
+        if answer.parts is not None:
+            self._connection.write(answer.parts)
+            stats = self._server.stats
+            stats.responses += 1
+            stats.outgoing_bytes += sum(
+                [len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size for part in answer.parts]
+            )
+        if answer.throttle_time_ms > 0 and not self._lost:
+            self._pause_reading()
+            self._mute = self._server.call_later_ms(answer.throttle_time_ms, self._unmute)
+        if answer.on_sent is not None:
+            answer.on_sent(self._server.now_ns() - started_ns)
+
+    def _unmute(self) -> None:
+        self._mute = None
+        self._wake_up()
+
+    async def _next_is_ready(self) -> bool:
+        """Wait for a frame and for room to answer it; False when there will be none."""
+        while not self._lost:
+            is_open = not self._write_paused and self._mute is None
+            if self._frames and is_open:
+                return True
+            if self._draining and not self._frames:
+                return False
+            if is_open:
+                self._resume_reading()
+            self._wake = self._server.create_future()
+            await self._wake
+        return False
+
+    def _on_frame(self, frame: memoryview) -> None:
+        self.last_active_ms = self._server.now_ms()
+        self._frames.append((frame, self._server.now_ns()))
+        stats = self._server.stats
+        stats.requests += 1
+        stats.incoming_bytes += SIZE_BYTES + len(frame)
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self._connection is not None:
+            self._reading_paused = True
+            self._connection.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._reading_paused and self._connection is not None and not self._draining:
+            self._reading_paused = False
+            self._connection.resume_reading()
+
+    # Closing
+
+    def drain(self) -> None:
+        """Read no more; close when the request in progress is answered."""
+        self._draining = True
+        self._frames.clear()
+        self._pause_reading()
+        self._wake_up()
+        if not self.is_served:
+            self.abort()
+
+    def set_max_frame_size(self, size: int | None) -> None:
+        """None: the listener's own limit."""
+        self._reader.set_max_size(self._server.max_frame_size if size is None else size)
+
+    def close_after(self, parts: Parts | None) -> None:
+        """Send `parts`, read no more, and close when they are sent."""
+        if parts is not None and self._connection is not None:
+            self._connection.write(parts)
+        self.drain()
+
+    def close(self) -> None:
+        self._reader.stop()
+        if self._connection is not None:
+            self._connection.close()
+
+    def abort(self) -> None:
+        self._reader.stop()
+        self._frames.clear()
+        if self._connection is not None:
+            self._connection.abort()
+
+
+def log_closing(connection_id: str, kafka_exception: str, error: Exception) -> None:
+    _log.warning("Closing socket for %s because of error: %s: %s", connection_id, kafka_exception, error)
