@@ -118,7 +118,10 @@ Option                                  Description
                                           mirrored; with all: wait until the
                                           partitions are in their new state.
 --watch                                 Show states and lags again and again,
-                                          until Ctrl-C."""
+                                          until Ctrl-C.
+
+Exit codes: 0 done; 1 refused, failed or (--verify) different; 2 not finished in
+time, then the same command goes on, or (--verify) not all could be read."""
 
 
 class UsageError(Exception):

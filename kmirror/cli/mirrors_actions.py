@@ -20,6 +20,7 @@ from kmirror.cli.mirrors_source import SourceEnd, source_ends_if_reachable
 from kmirror.cli.mirrors_tables import SourceEnds, describe_json, describe_table, list_json, list_table, topic_list
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.properties import read_properties
+from kmirror.cli.tool_options import closed_pipe
 from kmirror.cli.user_errors import USER_ERRORS, one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -49,6 +50,8 @@ def run_action(action: str, options: argparse.Namespace) -> int:
     except NotFinishedError as error:
         print(f"kafka-mirrors: {error}", file=sys.stderr)
         return NOT_FINISHED
+    except BrokenPipeError:
+        return closed_pipe()
     except USER_ERRORS as error:
         print(f"kafka-mirrors: {one_line(error)}", file=sys.stderr)
         return 1

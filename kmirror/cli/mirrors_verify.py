@@ -28,6 +28,7 @@ from kmirror.cli.mirrors_actions import of_topics
 from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_tables import in_order
 from kmirror.cli.mirrors_wait import STOPPED, Progress, progress_bar
+from kmirror.cli.tool_options import closed_pipe
 from kmirror.cli.user_errors import USER_ERRORS, one_line
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -58,6 +59,8 @@ def run_verify(options: argparse.Namespace) -> int:
                 return _verify(MirrorClients(runtime, options), runner.run)
             finally:
                 runtime.close()
+    except BrokenPipeError:
+        return closed_pipe()
     except USER_ERRORS as error:
         print(f"kafka-mirrors: {one_line(error)}", file=sys.stderr)
         return 2

@@ -229,12 +229,12 @@ def run_tool(
         print(f"{failed}{one_line(error)}", file=sys.stdout if failed_on_stdout else sys.stderr)
         return failure_code
     except BrokenPipeError:
-        return _closed_pipe()
+        return closed_pipe()
     except KeyboardInterrupt:
         return 130
 
 
-def _closed_pipe() -> int:
+def closed_pipe() -> int:
     """The reader of our output went away (`| head`); nothing more may be written, at exit neither."""
     import os
 

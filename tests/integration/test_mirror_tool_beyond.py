@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import pty
 import random
 import signal
 import subprocess
@@ -599,3 +600,62 @@ def test_reverse_with_a_secured_source(run: Run, tmp_path: pathlib.Path) -> None
         produce_at_a.produce("t", b"again")
         assert produce_at_a.flush(20) == 0
         wait_for("the records at B", lambda: log_bytes(a.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0"))
+
+
+def test_a_converted_mm2_configuration_runs(pair: Pair, tmp_path: pathlib.Path) -> None:
+    """The written commands, as they are, mirror what MirrorMaker 2 was to replicate and nothing else."""
+    a, b = pair
+    for name in ("mm-orders", "mm-orders-test", "mm-other"):
+        create_topic(a.bootstrap_servers, name, replication_factor=3)
+        produce(a.bootstrap_servers, name, numbered(name, 10))
+    (tmp_path / "mm2.properties").write_text(
+        f"clusters = a, b\na.bootstrap.servers = {a.bootstrap_servers}\nb.bootstrap.servers = {b.bootstrap_servers}\n"
+        "a->b.enabled = true\na->b.topics = mm-orders.*\na->b.topics.exclude = .*-test\nreplication.factor = 3\n"
+    )
+    kafka_mirrors(b.bootstrap_servers, "--from-mm2", str(tmp_path / "mm2.properties"), "--output", str(tmp_path / "out"))
+    binaries = pathlib.Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "commands.sh"], cwd=tmp_path / "out", env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Created mirror a-to-b\n" in done.stdout and "Added 1 topic(s) to mirror a-to-b: [mm-orders]\n" in done.stdout
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "a-to-b")
+    assert_equal_everywhere(pair, "mm-orders-0")
+
+
+def on_a_terminal(*arguments: str, until: bytes | None = None) -> tuple[int, bytes]:
+    """Run kafka-mirrors with stdout and stderr on a terminal; Ctrl-C when `until` was seen."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "kmirror.cli.mirrors", *arguments], stdout=follower, stderr=follower, stdin=follower)
+    os.close(follower)
+    seen = b""
+    with contextlib.suppress(OSError):  # the terminal is closed when the tool is gone
+        while data := os.read(leader, 65_536):
+            seen += data
+            if until is not None and until in seen:
+                process.send_signal(signal.SIGINT)
+                until = None
+    os.close(leader)
+    return process.wait(20), seen
+
+
+def test_on_a_terminal_there_are_bars_and_a_table_in_its_place(pair: Pair) -> None:
+    a, b = pair
+    mirrored_topic(pair, "seen")
+    server = ("--bootstrap-server", b.bootstrap_servers)
+    code, seen = on_a_terminal(*server, "--watch", "--interval", "50", "--mirror", "seen", until=b"offsets/s\r\nMIRROR ")
+    assert code == 0 and seen.count(b"\x1b[H\x1b[J") >= 1 and b"seen-0" not in seen and b"Traceback" not in seen
+    code, seen = on_a_terminal(*server, "--verify", "--mirror", "seen")
+    assert code == 0 and b"verifying" in seen and b"seen-0: equal" in seen
+    code, seen = on_a_terminal(*server, "--remove", "--mirror", "seen", "--topic", "seen", "--wait")
+    assert code == 0 and b"draining" in seen and b"All 2 partition(s) are STOPPED" in seen
+
+
+def test_a_reader_that_goes_away_ends_watch_quietly(pair: Pair) -> None:
+    a, b = pair
+    mirrored_topic(pair, "piped")
+    with watching(b, "--mirror", "piped", "--json") as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline().startswith("{")
+        process.stdout.close()
+        assert process.wait(20) == 1
+        assert process.stderr.read() == ""
