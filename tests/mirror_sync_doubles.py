@@ -283,6 +283,8 @@ class GroupsDouble:
         """(group, offset, leader epoch and metadata by partition) of every commit that was asked for."""
         self.refuse: list[Errors] = []
         """Errors of the next commits."""
+        self.taken: set[str] = set()
+        """Ids that another kind of group has."""
 
     async def commit_offsets(self, request: Any, api_version: int) -> Any:
         rows = {
@@ -291,6 +293,8 @@ class GroupsDouble:
             for p in topic.partitions
         }
         self.commits.append((request.group_id, rows))
+        if request.group_id in self.taken:
+            raise ApiException(Errors.GROUP_ID_NOT_FOUND)
         if self.refuse:
             raise ApiException(self.refuse.pop(0))
         shard = self.harness.shard
@@ -356,7 +360,7 @@ class SyncBench:
             steps=[
                 TopicSync(self, self.image, self.config),
                 ConfigSync(self, self.image),
-                AclSync(self, self.image, enabled=has_authorizer),
+                AclSync(self.runtime, self, self.image, enabled=has_authorizer),
                 GroupOffsetSync(self.runtime, groups, self, self.image, retention_ms=retention_ms),
                 ShareGroupSync(
                     self.runtime,

@@ -24,6 +24,7 @@ from kmirror.metadata.mirror_filters import AclRule, acl_rules
 from kmirror.mirror.ports import ControllerChannel
 from kmirror.mirror.source_metadata import describe_all_acls
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
+from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import create_acls, delete_acls
 
 RULES_PER_REQUEST = 500
@@ -42,7 +43,8 @@ class AclSync:
 
     gauge = SyncGauge.ACL
 
-    def __init__(self, controller: ControllerChannel, image: Callable[[], MetadataImage], *, enabled: bool) -> None:
+    def __init__(self, runtime: Runtime, controller: ControllerChannel, image: Callable[[], MetadataImage], *, enabled: bool) -> None:
+        self._runtime = runtime
         self._controller = controller
         self._image = image
         self._enabled = enabled
@@ -54,9 +56,9 @@ class AclSync:
         rules = acl_rules(cycle.mirror.configs)
         source = await describe_all_acls(cycle.mirror.source)
         seen = self._seen.setdefault(cycle.mirror.name, set())
-        local = set(self._image().acls.values())
-        changes = acl_changes(
-            source, local, rules=rules, seen=seen, topics=frozenset(cycle.topics), idle_topics=frozenset(cycle.idle_topics)
+        local, topics, idle_topics = self._image().acls, frozenset(cycle.topics), frozenset(cycle.idle_topics)
+        changes = await self._runtime.run_blocking(
+            lambda: acl_changes(source, set(local.values()), rules=rules, seen=seen, topics=topics, idle_topics=idle_topics)
         )
         failures = await self._create(changes.create)
         failures += await self._delete(changes.delete)

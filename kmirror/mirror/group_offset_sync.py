@@ -32,6 +32,7 @@ from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
 from kmirror.runtime.api import Runtime, run_together
 
 SHARE_GROUP_TYPE = "share"
+COMMITS_AT_A_TIME = 50
 HAS_MEMBERS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.STALE_MEMBER_EPOCH, Errors.REBALANCE_IN_PROGRESS)
 
 
@@ -59,6 +60,7 @@ class GroupOffsetSync:
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
         failures: list[str] = []
         source = await self._source_offsets(cycle, failures)
+        self._forget_all_but(cycle.mirror.name, source)
         if not source:
             return failures
         await self._groups.prepare()
@@ -74,13 +76,25 @@ class GroupOffsetSync:
             }
             if changed:
                 wanted[group] = changed
-        concerned = {tp for offsets in wanted.values() for tp in offsets}
-        mirroring = await mirroring_partitions(self._states, self._image(), cycle.mirror.name, concerned, failures)
-        for group, offsets in wanted.items():
-            allowed = {tp: offset for tp, offset in offsets.items() if tp in mirroring}
-            if allowed:
-                failures += await self._commit(cycle.mirror.name, group, allowed)
+        groups = list(wanted)
+        for start in range(0, len(groups), COMMITS_AT_A_TIME):
+            part = {group: wanted[group] for group in groups[start : start + COMMITS_AT_A_TIME]}
+            await self._commit_what_is_mirrored(cycle.mirror.name, part, failures)
         return failures
+
+    async def _commit_what_is_mirrored(self, mirror_name: str, wanted: Mapping[str, GroupOffsets], failures: list[str]) -> None:
+        """The states are asked for these groups alone, so that they are as new as can be when the offsets are committed."""
+        concerned = {tp for offsets in wanted.values() for tp in offsets}
+        mirroring = await mirroring_partitions(self._states, self._image(), mirror_name, concerned, failures)
+        allowed = {group: {tp: offset for tp, offset in offsets.items() if tp in mirroring} for group, offsets in wanted.items()}
+        commits = [self._commit(mirror_name, group, offsets) for group, offsets in allowed.items() if offsets]
+        for failed in await run_together(self._runtime, "group-commits", commits) if commits else ():
+            failures += failed
+
+    def _forget_all_but(self, mirror_name: str, source: Mapping[str, GroupOffsets]) -> None:
+        """When offsets were committed is remembered of those that the source has."""
+        known = self._committed_at_ms.get(mirror_name, {})
+        self._committed_at_ms[mirror_name] = {(group, tp): at_ms for (group, tp), at_ms in known.items() if tp in source.get(group, {})}
 
     def forget(self, mirror_name: str) -> None:
         self._committed_at_ms.pop(mirror_name, None)

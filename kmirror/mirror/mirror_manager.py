@@ -123,7 +123,7 @@ class MirrorManager:
             steps=[
                 TopicSync(controller, self.image, config),
                 ConfigSync(controller, self.image),
-                AclSync(controller, self.image, enabled=config.has_authorizer),
+                AclSync(runtime, controller, self.image, enabled=config.has_authorizer),
                 GroupOffsetSync(runtime, groups, self.states, self.image, retention_ms=config.offsets_retention_ms),
                 ShareGroupSync(runtime, shared, self.states, self.image),
             ],

@@ -104,6 +104,39 @@ def refresh_errors(cluster: EmbeddedCluster) -> int:
     return sum(cluster.call(read, node=index) for index in range(len(cluster.nodes)))
 
 
+# --- the owner
+
+
+def test_syn1_another_broker_takes_the_sync_over(clusters: Clusters) -> None:
+    """The owner of the mirror's sync is stopped; a leader of the partition of `__mirror_state` that its name hashes to goes on."""
+    a, b = clusters
+
+    def owner_of(mirror: str) -> int:
+        def read(server: Any) -> int:
+            return int(server.broker.mirror.coordinator.sync_owner(mirror))
+
+        return b.call(read)
+
+    create_topic(a.bootstrap_servers, "syn1", retention_ms="777000")
+    names = [f"syn1-{number}" for number in range(6)]
+    create_mirror(b.bootstrap_servers, names[0], a.bootstrap_servers)
+    wait_for("owners", lambda: all(owner_of(name) >= 0 for name in names))
+    name = next(name for name in names if owner_of(name) != b.nodes[0].node_id)
+    if name != names[0]:
+        create_mirror(b.bootstrap_servers, name, a.bootstrap_servers)
+    add(b.bootstrap_servers, name, "syn1")
+    wait_state(b.bootstrap_servers, name, "MIRRORING")
+    first = owner_of(name)
+    victim = next(index for index, node in enumerate(b.nodes) if node.node_id == first)
+    b.stop_node(victim)
+    try:
+        wait_for("another owner", lambda: owner_of(name) not in (-1, first))
+        set_configs(a, ConfigResourceType.TOPIC, "syn1", retention_ms="888000")
+        wait_for("the source's change", lambda: overrides(b, "syn1") == {"retention.ms": "888000"})
+    finally:
+        b.start_node(victim)
+
+
 # --- topics
 
 

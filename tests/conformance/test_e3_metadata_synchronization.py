@@ -408,7 +408,7 @@ def test_syn14_only_included_groups(bench: SyncBench, source: SourceDouble) -> N
     for name in ("app-1", "my-app-1", "billing", "billing-2"):
         source.groups[name] = SourceGroupDouble({T0: (1, "")})
     bench.cycle()
-    assert [group for group, _ in bench.groups.commits] == ["app-1", "billing"]
+    assert sorted(group for group, _ in bench.groups.commits) == ["app-1", "billing"]
 
 
 def test_syn14_nothing_is_committed_again_until_it_would_expire(bench: SyncBench, source: SourceDouble) -> None:
@@ -469,9 +469,9 @@ def test_upg6_what_the_source_has_no_api_for_is_left_out_without_an_error(bench:
 
 def test_syn16_fm13_a_group_id_of_another_kind_here_fails_alone_and_is_counted(bench: SyncBench, source: SourceDouble) -> None:
     source.groups = {"taken": SourceGroupDouble({T0: (1, "")}), "zz": SourceGroupDouble({T0: (2, "")})}
-    bench.groups.refuse = [Errors.GROUP_ID_NOT_FOUND]
+    bench.groups.taken = {"taken"}
     assert bench.cycle() == {"group_offset": 1}
-    assert [group for group, _ in bench.groups.commits] == ["taken", "zz"]
+    assert sorted(group for group, _ in bench.groups.commits) == ["taken", "zz"]
     assert bench.groups.offset("zz", "t") == (2, -1, "")
 
 
