@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from benches.harness import Context, Row
 from benches.mirrored_clusters import (
@@ -22,6 +23,7 @@ from benches.mirrored_clusters import (
     wait_for_data,
     wait_for_state,
 )
+from kmirror.mirror.request_batcher import RequestBatcher
 
 LIMIT_S = 5
 
@@ -52,5 +54,5 @@ def measure(context: Context, shape: Shape) -> Iterator[Row]:
     yield Row("mirror_failover", f"{what}: all STOPPED", took, "s", f"<= {LIMIT_S}", took <= LIMIT_S, note=note)
 
 
-def _requests(*batchers: object) -> tuple[int, ...]:
-    return tuple(batcher.request_count for batcher in batchers)  # type: ignore[attr-defined]
+def _requests(*batchers: RequestBatcher[Any, Any, Any]) -> tuple[int, ...]:
+    return tuple(batcher.request_count for batcher in batchers)

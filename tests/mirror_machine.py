@@ -150,7 +150,8 @@ class MirrorMachine(BrokerWorld):
             client_factory=self.make_client,
             safeguards=safeguards,
         )
-        self._numbers = 0
+        self.followers: set[int] = set()
+        """Brokers that have caught up whenever time passes."""
         self.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
         self._make_state_topic(state_partitions, state_leader)
         bootstrap = ",".join(f"{host}:{port}" for host, port in self.source.addresses.values())
@@ -284,6 +285,7 @@ class MirrorMachine(BrokerWorld):
         await self.settle()
         for _ in range(0, ms, step_ms):
             self.runtime.advance(min(step_ms, ms))
+            await self._follow_all()
             await self.settle()
 
     async def reach(self, state: str, topic: str = "t", number: int = 0, *, within_ms: int = 20_000) -> MirrorPartition:
@@ -294,6 +296,7 @@ class MirrorMachine(BrokerWorld):
             assert waited < within_ms, f"{topic}-{number} is {self.state(topic, number)}: {self.driver(topic, number).status.reason}"
             self.runtime.advance(100)
             waited += 100
+            await self._follow_all()
             await self.settle()
         return self.driver(topic, number)
 
@@ -355,6 +358,12 @@ class MirrorMachine(BrokerWorld):
         log.batches.extend(batches)
         log.epoch = max([log.epoch, *(RecordBatch(data).partition_leader_epoch for data in batches)])
         self.source.notify()
+
+    async def _follow_all(self) -> None:
+        for broker_id in sorted(self.followers):
+            for (topic, number), partition in list(self.replica_manager.partitions.items()):
+                if partition.is_leader and broker_id in partition.assigned_replicas:
+                    await self.follow(broker_id, topic=topic, number=number)
 
     async def follow(self, broker_id: int, offset: int | None = None, *, topic: str = "t", number: int = 0) -> bytes:
         """A fetch of a follower that has everything below `offset` (the leader's end by default); what it gets."""

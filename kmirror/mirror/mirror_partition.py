@@ -164,7 +164,7 @@ class MirrorPartition:
     def on_refresh(self) -> None:
         """Every refresh interval all levels are looked at again (C24). A partition that copies as it should has nothing to look at."""
         is_copying = self.status.loaded and self.status.state is _S.MIRRORING and self._services.fetchers.owns(self.id.topic_partition)
-        if not is_copying or self._source_deleted or self.wanted is not WantedState.RUN:
+        if not is_copying or self._source_deleted or self.wanted is not WantedState.RUN or self.mirror.is_suspended:
             self.wake()
 
     def on_source_deleted(self) -> None:
@@ -415,7 +415,8 @@ class MirrorPartition:
         try:
             await attempt
         except asyncio.CancelledError:
-            if self._closed or not attempt.cancelled():
+            current = asyncio.current_task()
+            if self._closed or not attempt.cancelled() or (current is not None and current.cancelling()):
                 attempt.cancel()
                 raise
         finally:

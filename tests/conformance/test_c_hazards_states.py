@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine, run
+from metadata_doubles import ControllerDouble
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine, run
 from scripted_source import SOURCE_CLUSTER_ID, batch
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
+from kmirror.controller.controller_result import ControllerResult
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
+from kmirror.metadata.image import RESOURCE_TOPIC, ConfigResource
 from kmirror.metadata.mirror_names import parse_association
 from kmirror.mirror.local_log import cut
 from kmirror.mirror.mirror_coordinator_shard import MirrorCoordinatorShard, StateWrite
@@ -28,6 +31,8 @@ from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_cleaner_manager import LogCleanerManager
 from kmirror.wire import mirror_dialect
 from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.create_mirror import CreateMirrorRequest, MirrorConfig
+from kmirror.wire.messages.delete_mirror import DeleteMirrorRequest
 from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 BACKOFF_MS = 5_000
@@ -557,10 +562,18 @@ def test_c41_a_marker_for_a_mirror_is_answered_and_not_appended(tmp_path: Path) 
     run(scenario)
 
 
-def test_c23_a_name_with_both_suffixes_is_a_removed_one() -> None:
-    """What DeleteMirror clears (`controller.mirror_control_manager`) is what this says is removed."""
-    association = parse_association("m.paused.removed")
-    assert association is not None and association.removed and association.mirror_name == "m"
-
-
-__all__ = ["WITH_MIRRORS", "TopicPartition"]
+def test_c23_delete_mirror_clears_topics_that_were_paused_when_they_were_removed() -> None:
+    controller = ControllerDouble(mirroring=True, mirror_topic_num_partitions=1, mirror_topic_replication_factor=1)
+    controller.start_brokers(1)
+    controller.run(
+        controller.mirrors.create_mirror(
+            CreateMirrorRequest(mirror_name=MIRROR, config=[MirrorConfig(name="bootstrap.servers", value="a:1")])
+        )
+    )  # fmt: skip
+    for topic, value in {"a": "m.removed", "b": "m.paused.removed", "c": "mm.paused.removed"}.items():
+        controller.create_topic(topic, [[1]])
+        records = controller.configuration.set_records(ConfigResource(RESOURCE_TOPIC, topic), {"mirror.name": value})
+        controller.run(ControllerResult(records, None))
+    assert controller.run(controller.mirrors.delete_mirror(DeleteMirrorRequest(mirror_name=MIRROR))).error_code == 0
+    left = {topic: controller.state.image.configs.topic(topic).get("mirror.name") for topic in "abc"}
+    assert left == {"a": None, "b": None, "c": "mm.paused.removed"}

@@ -1,0 +1,449 @@
+"""D1, D3, D4 and D5 as they happen: one broker's whole mirror on real logs, its source scripted, its followers' fetches made by the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, REFRESH_MS, T0, MirrorMachine, run
+from scripted_source import SOURCE_CLUSTER_ID, batch
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
+from kmirror.common.uuid import Uuid
+from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateRecord
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.record.control_record import build_mirror_pid_reset
+from kmirror.replica.partition_reader import fetch_offset_for_timestamp, last_offset_for_leader_epoch
+from kmirror.storage.log_append_info import AppendOrigin
+from kmirror.wire.messages import bump_leader_epochs
+
+BACKOFF_MS = 5_000
+LAG_MS = 30_000
+
+
+async def mirroring(machine: MirrorMachine, *batches: bytes, **topic: Any) -> None:
+    machine.source.create("t")
+    machine.at_source(*batches)
+    machine.topic(**topic)
+    await machine.reach("MIRRORING")
+    await machine.advance(600)
+
+
+async def store(machine: MirrorMachine, state: State, *, epoch: int = -1, topic: str = "t", **options: Any) -> None:
+    """What `__mirror_state` says before this broker leads the topic."""
+    await machine.settle()
+    machine.topic(topic, value=None, **options)
+    assert machine.mirror is not None
+    written = await machine.mirror.coordinator.write_states(MIRROR, [StateWrite(topic, 0, State.UNKNOWN, epoch)])
+    way = {
+        State.PREPARING: ["PREPARING"],
+        State.MIRRORING: ["PREPARING", "MIRRORING"],
+        State.PAUSING: ["PREPARING", "MIRRORING", "PAUSING"],
+        State.PAUSED: ["PREPARING", "MIRRORING", "PAUSING", "PAUSED"],
+        State.STOPPING: ["PREPARING", "STOPPING"],
+        State.STOPPED: ["PREPARING", "STOPPING", "STOPPED"],
+        State.FAILED: ["FAILED"],
+        State.UNKNOWN: [],
+    }[state]
+    for name in way:
+        written = await machine.mirror.coordinator.write_states(MIRROR, [StateWrite(topic, 0, State[name])])
+    assert set(written.values()) == {Errors.NONE}
+
+
+# --- D1 ---------------------------------------------------------------------------------------------------------------
+
+WRITES = {
+    State.PREPARING: Errors.READ_ONLY_TOPIC, State.MIRRORING: Errors.READ_ONLY_TOPIC, State.PAUSED: Errors.READ_ONLY_TOPIC,
+    State.STOPPING: Errors.READ_ONLY_TOPIC, State.STOPPED: Errors.NONE, State.FAILED: Errors.READ_ONLY_TOPIC,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", list(WRITES))
+def test_d1_what_a_state_lets_clients_write_and_read(tmp_path: Path, state: State) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, state)
+        machine.local(batch(0, b"a"))
+        machine.log().update_high_watermark(1)
+        if state in (State.PREPARING, State.STOPPING):  # nobody answers, so that it stays in it
+            machine.source.down.update(machine.source.addresses.values())
+            machine.mirror_controller.fail = lambda request: ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
+        removed = state in (State.STOPPING, State.STOPPED)
+        machine.name("m.removed" if removed else "m.paused" if state is State.PAUSED else MIRROR)
+        await machine.settle()
+        assert machine.state() == state.name
+        assert machine.produce(batch(0, b"x")) is WRITES[state]
+        partition = machine.partition("t")
+        assert await machine.follow(99) == b""
+        assert fetch_offset_for_timestamp(partition, timestamp=-2, isolation_level=0, current_leader_epoch=None).error is Errors.NONE
+        assert last_offset_for_leader_epoch(partition, current_leader_epoch=None, leader_epoch=0).error is Errors.NONE
+        assert machine.mirror is not None and machine.mirror.fetchers.owns(T0) is (state is State.MIRRORING)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d1_a_produce_that_waits_fails_when_the_partition_becomes_read_only(tmp_path: Path) -> None:
+    """F3: else it would be acknowledged when the rewritten log passes its offset."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.source.down.update(machine.source.addresses.values())
+        machine.topic(value=None, replicas=(1, 2))
+        waiting = machine.replica_manager.append_records(
+            timeout_ms=60_000, required_acks=-1, origin=AppendOrigin.CLIENT, entries={T0: bytearray(batch(0, b"a"))}
+        )
+        assert not waiting.done()
+        machine.name(MIRROR)
+        await machine.settle()
+        assert (await waiting)[T0].error is Errors.NOT_LEADER_OR_FOLLOWER
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d1_unknown_is_retriable(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
+        machine.topic()
+        await machine.advance(1_000)
+        assert machine.state() == "UNKNOWN" and machine.produce(batch(0, b"x")) is Errors.NOT_LEADER_OR_FOLLOWER
+        await machine.close()
+
+    run(scenario)
+
+
+# --- D3 ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["m", "m.paused"])
+def test_d3_1_no_state_begins_with_preparing(tmp_path: Path, value: str) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.topic(value=value)
+        await machine.reach("MIRRORING" if value == "m" else "PAUSED")
+        assert machine.states_written()[:2] == ["PREPARING", "MIRRORING"]
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_2_an_unavailable_coordinator_is_asked_again_in_longer_and_longer_pauses(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
+        machine.topic()
+        await machine.advance(20_000)
+        assert machine.state() == "UNKNOWN" and "COORDINATOR_NOT_AVAILABLE" in str(machine.driver().status.reason)
+        assert 6 <= len(machine.peers.sent) <= 10, "after 100 ms, 200, 400 ... 5000, 5000"
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "expected"),
+    [
+        (State.MIRRORING, "m", "MIRRORING"), (State.MIRRORING, "m.paused", "PAUSED"), (State.MIRRORING, "m.removed", "STOPPED"),
+        (State.PREPARING, "m", "MIRRORING"), (State.PREPARING, "m.removed", "STOPPED"), (State.PAUSING, "m.paused", "PAUSED"),
+        (State.PAUSED, "m", "MIRRORING"), (State.PAUSED, "m.paused", "PAUSED"), (State.STOPPING, "m.removed", "STOPPED"),
+        (State.STOPPED, "m", "MIRRORING"), (State.STOPPED, "m.removed", "STOPPED"), (State.FAILED, "m", "FAILED"),
+        (State.FAILED, "m.removed", "STOPPED"),
+    ],
+)  # fmt: skip
+def test_d3_3_a_state_that_is_found_is_adopted_and_looked_at_again(tmp_path: Path, stored: State, value: str, expected: str) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, stored)
+        machine.name(value)
+        await machine.reach(expected)
+        await machine.advance(1_000)
+        assert machine.state() == expected
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_9_d3_10_a_replica_outside_the_isr_is_waited_for_and_then_fails(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.topic(replicas=(1, 2), mirror_support_unclean_leader_election="true")
+        machine.change(isr=(1,), bump=0)
+        await machine.advance(2 * LAG_MS - 2_000)
+        assert machine.state() == "PREPARING" and "not in the ISR" in str(machine.driver().status.reason)
+        await machine.reach("FAILED")
+        assert "replicas [2] are not in the ISR" in str(machine.driver().status.reason)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_20b_a_lost_state_of_a_stopped_partition_is_known_from_the_log(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.topic(value=None)
+        reset = build_mirror_pid_reset("", timestamp=0)
+        machine.partition("t").append_records_to_leader(bytearray(reset), origin=AppendOrigin.COORDINATOR, required_acks=1)
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        assert machine.states_written() == ["STOPPED"], "no D4"
+        assert machine.registration().leader_epoch == 1, "new records have an epoch above the log's"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_20a_without_a_reset_the_log_is_stopped_step_by_step(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.topic(value=None)
+        machine.local(batch(0, b"a"))
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        assert machine.states_written() == ["STOPPING", "STOPPED"]
+        assert machine.headers()[-1].reset_source == ""
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("state", [State.PREPARING, State.STOPPING])
+def test_d3_28_d3_29_a_new_leader_writes_the_state_again_before_it_acts(tmp_path: Path, state: State) -> None:
+    """F19: an isolated coordinator then cannot answer with a state that has passed."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, state)
+        before = machine.states_written().count(state.name)
+        machine.name(MIRROR if state is State.PREPARING else "m.removed")
+        await machine.reach("MIRRORING" if state is State.PREPARING else "STOPPED")
+        assert machine.states_written().count(state.name) == before + 1
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_29b_a_lost_reset_is_written_again_before_anything_else(tmp_path: Path) -> None:
+    """F18: the log ends in the epoch that is stored, so the reset is gone; an open transaction came back."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, State.STOPPED, epoch=3)
+        machine.local(
+            batch(0, b"a", epoch=3), batch(1, b"x", epoch=3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        )
+        machine.name("m.removed")
+        assert machine.produce(batch(0, b"early")) is Errors.NOT_LEADER_OR_FOLLOWER
+        await machine.advance(1_000)
+        assert machine.state() == "STOPPED" and machine.headers()[-1].is_control
+        assert [header.last_offset for header in machine.headers()] == [0, 1]
+        assert machine.headers()[-1].leader_epoch == 4 == machine.registration().leader_epoch
+        assert machine.produce(batch(0, b"late")) is Errors.NONE
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_d3_31_an_unclean_election_here_prepares_again_where_that_is_supported(tmp_path: Path, flag: bool, caplog: Any) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.followers.add(2)
+        await mirroring(machine, batch(0, b"a"), replicas=(1, 2), **({"mirror_support_unclean_leader_election": "true"} if flag else {}))
+        machine.change(leader=2, isr=(2,))
+        machine.change(leader=1, isr=(1, 2), recovering=True)
+        await machine.advance(BACKOFF_MS + 1_000)
+        assert machine.states_written().count("PREPARING") == (2 if flag else 1)
+        assert "elected uncleanly" in caplog.text and machine.state() == "MIRRORING"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_34_a_deleted_topic_is_forgotten_and_its_epoch_written_off(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a", epoch=2))
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        machine.delete_topic("t")
+        await machine.advance(1_000)
+        assert machine.state_records()[-1] == LastMirrorEpochs(MIRROR, {("t", 0): -1})
+        machine.source.create("t")
+        machine.topic()
+        await machine.reach("MIRRORING")
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_35_another_source_suspends_and_the_known_one_resumes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a"))
+        machine.source.cluster_id = "impostor"
+        await machine.advance(REFRESH_MS + 1_000)
+        assert machine.mirror is not None and not machine.mirror.fetchers.owns(T0)
+        assert machine.state() == "MIRRORING" and "impostor" in str(machine.driver().status.reason)
+        machine.at_source(batch(1, b"b"))
+        await machine.advance(2_000)
+        assert machine.log().log_end_offset == 1
+        machine.source.cluster_id = SOURCE_CLUSTER_ID
+        await machine.advance(REFRESH_MS + 1_000)
+        assert machine.log().log_end_offset == 2 and machine.driver().status.reason is None
+        await machine.close()
+
+    run(scenario)
+
+
+# --- D4 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_d4_the_steps_come_in_their_order(tmp_path: Path) -> None:
+    """1 fetcher gone, 2 bump awaited, 3 cut and followers with it, 4 and 5 epoch stored, 6 reset in the new epoch on every replica, 7."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.followers.add(2)
+        await mirroring(
+            machine, batch(0, b"a", epoch=3), batch(1, b"x", epoch=3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
+            replicas=(1, 2),
+        )  # fmt: skip
+        machine.followers.clear()
+        machine.name("m.removed")
+        await machine.advance(200)
+        assert machine.mirror is not None and not machine.mirror.fetchers.owns(T0)
+        assert machine.registration().leader_epoch == 4, "bumped above every epoch of the log first"
+        assert machine.log().log_end_offset == 1, "then cut"
+        assert [record for record in machine.state_records() if isinstance(record, LastMirrorEpochs)] == [
+            LastMirrorEpochs(MIRROR, {("t", 0): 3})
+        ]
+        assert machine.headers()[-1].reset_source is None, "no reset before the follower is known to be cut"
+        await machine.follow(2, 1)
+        await machine.advance(BACKOFF_MS)
+        assert machine.headers()[-1].reset_source == SOURCE_CLUSTER_ID and machine.headers()[-1].leader_epoch == 4
+        assert machine.state() == "STOPPING", "the reset is not on every replica yet"
+        await machine.follow(2, 2)
+        await machine.reach("STOPPED")
+        last = machine.state_records()[-1]
+        assert isinstance(last, PartitionStateRecord) and last.state is State.STOPPED
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d4_a_run_that_was_cut_off_is_made_again_and_a_finished_one_is_not(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await mirroring(machine, batch(0, b"a", epoch=3))
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        records, end = len(machine.state_records()), machine.log().log_end_offset
+        machine.change(leader=2)
+        machine.change(leader=1)
+        await machine.advance(1_000)
+        assert machine.state() == "STOPPED" and (len(machine.state_records()), machine.log().log_end_offset) == (records, end)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_remote_coordinator(tmp_path: Path) -> None:
+    """ReadMirrorStates does not say that the partition has mirrored; what was stored on entry does (F6 stays closed: see below)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await mirroring(machine, batch(0, b"a", epoch=3))
+        machine.mirror_controller.fail = lambda request: (
+            ApiException(Errors.REQUEST_TIMED_OUT, "cut off") if isinstance(request, bump_leader_epochs.BumpLeaderEpochsRequest) else None
+        )
+        machine.name("m.removed")
+        await machine.advance(500)
+        assert machine.state() == "STOPPING"
+        assert LastMirrorEpochs(MIRROR, {("t", 0): 3}) in machine.state_records()
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d4_the_own_epoch_of_a_partition_that_never_mirrored_is_not_stored(tmp_path: Path) -> None:
+    """F6: produced here, added, removed before MIRRORING."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.down.update(machine.source.addresses.values())
+        machine.topic(value=None)
+        machine.local(batch(0, b"mine", epoch=5))
+        machine.name(MIRROR)
+        await machine.advance(500)
+        machine.name("m.removed")
+        driver = await machine.reach("STOPPED")
+        assert driver.status.last_mirror_epoch == -1
+        assert not [record for record in machine.state_records() if isinstance(record, LastMirrorEpochs)]
+        await machine.close()
+
+    run(scenario)
+
+
+# --- D5 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_d5_cut_bump_and_every_replica_before_the_first_fetch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=1), batch(1, b"new", epoch=3))
+        machine.topic(value=None, replicas=(1, 2))
+        machine.local(batch(0, b"a", epoch=1), batch(1, b"own", epoch=2))
+        machine.name(MIRROR)
+        await machine.settle()
+        await machine.follow(2, 2)
+        await machine.advance(BACKOFF_MS + 500)
+        assert [header.last_offset for header in machine.headers()] == [0]
+        assert machine.registration().leader_epoch == 1, "what was cut is followed by a bump"
+        assert machine.state() == "PREPARING", "follower 2 has not said in the new epoch what it has"
+        assert not machine.source.fetches()
+        await machine.follow(2, 1)
+        await machine.reach("MIRRORING")
+        await machine.advance(600)
+        assert machine.log().log_end_offset == 2
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_another_topic_of_the_name_fails_and_nothing_is_cut(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.topic(value=None)
+        machine.local(batch(0, b"mine"))
+        machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
+        machine.name(MIRROR)
+        await machine.reach("FAILED")
+        assert machine.log().log_end_offset == 1 and "has the id" in str(machine.driver().status.reason)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_many_partitions_ask_together(tmp_path: Path) -> None:
+    """Every broker of the source is asked once for all that prepare at a time, not once a partition."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), source_brokers=2)
+        machine.source.create("t", partitions=40)
+        machine.topic(partitions=40)
+        for number in range(40):
+            await machine.reach("MIRRORING", number=number)
+        kinds = [type(request).__name__ for _, _, _, request in machine.source.requests]
+        assert kinds.count("DescribeMirrorsRequest") == kinds.count("ListMirrorsRequest") == 2
+        assert kinds.count("MetadataRequest") <= 4
+        assert len(machine.state_records()) == 80
+        log = machine.partition(MIRROR_STATE_TOPIC_NAME).leader_log
+        assert sum(1 for _ in log.batch_headers(0)) <= 6
+        await machine.close()
+
+    run(scenario)
