@@ -160,6 +160,38 @@ def test_err134_a_topic_whose_source_is_gone_is_stopped_and_can_be_deleted(clust
     call(b.bootstrap_servers, lambda admin: admin.delete_mirror("e134-s"))
 
 
+@pytest.mark.parametrize("version", [4, 6])
+def test_err134_each_topic_of_a_request_has_its_answer(clusters: Clusters, version: int) -> None:
+    """In no mirror, running, removed and stopped, source gone, unknown: by names (up to version 5) or by names and ids."""
+    a, b = clusters
+    mirror = f"e134-{version}"
+    running, stopped, gone, plain = (f"{mirror}-{what}" for what in ("running", "stopped", "gone", "plain"))
+    mirrored(clusters, mirror, running)
+    for name in (stopped, gone):
+        create_topic(a.bootstrap_servers, name)
+    create_topic(b.bootstrap_servers, plain)
+    add(b.bootstrap_servers, mirror, stopped, gone)
+    wait_state(b.bootstrap_servers, mirror, "MIRRORING")
+    removed(clusters, mirror, stopped)
+    call(a.bootstrap_servers, lambda admin: admin.delete_topics([gone])).all()
+    wait_state(b.bootstrap_servers, mirror, "STOPPED", topic=gone)
+    grown = [
+        create_partitions.CreatePartitionsTopic(name=name, count=2, assignments=None) for name in (running, stopped, gone, plain, "nosuch")
+    ]
+    answer = send(b.bootstrap_servers, create_partitions.CreatePartitionsRequest(topics=grown, timeout_ms=9_000, validate_only=True))
+    codes = {running: E.READ_ONLY_TOPIC, stopped: E.NONE, gone: E.NONE, plain: E.NONE, "nosuch": E.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {row.name: E.for_code(row.error_code) for row in answer.results} == codes and len(answer.results) == len(codes)
+    ids = {name: topic.topic_id for name, topic in call(b.bootstrap_servers, lambda admin: admin.describe_topics(list(codes))).items()}
+    request = delete_topics.DeleteTopicsRequest(topic_names=list(codes), timeout_ms=9_000)
+    if version == 6:
+        states = [delete_topics.DeleteTopicState(name=name) for name in (running, stopped, "nosuch")]
+        states += [delete_topics.DeleteTopicState(name=None, topic_id=ids[name]) for name in (gone, plain)]
+        request = delete_topics.DeleteTopicsRequest(topics=states, timeout_ms=9_000)
+    answer = send(b.bootstrap_servers, request, version=version)
+    assert {row.name: E.for_code(row.error_code) for row in answer.responses} == codes and len(answer.responses) == len(codes)
+    wait_for("the deletions", lambda: sorted(call(b.bootstrap_servers, lambda admin: admin.describe_topics(list(codes)))) == [running])
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a:b", "ü", "x" * 250, "x.paused", "x.removed", "x.paused.removed"])
 def test_err135_names_against_the_rules(clusters: Clusters, name: str) -> None:
     """A10: the rules of topic names, and no suffix that the association uses."""
