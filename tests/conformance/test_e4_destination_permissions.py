@@ -163,6 +163,18 @@ def test_the_controller_judges_too(side: KmirrorSide, row: Row) -> None:
     assert row.error not in errors_of(side.ask(user_of(row, "literal"), row.api_key, row.version, message, controller=True))
 
 
+def test_acl13_acl15_acl17_acl19_whether_a_topic_exists_is_not_told(side: KmirrorSide) -> None:
+    """A15: Read comes before existence, id, name and states; the others of the request go on."""
+    give(side, acl_of("reader-of-t", f"ALTER {ON_M}"), acl_of("reader-of-t", "READ TOPIC t"), acl_of("reader-of-t", "READ TOPIC seen-gone"))
+    topics = [{"topic_name": name} for name in ("hidden-gone", "seen-gone", "t")]
+    for _, api_key in TOPIC_REQUESTS:
+        answer = side.ask("reader-of-t", api_key, 0, message_of(api_key, {"mirror_name": "m", "topics": topics}))
+        codes = {row.name: Errors.for_code(row.error_code) for row in answer.topics}
+        assert answer.error_code == 0 and len(answer.topics) == 3
+        assert (codes["hidden-gone"], codes["seen-gone"]) == (TOPIC, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        assert codes["t"] is not TOPIC
+
+
 def test_acl21_list_leaves_out_what_may_not_be_described(side: KmirrorSide) -> None:
     for name in ("seen-1", "seen-2", "hidden-1"):
         assert create(side, None, name) is Errors.NONE
