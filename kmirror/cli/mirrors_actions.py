@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.admin_requests import NoBrokerError
-from kmirror.admin.results import ConfigOperation, ConfigResourceType, MirrorDescription, MirrorPartitionDescription, NewTopic, TopicResults
+from kmirror.admin.results import (
+    ConfigOperation,
+    ConfigResourceType,
+    DescribeMirrorsOptions,
+    MirrorPartitionDescription,
+    TopicResults,
+)
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_groups import groups_beyond
-from kmirror.cli.mirrors_source import SourceEnd, source_ends_if_reachable
-from kmirror.cli.mirrors_tables import SourceEnds, describe_json, describe_table, list_json, list_table, topic_list
+from kmirror.cli.mirrors_reverse import reverse
+from kmirror.cli.mirrors_source import SourceEnd, source_ends_if_reachable, verbose_ends
+from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
+from kmirror.cli.mirrors_topics import add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
+from kmirror.cli.mirrors_watch import watch
 from kmirror.cli.properties import read_properties
 from kmirror.cli.tool_options import closed_pipe
 from kmirror.cli.user_errors import USER_ERRORS, one_line
-from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
+from kmirror.common.errors import ApiException, ConfigError, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.common.uuid import Uuid
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
-ADD_TIMEOUT_MS = 30_000
-ADD_PAUSE_MS = 100
+FAILOVER_TIMEOUT_MS = 15_000
+"""Longer than a broker that died keeps its leaderships (broker.session.timeout.ms)."""
 NOT_FINISHED = 2
-MAX_NAMED = 5
-ALREADY = {
-    "add": (Errors.TOPIC_ALREADY_IN_MIRROR,),
-    "remove": (Errors.TOPIC_NOT_IN_MIRROR,),
-    "pause": (Errors.MIRROR_TOPIC_ALREADY_PAUSED, Errors.MIRROR_TOPIC_BEING_REMOVED),
-    "resume": (Errors.MIRROR_TOPIC_NOT_PAUSED, Errors.MIRROR_TOPIC_BEING_REMOVED),
-}
-"""Errors of topics for which there is nothing to do. They count only when there is no other topic: a pattern that is used again, after
-it half worked or when topics were made since, must work."""
 
 
 def run_action(action: str, options: argparse.Namespace) -> int:
@@ -63,12 +61,8 @@ async def _run(runtime: Runtime, action: str, options: argparse.Namespace) -> in
     clients = MirrorClients(runtime, options)
     try:
         if action == "watch":
-            from kmirror.cli.mirrors_watch import watch
-
             return await watch(clients)
         if action == "reverse":
-            from kmirror.cli.mirrors_reverse import reverse
-
             return await reverse(clients)
         await getattr(MirrorCommand(clients), f"{'dry_run' if options.dry_run else 'do'}_{action}")()
     finally:
@@ -119,7 +113,7 @@ class MirrorCommand:
     async def do_describe(self) -> None:
         described = await self._admin.describe_mirrors([self._mirror] if self._mirror else [])
         rows = list(described.values()) if not self._options.topic else of_topics(described.values(), self._options.topic)
-        ends = await verbose_ends(self._clients, rows) if self._options.verbose else None
+        ends = await verbose_ends(self._clients, rows, warn) if self._options.verbose else None
         print(describe_json(rows, ends) if self._options.json else describe_table(rows, ends))
 
     async def _alteration_loss(self, configs: dict[str, str]) -> list[mirrors_dry_run.DroppedRecords]:
@@ -153,8 +147,8 @@ class MirrorCommand:
         return changed
 
     async def do_remove(self) -> None:
-        rows = of_pattern(self._options.topic, await self._rows())
-        topics = {row.topic for row in rows}
+        rows = await self._rows_to_remove()
+        topics = {row.topic for row in rows} or {self._options.topic}
         if self._options.wait:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
             with progress_bar("draining") as progress:
@@ -165,11 +159,11 @@ class MirrorCommand:
         result = await self._admin.remove_topics_from_mirror(self._mirror, topics)
         removed = settle("remove", result, may_be_idle=self._options.wait)
         text = f"Removed {len(removed)} topic(s) from mirror {self._mirror}: {topic_list(removed)}"
+        if not (self._options.json and self._options.wait):
+            self._done(text, "remove", removed)
         stopped = await self._wait_for_state(topics, STOPPED)
         if stopped is not None:
-            await self._failover_report(text, removed, stopped)
-        else:
-            self._done(text, "remove", removed)
+            await self._failover_report(removed, stopped)
         await self._warn_of_groups({TopicPartition(row.topic, row.partition): row.destination_offset for row in stopped or rows})
 
     async def dry_run_remove(self) -> None:
@@ -178,7 +172,21 @@ class MirrorCommand:
         partitions = {TopicPartition(row.topic, row.partition) for row in rows}
         self._print_losses(await mirrors_dry_run.failover_loss(self._admin, partitions, ends))
 
-    async def _failover_report(self, text: str, topics: list[str], rows: list[MirrorPartitionDescription]) -> None:
+    async def _rows_to_remove(self) -> list[MirrorPartitionDescription]:
+        """A failover must not wait for a broker that hangs: what cannot be described can be removed by its name."""
+        request = DescribeMirrorsOptions(timeout_ms=FAILOVER_TIMEOUT_MS)
+        try:
+            described = (await self._admin.describe_mirrors([self._mirror], request))[self._mirror]
+        except (ApiException, NoBrokerError) as error:
+            if isinstance(error, ApiException) and not error.error.retriable:
+                raise
+            if topic_name_problem(self._options.topic) is not None:
+                raise KmirrorError(f"{one_line(error)}; a topic that is given by its name can be removed all the same") from error
+            warn(f"{one_line(error)}; topic '{self._options.topic}' is removed unseen")
+            return []
+        return of_pattern(self._options.topic, described.partitions)
+
+    async def _failover_report(self, topics: list[str], rows: list[MirrorPartitionDescription]) -> None:
         """After --wait: where the partitions end, and what the source has besides."""
         ends, problem = await self._source_ends(rows)
         missing = {
@@ -201,7 +209,7 @@ class MirrorCommand:
             if problem is None
             else f"the source does not answer: {problem}"
         )
-        self._done(f"{text}\nAll {len(rows)} partition(s) are {STOPPED}; {rest}", "remove", topics, partitions=partitions)
+        self._done(f"All {len(rows)} partition(s) are {STOPPED}; {rest}", "remove", topics, partitions=partitions)
 
     async def do_add(self) -> None:
         try:
@@ -230,7 +238,7 @@ class MirrorCommand:
             raise error
         warn(f"{error}; so only topic '{name}' itself is added, and whether it comes back here over other clusters is not checked")
         runtime, may_be_idle = self._clients.runtime, self._options.wait
-        added = await _add_until_known(runtime, self._admin, self._mirror, [name], may_be_idle=may_be_idle)
+        added = await add_until_known(runtime, self._admin, self._mirror, [name], may_be_idle=may_be_idle)
         await self._wait_for_state([name], MIRRORING)
         self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
 
@@ -283,62 +291,6 @@ class MirrorCommand:
         print(text, flush=True)
 
 
-async def add_topics(
-    clients: MirrorClients, mirror_name: str, destination: AdminClient, source: AdminClient, names: list[str], *, may_be_idle: bool
-) -> list[str]:
-    """Create what is missing at the destination and add it; those that this added."""
-    await clients.check_chain(mirror_name, destination, source, names)
-    factor = clients.options.replication_factor
-    await _create_topics(destination, source, names, -1 if factor is None else factor)
-    return await _add_until_known(clients.runtime, destination, mirror_name, names, may_be_idle=may_be_idle)
-
-
-async def _create_topics(admin: AdminClient, source: AdminClient, names: Iterable[str], replication_factor: int) -> None:
-    """Topics that are not here yet, with the source's id and partition count."""
-    existing = await admin.describe_topics(names)
-    described = await source.describe_topics([name for name in names if name not in existing])
-    topics = [
-        NewTopic(name, len(topic.partitions), replication_factor, mirror_topic_id=topic.topic_id if topic.topic_id != Uuid.ZERO else None)
-        for name, topic in sorted(described.items())
-    ]
-    if not topics:
-        return
-    for name, error in (await admin.create_topics(topics)).failed.items():
-        if error.error is not Errors.TOPIC_ALREADY_EXISTS:
-            raise KmirrorError(f"topic {name} could not be created: {error.message}")
-
-
-async def _add_until_known(runtime: Runtime, admin: AdminClient, mirror_name: str, names: list[str], *, may_be_idle: bool) -> list[str]:
-    """C21: a topic that was just created may not be known everywhere yet."""
-    deadline_ms = runtime.clock.monotonic_ms() + ADD_TIMEOUT_MS
-    errors: dict[str, ApiException | None] = {}
-    while True:
-        errors |= (await admin.add_topics_to_mirror(mirror_name, names)).errors
-        names = [name for name, error in errors.items() if error is not None and error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION]
-        if not names or runtime.clock.monotonic_ms() >= deadline_ms:
-            return settle("add", TopicResults(errors), may_be_idle=may_be_idle)
-        await runtime.sleep_ms(ADD_PAUSE_MS)
-
-
-async def verbose_ends(
-    clients: MirrorClients, mirrors: Iterable[MirrorDescription], tell: Callable[[str], None] | None = None
-) -> SourceEnds:
-    """What each mirror's source says of its partitions; nothing of one that cannot be asked, which `tell` (a warning) is told of."""
-    tell = warn if tell is None else tell
-    found: dict[tuple[str, TopicPartition], SourceEnd] = {}
-    for mirror in mirrors:
-        try:
-            source = await clients.source(mirror.mirror_name, timeout_ms=SHORT_TIMEOUT_MS)
-        except (ApiException, KmirrorError) as error:
-            tell(f"mirror {mirror.mirror_name}: {one_line(error)}")
-            continue
-        ends, problem = await source_ends_if_reachable(source, mirror.partitions, now_ms=clients.runtime.clock.time_ms())
-        if problem is not None:
-            tell(f"mirror {mirror.mirror_name}: the source does not answer: {problem}")
-        found |= {(mirror.mirror_name, name): end for name, end in ends.items()}
-    return found
-
-
 async def _epochs_by_mirror(admin: AdminClient, source: AdminClient, mirror_name: str) -> dict[str, set[str]]:
     """Topics of which the source has last mirror epochs, by the mirror's name there; only mirrors of this cluster, and none if the
     name in question has any, or the source has no mirrors or cannot be asked."""
@@ -351,45 +303,3 @@ async def _epochs_by_mirror(admin: AdminClient, source: AdminClient, mirror_name
     held = {name: {row.topic for row in described[name].partitions if row.last_mirror_epoch >= 0} for name in listed & described.keys()}
     own_topics = held.pop(mirror_name, set())
     return {name: topics - own_topics for name, topics in held.items()}
-
-
-def of_pattern(pattern: str, rows: Iterable[MirrorPartitionDescription]) -> list[MirrorPartitionDescription]:
-    """The partitions of the topics that match; KmirrorError when none does."""
-    found = list(rows)
-    names = set(matching(pattern, {row.topic for row in found}))
-    return [row for row in found if row.topic in names]
-
-
-def of_topics(mirrors: Iterable[MirrorDescription], pattern: str) -> list[MirrorDescription]:
-    listed = list(mirrors)
-    names = set(matching(pattern, {row.topic for mirror in listed for row in mirror.partitions}))
-    return [MirrorDescription(mirror.mirror_name, [row for row in mirror.partitions if row.topic in names]) for mirror in listed]
-
-
-def matching(pattern: str, topics: Iterable[str]) -> list[str]:
-    """Topics equal to the pattern, or matched by it as a whole; KmirrorError when there is none."""
-    try:
-        regex = re.compile(pattern)
-    except re.error as error:
-        raise ConfigError(f"--topic {pattern}: not a regular expression: {error}") from error
-    found = sorted(topic for topic in topics if topic == pattern or regex.fullmatch(topic) is not None)
-    if not found:
-        raise KmirrorError(f"No topics matching pattern '{pattern}' found")
-    return found
-
-
-def settle(action: str, result: TopicResults, *, may_be_idle: bool = False) -> list[str]:
-    """The topics that were changed. A failure raises, but where there was nothing to do it is a warning beside those that were;
-    `may_be_idle`: also where there are none, as when a command with --wait is given again."""
-    idle = {topic: error for topic, error in result.failed.items() if error.error in ALREADY[action]}
-    if len(idle) < len(result.failed) or not (result.succeeded or may_be_idle):
-        raise KmirrorError("; ".join(f"{topic}: {error.message}" for topic, error in sorted(result.failed.items())))
-    for reason in sorted({error.message for error in idle.values()}):
-        topics = sorted(topic for topic, error in idle.items() if error.message == reason)
-        more = f" and {len(topics) - MAX_NAMED} more" if len(topics) > MAX_NAMED else ""
-        warn(f"left as it was: {', '.join(topics[:MAX_NAMED])}{more}: {reason}")
-    return sorted(result.succeeded)
-
-
-def warn(text: str) -> None:
-    print(f"Warning: {text}", file=sys.stderr)

@@ -24,12 +24,12 @@ from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import ConfigOperation, ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli import mirrors_dry_run
-from kmirror.cli.mirrors_actions import add_topics, of_pattern, settle
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run import DroppedRecords
 from kmirror.cli.mirrors_dry_run_text import loss_rows, loss_text
 from kmirror.cli.mirrors_source import source_ends
 from kmirror.cli.mirrors_tables import topic_list
+from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle
 from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError

@@ -8,11 +8,13 @@ the mirror lacks, by the record's timestamp and this machine's clock; 0 when it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kmirror.admin.admin_client import READ_COMMITTED, AdminClient
-from kmirror.admin.results import MirrorPartitionDescription
+from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription
+from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
+from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import iter_batches
@@ -31,6 +33,10 @@ class SourceEnd:
     def missing(self, destination_offset: int) -> int:
         """How many offsets the mirror lacks."""
         return max(0, self.high_watermark - destination_offset)
+
+
+SourceEnds = Mapping[tuple[str, TopicPartition], SourceEnd]
+"""By mirror and partition."""
 
 
 async def source_ends(
@@ -78,3 +84,19 @@ async def source_ends_if_reachable(
         return {}, error.message
     except KmirrorError as error:
         return {}, str(error)
+
+
+async def verbose_ends(clients: MirrorClients, mirrors: Iterable[MirrorDescription], tell: Callable[[str], None]) -> SourceEnds:
+    """What each mirror's source says of its partitions; nothing of one that cannot be asked, which `tell` is told of."""
+    found: dict[tuple[str, TopicPartition], SourceEnd] = {}
+    for mirror in mirrors:
+        try:
+            source = await clients.source(mirror.mirror_name, timeout_ms=SHORT_TIMEOUT_MS)
+        except (ApiException, KmirrorError) as error:
+            tell(f"mirror {mirror.mirror_name}: {one_line(error)}")
+            continue
+        ends, problem = await source_ends_if_reachable(source, mirror.partitions, now_ms=clients.runtime.clock.time_ms())
+        if problem is not None:
+            tell(f"mirror {mirror.mirror_name}: the source does not answer: {problem}")
+        found |= {(mirror.mirror_name, name): end for name, end in ends.items()}
+    return found

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from kmirror.admin.results import MirrorDescription, MirrorListing, MirrorPartitionDescription
-from kmirror.cli.mirrors_source import SourceEnd
+from kmirror.cli.mirrors_source import SourceEnds
 from kmirror.common.topic_partition import TopicPartition
 
 LIST_WIDTHS = (30, 10, 26, 50)
@@ -19,9 +19,6 @@ VERBOSE_WIDTHS = (*DESCRIBE_WIDTHS, 18, 12, 17)
 LIST_HEADER = ("MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER")
 DESCRIBE_HEADER = ("MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE")
 VERBOSE_HEADER = (*DESCRIBE_HEADER, "SOURCE-STABLE", "TIME-LAG-MS", "LAST-MIRROR-EPOCH")
-
-SourceEnds = Mapping[tuple[str, TopicPartition], SourceEnd]
-"""By mirror and partition."""
 
 
 def list_table(mirrors: Iterable[MirrorListing]) -> str:

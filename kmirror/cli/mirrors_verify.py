@@ -24,9 +24,9 @@ from typing import Any, Final, TypeVar
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli.log_diff_text import batch_text, counts_text, offsets_text
-from kmirror.cli.mirrors_actions import of_topics
 from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_tables import in_order
+from kmirror.cli.mirrors_topics import of_topics
 from kmirror.cli.mirrors_wait import STOPPED, Progress, progress_bar
 from kmirror.cli.tool_options import closed_pipe
 from kmirror.cli.user_errors import USER_ERRORS, one_line
@@ -167,7 +167,7 @@ class PartitionChecker:
             start = max(start, ask(log_start(source, name)))
             source_end = ask(self._source_end(source, end))
         is_compacted = any(ask(self._state.is_compacted(client, name.topic)) for client in (source, admin))
-        offset = self._clients.options.__dict__["from"]
+        offset = getattr(self._clients.options, "from")
         if offset is not None:
             start = max(start, offset if offset >= 0 else end + offset)
         sample = self._clients.options.sample

@@ -18,7 +18,9 @@ from typing import Any, TextIO
 from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import DescribeMirrorsOptions, MirrorDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
-from kmirror.cli.mirrors_tables import SourceEnds, describe_rows, describe_table, in_order
+from kmirror.cli.mirrors_source import SourceEnds, verbose_ends
+from kmirror.cli.mirrors_tables import describe_rows, describe_table, in_order
+from kmirror.cli.mirrors_topics import of_topics
 from kmirror.cli.mirrors_wait import MIRRORING
 from kmirror.common.errors import ApiException
 
@@ -105,8 +107,6 @@ async def watch(clients: MirrorClients) -> int:
 
 async def look(clients: MirrorClients) -> tuple[list[MirrorDescription], SourceEnds | None]:
     """One look: the mirrors that are asked for, and with --verbose their sources' ends."""
-    from kmirror.cli.mirrors_actions import of_topics, verbose_ends  # not above: that module imports this one
-
     options = clients.options
     request = DescribeMirrorsOptions(timeout_ms=SHORT_TIMEOUT_MS)
     mirrors = list((await clients.admin.describe_mirrors([options.mirror] if options.mirror else [], request)).values())

@@ -29,7 +29,7 @@ from mirror_harness import (
 )
 
 from kmirror.admin.results import AddTopicsToMirrorResult, ConfigResourceType
-from kmirror.cli import mirrors, mirrors_actions
+from kmirror.cli import mirrors, mirrors_topics
 from kmirror.cli.mm2_converter import convert
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.embedded import EmbeddedCluster
@@ -122,7 +122,7 @@ def test_c21_add_is_tried_again_at_once_until_the_topic_is_known(monkeypatch: py
             self.now += delay_ms
 
     async def attempt(admin: Any, runtime: Any, names: list[str]) -> list[str]:
-        return await mirrors_actions._add_until_known(runtime, admin, "m", names, may_be_idle=False)
+        return await mirrors_topics.add_until_known(runtime, admin, "m", names, may_be_idle=False)
 
     assert run(lambda _: attempt(SlowMetadata(), Runtime(), ["old"])) == ["old"] and pauses == []
     assert run(lambda _: attempt(SlowMetadata(), Runtime(), ["new", "old"])) == ["new", "old"]
@@ -135,7 +135,7 @@ def test_c21_add_is_tried_again_at_once_until_the_topic_is_known(monkeypatch: py
     runtime = Runtime()
     with pytest.raises(KmirrorError, match="new: This server does not host this topic-partition"):
         run(lambda _: attempt(NeverKnown(), runtime, ["new"]))
-    assert runtime.now >= mirrors_actions.ADD_TIMEOUT_MS
+    assert runtime.now >= mirrors_topics.ADD_TIMEOUT_MS
 
 
 def test_c22_secrets_are_told_to_nobody_and_a_named_topic_is_added_without_them(tool: Tool, tmp_path: Path) -> None:
