@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as GroupPartition
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from mirror_harness import (
@@ -315,6 +315,28 @@ def test_entry_10_each_mirror_asks_its_own_source_and_altered_addresses_are_used
     call(b.bootstrap_servers, lambda admin: admin.incremental_alter_configs(ConfigResourceType.MIRROR, "dead", config))
     wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "dead")
     assert same(a, b, "d-0")
+
+
+def test_entry_11_a_transaction_open_when_its_topic_becomes_a_mirror_is_ended_by_its_coordinator(clusters: Clusters) -> None:
+    """The reference's coordinator stays in PrepareAbort for ever; here the marker is answered, and the mirrored log stays the source's."""
+    a, b = clusters
+    mirrored(a, b, "t")
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    producer = Producer({"bootstrap.servers": b.bootstrap_servers, "transactional.id": "open", "log_level": 0})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("t", b"open when the topic becomes a mirror")
+    producer.flush(10)
+    add(b.bootstrap_servers, "m", "t")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+    producer.abort_transaction(20)
+    wait_for("equal logs", lambda: same(a, b, "t-0"))
+    create_topic(b.bootstrap_servers, "plain")
+    producer.begin_transaction()
+    producer.produce("plain", b"next")
+    producer.commit_transaction(20)
+    assert same(a, b, "t-0")
 
 
 def test_entry_12_repeated_requests_have_errors_and_the_tool_fails_with_them(clusters: Clusters) -> None:
