@@ -17,7 +17,7 @@ from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
 from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
 from kmirror.metadata.topic_configs import TOPIC_CONFIGS
 from kmirror.mirror.ports import ControllerChannel
-from kmirror.mirror.source_metadata import describe_topic_configs
+from kmirror.mirror.source_metadata import TOPICS_PER_REQUEST, describe_topic_configs
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
 from kmirror.wire.messages import incremental_alter_configs as messages
 
@@ -48,14 +48,15 @@ class ConfigSync:
             changes = config_changes(configs, self._image().configs.topic(topic), excluded)
             if changes:
                 resources.append(_resource(topic, changes))
-        if not resources:
-            return failures
-        response = await self._controller.send(messages.IncrementalAlterConfigsRequest(resources=resources))
-        return failures + [
-            f"configs of topic {row.resource_name}: {row.error_message or Errors.for_code(row.error_code).message}"
-            for row in response.responses
-            if row.error_code
-        ]
+        for start in range(0, len(resources), TOPICS_PER_REQUEST):
+            part = resources[start : start + TOPICS_PER_REQUEST]
+            response = await self._controller.send(messages.IncrementalAlterConfigsRequest(resources=part))
+            failures += [
+                f"configs of topic {row.resource_name}: {row.error_message or Errors.for_code(row.error_code).message}"
+                for row in response.responses
+                if row.error_code
+            ]
+        return failures
 
     def forget(self, mirror_name: str) -> None:
         self._told = {(name, config) for name, config in self._told if name != mirror_name}

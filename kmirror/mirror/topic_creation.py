@@ -7,6 +7,7 @@ replication factor of this cluster's default. A topic that the source does not h
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.config_sync import config_changes, excluded_properties
@@ -15,6 +16,8 @@ from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.ports import ControllerChannel
 from kmirror.mirror.source_cluster import SourceError, SourceTopic
 from kmirror.mirror.source_metadata import describe_topic_configs
+from kmirror.mirror.topic_sync import in_requests
+from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import create_topics
 
@@ -36,21 +39,31 @@ async def create_missing_topics(
         metadata = await mirror.source.refresh(missing)
         await mirror.learn_cluster_id(metadata.cluster_id)
         present = {name: topic for name, topic in metadata.topics.items() if topic.error is Errors.NONE and topic.partitions}
-        configs, failures = await describe_topic_configs(mirror.source, present)
+        configs = await _source_configs(mirror, present)
     except SourceError:
         return dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     errors = {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing if name not in present}
     if mirror.is_suspended or not present:
         return dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
-    for text in failures:
-        _log.warning("mirror %s: %s; the topic is created without", mirror_name, text)
     topics = [_creatable(mirror, name, present[name], configs.get(name, {})) for name in sorted(present)]
-    response = await controller.send(create_topics.CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms))
-    for row in response.topics:
-        if row.error_code not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):
-            errors[row.name] = Errors.for_code(row.error_code)
+    for part in in_requests(topics, lambda topic: topic.num_partitions):
+        response = await controller.send(create_topics.CreateTopicsRequest(topics=part, timeout_ms=timeout_ms))
+        for row in response.topics:
+            if row.error_code not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):
+                errors[row.name] = Errors.for_code(row.error_code)
     await _wait_until_seen(manager, runtime, [name for name in present if name not in errors], timeout_ms)
     return errors
+
+
+async def _source_configs(mirror: Mirror, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What the source tells of the topics' configs; without it a topic is made all the same, and the sync goes on asking."""
+    try:
+        configs, failures = await describe_topic_configs(mirror.source, topics)
+    except UnsupportedVersionError:
+        return {}
+    for text in failures:
+        _log.warning("mirror %s: %s; the topic is created without", mirror.name, text)
+    return configs
 
 
 def _creatable(mirror: Mirror, name: str, topic: SourceTopic, configs: dict[str, str]) -> create_topics.CreatableTopic:

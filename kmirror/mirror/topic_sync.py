@@ -7,12 +7,16 @@ becomes of topics that vanish at the source is `mirror_metadata_manager`'s busin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from kmirror.common.errors import Errors
 from kmirror.metadata.image import MetadataImage
 from kmirror.mirror.ports import ControllerChannel, MirrorConfig
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
 from kmirror.wire.messages import create_partitions
+
+T = TypeVar("T")
+PARTITIONS_PER_REQUEST = 1_000
 
 
 class TopicSync:
@@ -32,15 +36,29 @@ class TopicSync:
             source_count = len(cycle.metadata.topics[name].partitions)
             if topic is not None and source_count > len(topic.partitions):
                 wanted.append(create_partitions.CreatePartitionsTopic(name=name, count=source_count, assignments=None))
-        if not wanted:
-            return []
-        request = create_partitions.CreatePartitionsRequest(topics=wanted, timeout_ms=self._config.request_timeout_ms)
-        response = await self._controller.send(request)
-        return [
-            f"partitions of topic {row.name}: {row.error_message or Errors.for_code(row.error_code).message}"
-            for row in response.results
-            if row.error_code
-        ]
+        failures = []
+        for part in in_requests(wanted, lambda topic: topic.count):
+            request = create_partitions.CreatePartitionsRequest(topics=part, timeout_ms=self._config.request_timeout_ms)
+            response = await self._controller.send(request)
+            failures += [
+                f"partitions of topic {row.name}: {row.error_message or Errors.for_code(row.error_code).message}"
+                for row in response.results
+                if row.error_code
+            ]
+        return failures
 
     def forget(self, mirror_name: str) -> None:
         """Nothing is remembered."""
+
+
+def in_requests(topics: Sequence[T], partitions: Callable[[T], int]) -> list[list[T]]:
+    """`topics` in requests of not too many partitions each: controllers refuse those of more than 10,000, and stand still for large ones."""
+    parts: list[list[T]] = []
+    room = 0
+    for topic in topics:
+        if not parts or partitions(topic) > room:
+            parts.append([])
+            room = PARTITIONS_PER_REQUEST
+        parts[-1].append(topic)
+        room -= partitions(topic)
+    return parts

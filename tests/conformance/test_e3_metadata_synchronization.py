@@ -178,6 +178,21 @@ def test_syn4_b17_what_the_source_does_not_have_or_does_not_say_is_unknown(bench
     assert (errors, [topic.name for topic in made]) == ({"unreachable": Errors.UNKNOWN_TOPIC_OR_PARTITION}, ["new"])
 
 
+def test_syn4_syn5_many_partitions_are_asked_for_in_several_requests(bench: SyncBench, source: SourceDouble) -> None:
+    """A controller refuses a request for more than 10,000 partitions, and then none of them was made."""
+    names = [f"many-{number:02}" for number in range(25)]
+    for name in names:
+        source.topic(name, 500)
+    errors, made = create(bench, *names)
+    requests = [request for request in bench.requests if isinstance(request, create_topics.CreateTopicsRequest)]
+    assert (errors, [topic.name for topic in made]) == ({}, names)
+    assert max(sum(topic.num_partitions for topic in request.topics) for request in requests) == 1_000
+    for name in names:
+        bench.topic(name, 1, mirror="m")
+    assert bench.cycle() == {}
+    assert {len(bench.image().topics.by_name[name].partitions) for name in names} == {500}
+
+
 def test_syn4_the_controllers_refusal_is_the_topics_error(bench: SyncBench, source: SourceDouble) -> None:
     source.topic("new")
     bench.refuse["new"] = Errors.INVALID_REPLICATION_FACTOR
