@@ -100,3 +100,8 @@ def parse_topic_partition_name(directory: str) -> TopicPartition:
             f"{directory} is not named <topic>-<partition> and is no log directory of Kafka; move it out of the log directory"
         )
     return TopicPartition(topic, int(partition))
+
+
+def replace_suffix(path: str, old_suffix: str, new_suffix: str) -> str:
+    assert path.endswith(old_suffix), ("path has another suffix", path, old_suffix)
+    return path[: len(path) - len(old_suffix)] + new_suffix

@@ -21,8 +21,9 @@ offsets lie below its base cannot be: Kafka does not start then, and `CorruptFil
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from kmirror.common.errors import CorruptFileError
@@ -41,7 +42,8 @@ from kmirror.storage.log_file_names import (
     time_index_file,
 )
 from kmirror.storage.log_offset_metadata import LoadedLogOffsets, LogOffsetMetadata
-from kmirror.storage.log_segment import InvalidOffsetError, LogSegment, LogSegmentOffsetOverflowError
+from kmirror.storage.log_segment import LogSegment
+from kmirror.storage.log_segment_recovery import InvalidOffsetError, LogSegmentOffsetOverflowError
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.ports import LogPorts
 from kmirror.storage.producer_state_manager import ProducerStateManager
@@ -191,7 +193,7 @@ class LogLoader:
             segment.mark_synced()
         self._segments.add(segment)
 
-    def _recover_segment(self, segment: LogSegment) -> int:
+    def _recover_segment(self, segment: LogSegment, before_cut: Callable[[], None] | None = None) -> int:
         """Rebuild the indexes, cut the segment at its first invalid batch; the number of bytes cut."""
         producer_state_manager = ProducerStateManager(
             self._topic_partition,
@@ -208,7 +210,7 @@ class LogLoader:
             last_offset=segment.base_offset,
             now_ms=self._ports.clock.time_ms(),
         )
-        bytes_truncated = segment.recover(producer_state_manager, self._leader_epoch_cache)
+        bytes_truncated = segment.recover(producer_state_manager, self._leader_epoch_cache, before_cut)
         producer_state_manager.take_snapshot()
         return bytes_truncated
 
@@ -233,10 +235,12 @@ class LogLoader:
             _LOGGER.info(
                 "%s: recovering unflushed segment %d (%d of %d)", self._topic_partition, segment.base_offset, index + 1, len(unflushed)
             )
+            discard_later = functools.partial(self._discard_durably, unflushed[index + 1 :])
             try:
-                bytes_truncated = self._recover_segment(segment)
+                bytes_truncated = self._recover_segment(segment, discard_later)
             except (InvalidOffsetError, OSError) as error:
                 _LOGGER.warning("%s: emptying segment %d, it is corrupt: %s", self._topic_partition, segment.base_offset, error)
+                discard_later()
                 bytes_truncated = segment.truncate_to(segment.base_offset)
             if bytes_truncated > 0:
                 _LOGGER.warning(
@@ -245,8 +249,15 @@ class LogLoader:
                     segment.base_offset,
                     segment.read_next_offset(),
                 )
-                self._remove_and_delete_segments(unflushed[index + 1 :])
                 return
+
+    def _discard_durably(self, later: Sequence[LogSegment]) -> None:
+        """Segments behind the one that is about to be cut go first, and for good: if a power loss brought them back behind a segment that
+        ends where it was cut, the log would have a hole that nothing tells from a log without one."""
+        present = [segment for segment in later if self._segments.get(segment.base_offset) is segment]
+        if present:
+            self._remove_and_delete_segments(present)
+            self._files.fsync_path(self._directory)
 
     def _delete_segments_if_log_start_greater_than_log_end(self) -> int | None:
         """The log end offset, or None when there are no segments (any more)."""

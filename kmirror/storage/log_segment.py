@@ -21,9 +21,7 @@ from typing import NamedTuple
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import Buffer, Clock, File, FileSystem, Random
-from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.record import NO_TIMESTAMP
-from kmirror.record.record_batch import RecordBatch
 from kmirror.storage import log_file_names
 from kmirror.storage.batch_header import BatchHeader, RawHeader
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo
@@ -31,11 +29,11 @@ from kmirror.storage.file_records import FileRecords
 from kmirror.storage.lazy_file import LazyFile
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET, LogOffsetMetadata, TimestampAndOffset
+from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET, LogOffsetMetadata
+from kmirror.storage.log_segment_recovery import InvalidOffsetError, LogSegmentOffsetOverflowError, StateRecovery
 from kmirror.storage.offset_index import OffsetIndex
 from kmirror.storage.producer_state_entry import CompletedTxn
 from kmirror.storage.producer_state_manager import ProducerStateManager
-from kmirror.storage.producer_state_update import ProducerStateUpdate
 from kmirror.storage.segment_scan import CorruptBatchError, ensure_valid, read_header, scan_batches, scan_headers
 from kmirror.storage.time_index import TimeIndex, TimestampOffset
 from kmirror.storage.transaction_index import TransactionIndex, TxnIndexSearchResult
@@ -339,46 +337,22 @@ class LogSegment:
         next_offset = self.read_next_offset()
         return next_offset > self.base_offset and not self.offset_index.can_append_offset(next_offset - 1)
 
-    def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
-        """The first record with offset >= `starting_offset` that is as new as `timestamp`."""
-        if not self._size:
-            return None
-        entry = self.time_index.lookup(timestamp)
-        position = self.offset_index.lookup(max(entry.offset, starting_offset)).position
-        for header in scan_headers(self._file, position, self._size):
-            if header.max_timestamp >= timestamp and header.next_offset > starting_offset:
-                for record in self._read_batch(header).records():
-                    if record.timestamp >= timestamp and record.offset >= starting_offset:
-                        return TimestampAndOffset(record.timestamp, record.offset, _epoch(header))
-        return None
-
-    def find_offset_of_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record that has the segment's largest timestamp."""
-        if not self._size:
-            return None
-        largest = self.max_timestamp_and_offset
-        position = self.offset_index.lookup(largest.offset).position
-        for header in scan_headers(self._file, position, self._size):
-            if header.max_timestamp == largest.timestamp:
-                for record in self._read_batch(header).records():
-                    if record.timestamp == largest.timestamp:
-                        return TimestampAndOffset(record.timestamp, record.offset, _epoch(header))
-                return None
-        return None
-
-    def _read_batch(self, header: BatchHeader) -> RecordBatch:
-        return RecordBatch(self._file.pread(header.size_in_bytes, header.position))
-
     # recovery and truncation
-    def recover(self, producer_state_manager: ProducerStateManager, leader_epoch_cache: LeaderEpochFileCache | None) -> int:
-        """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the first bad batch. Bytes cut."""
+    def recover(
+        self,
+        producer_state_manager: ProducerStateManager,
+        leader_epoch_cache: LeaderEpochFileCache | None,
+        before_cut: Callable[[], None] | None = None,
+    ) -> int:
+        """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the first bad batch (after `before_cut`).
+        Bytes cut."""
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
         self._max_timestamp_and_offset = None
         valid_bytes = 0
         last_index_entry = 0
-        states = _StateRecovery(producer_state_manager, leader_epoch_cache, self.update_txn_index)
+        states = StateRecovery(producer_state_manager, leader_epoch_cache, self.update_txn_index)
         try:
             for header, batch in self.batches():
                 ensure_valid(self.path, header, batch)
@@ -400,6 +374,8 @@ class LogSegment:
         except CorruptBatchError as error:
             log.warning("Found invalid messages in log segment: %s", error)
         states.apply()
+        if self._size > valid_bytes and before_cut is not None:
+            before_cut()
         return self._finish_recovery(valid_bytes)
 
     def _finish_recovery(self, valid_bytes: int) -> int:
@@ -504,12 +480,12 @@ class LogSegment:
     def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
         """Rename the four files. The `.log` stays open, so that slices handed out before remain readable."""
         assert self._suffix == old_suffix, ("segment has another suffix", self._suffix, old_suffix, self.path)
-        path = _replace_suffix(self.path, old_suffix, new_suffix)
+        path = log_file_names.replace_suffix(self.path, old_suffix, new_suffix)
         if not self.is_deferred:
             self._files.rename(self.path, path)
         self.path = self._file.path = path
         for index in (self.offset_index, self.time_index, self.txn_index):
-            index.rename_to(_replace_suffix(index.path, old_suffix, new_suffix))
+            index.rename_to(log_file_names.replace_suffix(index.path, old_suffix, new_suffix))
         self._suffix = new_suffix
 
     def update_parent_dir(self, directory: str) -> None:
@@ -532,68 +508,3 @@ class LogSegment:
 
     def __repr__(self) -> str:
         return f"LogSegment(base_offset={self.base_offset}, size={self._size}, path={self.path})"
-
-
-class LogSegmentOffsetOverflowError(CorruptFileError):
-    """An offset is too far from the segment's base for the indexes; the segment must be split."""
-
-    def __init__(self, segment: LogSegment, offset: int, position: int) -> None:
-        super().__init__(segment.path, position, f"offset {offset} is out of range for base offset {segment.base_offset}")
-        self.segment = segment
-        self.offset = offset
-
-
-class InvalidOffsetError(CorruptFileError):
-    """Offsets do not ascend: no index can be built over this segment."""
-
-
-def _replace_suffix(path: str, old_suffix: str, new_suffix: str) -> str:
-    assert path.endswith(old_suffix), ("path has another suffix", path, old_suffix)
-    return path[: len(path) - len(old_suffix)] + new_suffix
-
-
-def _epoch(header: BatchHeader) -> int | None:
-    return header.partition_leader_epoch if header.partition_leader_epoch >= 0 else None
-
-
-class _StateRecovery:
-    """Feeds recovered batches to the epochs and the producers. Plain data batches are applied together, which is what makes the
-    recovery of many small ones bearable; transactional and control batches one by one, for they move the last stable offset."""
-
-    def __init__(
-        self,
-        producers: ProducerStateManager,
-        epochs: LeaderEpochFileCache | None,
-        on_completed: Callable[[CompletedTxn, int], None],
-    ) -> None:
-        self._producers = producers
-        self._epochs = epochs
-        self._on_completed = on_completed
-        self._update: ProducerStateUpdate | None = None
-        self._latest_epoch = None if epochs is None else epochs.latest_epoch
-        self._next_offset: int | None = None
-
-    def add(self, header: BatchHeader, batch: memoryview) -> None:
-        epoch = header.partition_leader_epoch
-        if self._epochs is not None and epoch >= 0 and (self._latest_epoch is None or epoch > self._latest_epoch):
-            self._epochs.assign(epoch, header.base_offset)
-            self._latest_epoch = epoch
-        if header.has_producer_id or header.is_control:
-            is_plain = not (header.is_control or header.is_transactional)
-            if not is_plain:
-                self.apply()
-            if self._update is None:
-                self._update = ProducerStateUpdate(self._producers, AppendOrigin.REPLICATION)
-            self._update.add(header, batch, 0)
-            self._next_offset = header.next_offset
-            if not is_plain:
-                self.apply()
-        self._next_offset = header.next_offset
-
-    def apply(self) -> None:
-        """Everything that was added is in the states now."""
-        if self._update is not None:
-            self._update.apply(self._on_completed)
-            self._update = None
-        if self._next_offset is not None:
-            self._producers.update_map_end_offset(self._next_offset)

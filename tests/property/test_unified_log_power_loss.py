@@ -8,7 +8,7 @@ Kafka) at the end of an unsynced segment whose successor's pages happened to be 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from storage_doubles import ManualClock, SeededRandom, StorageWorld
 
@@ -81,6 +81,7 @@ STEPS = st.one_of(
 @pytest.mark.parametrize("seed", range(2))
 @settings(max_examples=25, deadline=None)
 @given(steps=st.lists(STEPS, min_size=3, max_size=30))
+@example(steps=[("append", 0), ("append", 0), ("roll", 0), ("power_loss", 0)])  # the second loss brought a discarded segment back
 def test_what_was_flushed_survives_and_the_rest_is_cut_off_cleanly(seed: int, steps: list[tuple[str, int]]) -> None:
     machine = Machine(seed)
     for step, size in steps:
