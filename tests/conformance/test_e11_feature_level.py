@@ -214,24 +214,29 @@ def test_rs15_upg2_upg5_up_and_down_at_run_time(early: EmbeddedCluster) -> None:
     call(address, lambda admin: admin.delete_mirror("m"))
 
 
-def test_upg2_data_is_mirrored_after_an_upgrade_and_stays_after_a_downgrade() -> None:
+def test_upg2_upg5_data_is_mirrored_after_each_upgrade_and_stays_after_a_downgrade() -> None:
+    """Up and down twice, with the state topic kept and with it cleaned up; then the node starts without mirroring."""
     config = FAST_MIRROR | APIS_ON | FEATURES_ON | {"mirror.topic.replication.factor": "1"}
     with EmbeddedCluster() as source, EmbeddedCluster(config=config) as cluster:
+        address = cluster.bootstrap_servers
         create_topic(source.bootstrap_servers, "t")
         produce(source.bootstrap_servers, "t", numbered("v", 20))
-        assert update(cluster, 1) == (E.NONE, None)
-        wait_for("the level", lambda: finalized(cluster) == 1)
-        create_mirror(cluster.bootstrap_servers, "m", source.bootstrap_servers)
-        add(cluster.bootstrap_servers, "m", "t")
-        wait_caught_up(cluster.bootstrap_servers, source.bootstrap_servers, "m")
-        remove(cluster.bootstrap_servers, "m", "t")
-        wait_state(cluster.bootstrap_servers, "m", "STOPPED")
-        call(cluster.bootstrap_servers, lambda admin: admin.delete_mirror("m"))
-        assert update(cluster, 0, SAFE_DOWNGRADE) == (E.NONE, None)
+        for _ in range(2):
+            assert update(cluster, 1) == (E.NONE, None)
+            wait_for("the level", lambda: finalized(cluster) == 1)
+            create_mirror(address, "m", source.bootstrap_servers)
+            add(address, "m", "t")
+            wait_caught_up(address, source.bootstrap_servers, "m")
+            remove(address, "m", "t")
+            wait_state(address, "m", "STOPPED")
+            call(address, lambda admin: admin.delete_mirror("m"))
+            assert update(cluster, 0, SAFE_DOWNGRADE) == (E.NONE, None)
+            wait_for("the level", lambda: finalized(cluster) == 0)
+            call(address, lambda admin: admin.delete_topics(["__mirror_state"])).all()
         cluster.stop_node()
         cluster.start_node()
         assert finalized(cluster) == 0
-        assert produce(cluster.bootstrap_servers, "t", ["mine"]) == []
+        assert produce(address, "t", ["mine"]) == []
 
 
 @pytest.mark.parametrize("level", [27, 29, 30])
