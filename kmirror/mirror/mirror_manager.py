@@ -263,6 +263,7 @@ class MirrorManager:
         register_mirror_metrics(
             metrics,
             self._config.broker_id,
+            is_enabled=lambda: self.is_enabled,
             fetchers=self.fetchers.running,
             partitions=lambda: [driver.status for drivers in self._partitions.values() for driver in drivers.values()],
             sync_errors=self.metadata_manager.errors,

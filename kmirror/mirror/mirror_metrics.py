@@ -171,13 +171,16 @@ def register_mirror_metrics(
     registry: MetricsRegistry,
     broker_id: int,
     *,
+    is_enabled: Callable[[], bool],
     fetchers: Callable[[], Iterable[RunningFetcherView]],
     partitions: Callable[[], Iterable[PartitionView]],
     sync_errors: SyncErrorsView,
 ) -> None:
-    """Show all of it in `registry`, as long as the broker lives."""
+    """Show all of it in `registry` as long as the broker lives, and nothing while mirroring is off."""
 
     def collect() -> Iterator[Reading]:
+        if not is_enabled():
+            return
         yield from fetcher_readings(broker_id, fetchers())
         yield from partition_readings(partitions())
         yield from sync_readings(sync_errors)

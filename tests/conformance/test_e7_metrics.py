@@ -121,8 +121,14 @@ class Room:
         self.fetchers: list[Running] = []
         self.partitions: list[Partition] = []
         self.errors = SyncErrors()
+        self.is_enabled = True
         register_mirror_metrics(
-            self.registry, 4, fetchers=lambda: self.fetchers, partitions=lambda: self.partitions, sync_errors=self.errors
+            self.registry,
+            4,
+            is_enabled=lambda: self.is_enabled,
+            fetchers=lambda: self.fetchers,
+            partitions=lambda: self.partitions,
+            sync_errors=self.errors,
         )
 
     def fetcher(self, fetcher_id: int, mirror: str, *, is_dead: bool = False, **lags: int) -> Fetcher:
@@ -235,6 +241,13 @@ def test_partitions_by_state(number: int, state: MirrorPartitionState) -> None:
     room.partitions = [Partition(other) for other in S for _ in range(2 if other is state else 1)]
     assert room.value(name) == 2
     assert sum(room.value(METADATA.format(gauge)) for gauge in STATE_GAUGES.values()) == 8, "UNKNOWN has none"
+
+
+def test_nothing_is_shown_while_mirroring_is_off() -> None:
+    room = Room()
+    room.fetcher(0, "m", a=3)
+    room.is_enabled = False
+    assert room.registry.mbeans() == {}
 
 
 # --- a destination: that it is so ------------------------------------------------------------------------------------------
