@@ -2,6 +2,16 @@
 
 Each broker describes the partitions that it leads, so a description needs every broker that is alive. While one just went away, or a
 coordinator or the controller moves, the call is made again until its time is up: an answer is whole or it is an error.
+
+    async with AdminClient(runtime, parse_bootstrap_servers("b:9092")) as admin:
+        await admin.create_mirror("dr", {"bootstrap.servers": "a:9092"})
+        added = await admin.add_topics_to_mirror("dr", ["orders", "payments"])
+        for topic, error in added.failed.items():  # one outcome a topic; `added.all()` raises the first failure
+            print(topic, error.message)
+        for row in (await admin.describe_mirrors(["dr"]))["dr"].partitions:
+            print(row.topic, row.partition, row.state, row.lag)
+
+The other calls, configs of mirrors among them, are those of any AdminClient (`ConfigResourceType.MIRROR`).
 """
 
 from __future__ import annotations

@@ -20,11 +20,10 @@ from kmirror.admin.results import (
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
-from kmirror.cli.mirrors_groups import groups_beyond
 from kmirror.cli.mirrors_reverse import reverse
 from kmirror.cli.mirrors_source import SourceEnd, source_ends_if_reachable, verbose_ends
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
-from kmirror.cli.mirrors_topics import add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn
+from kmirror.cli.mirrors_topics import add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.mirrors_watch import watch
 from kmirror.cli.properties import read_properties
@@ -164,7 +163,7 @@ class MirrorCommand:
         stopped = await self._wait_for_state(topics, STOPPED)
         if stopped is not None:
             await self._failover_report(removed, stopped)
-        await self._warn_of_groups({TopicPartition(row.topic, row.partition): row.destination_offset for row in stopped or rows})
+        await warn_of_groups(self._admin, {TopicPartition(row.topic, row.partition): row.destination_offset for row in stopped or rows})
 
     async def dry_run_remove(self) -> None:
         rows = of_pattern(self._options.topic, await self._rows())
@@ -271,14 +270,6 @@ class MirrorCommand:
             if shown:
                 text = f"the source knows last mirror epochs of {topic_list(shown)} under the mirror name {name}, not {self._mirror}"
                 warn(f"{text}: with this name a failback starts from scratch")
-
-    async def _warn_of_groups(self, ends: dict[TopicPartition, int]) -> None:
-        """C32: after the failover, which must not wait for it."""
-        try:
-            for group in await groups_beyond(self._admin, ends):
-                warn(f"{group}: auto.offset.reset decides where its consumers go on")
-        except (ApiException, NoBrokerError) as error:
-            warn(f"whether groups have read further is not known: {one_line(error)}")
 
     def _print_losses(self, losses: list[mirrors_dry_run.DroppedRecords]) -> None:
         print(loss_json(losses) if self._options.json else loss_text(losses))

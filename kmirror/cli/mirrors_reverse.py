@@ -29,7 +29,7 @@ from kmirror.cli.mirrors_dry_run import DroppedRecords
 from kmirror.cli.mirrors_dry_run_text import loss_rows, loss_text
 from kmirror.cli.mirrors_source import source_ends
 from kmirror.cli.mirrors_tables import topic_list
-from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle
+from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle, warn_of_groups
 from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
@@ -120,6 +120,7 @@ class Reversal:
         with progress_bar(f"until {STOPPED}") as progress:
             rows = await MirrorWaiter(self._here, self._mirror, topics, self._deadline, progress).until_state(STOPPED)
         self._say(3, f"{len(rows)} partition(s) are {STOPPED}: producers can write to this cluster")
+        await warn_of_groups(self._here, {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows})
 
     async def _compare(self, there: AdminClient, topics: list[str]) -> set[str]:
         """The topics that A mirrors already; KmirrorError when another one would lose records there, unless forced."""

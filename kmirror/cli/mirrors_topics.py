@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription, NewTopic, TopicResults
 from kmirror.cli.mirrors_clients import MirrorClients
+from kmirror.cli.mirrors_groups import groups_beyond
+from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.runtime.api import Runtime
 
@@ -62,6 +65,15 @@ def settle(action: str, result: TopicResults, *, may_be_idle: bool = False) -> l
         more = f" and {len(topics) - MAX_NAMED} more" if len(topics) > MAX_NAMED else ""
         warn(f"left as it was: {', '.join(topics[:MAX_NAMED])}{more}: {reason}")
     return sorted(result.succeeded)
+
+
+async def warn_of_groups(admin: AdminClient, ends: Mapping[TopicPartition, int]) -> None:
+    """C32: after the failover, which must not wait for it."""
+    try:
+        for group in await groups_beyond(admin, ends):
+            warn(f"{group}: auto.offset.reset decides where its consumers go on")
+    except (ApiException, KmirrorError) as error:
+        warn(f"whether groups have read further is not known: {one_line(error)}")
 
 
 def warn(text: str) -> None:

@@ -112,8 +112,9 @@ def values_on(cluster: EmbeddedCluster, folder: str) -> dict[int, bytes]:
 def test_reverse_there_and_back(pair: Pair, run: Run) -> None:
     a, b = pair
     mirrored_topic(pair, "there")
-    code, out, _ = run(b, "--reverse", "--mirror", "there")
-    assert code == 0
+    commit(b, "ahead", "there", 99)
+    code, out, err = run(b, "--reverse", "--mirror", "there")
+    assert code == 0 and "group ahead has committed offset 99 of there-0, beyond its end 31" in err
     assert [line.split("]")[0] for line in out.splitlines()[:7]] == [f"[{step}/7" for step in range(1, 8)]
     assert out.splitlines()[-1] == "Reversed mirror there: [there]"
     produce(b.bootstrap_servers, "there", numbered("at-b", 10))
