@@ -26,7 +26,7 @@ from kmirror.server.kafka_config_validation import validate
 from kmirror.server.listeners import SECURITY_PROTOCOLS, Listener, parse_listeners, parse_protocol_map
 from kmirror.storage.log_cleaner import CleanerConfig
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManagerConfig
+from kmirror.storage.log_manager_config import LogManagerConfig
 
 BROKER_ROLE = "broker"
 CONTROLLER_ROLE = "controller"

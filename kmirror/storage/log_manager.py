@@ -21,25 +21,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from msgspec import Struct
-
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock, FileSystem, Random
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile
-from kmirror.storage.log_cleaner import CleanerConfig, LogCleaner
+from kmirror.storage.log_cleaner import LogCleaner
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_dirs import LogDir, LogDirs
 from kmirror.storage.log_file_names import (
-    DELETE_DIR_SUFFIX,
-    FUTURE_DIR_SUFFIX,
     log_delete_dir_name,
     log_dir_name,
     log_future_dir_name,
-    log_stray_dir_name,
 )
-from kmirror.storage.log_manager_steps import LogClosing, LogOpening, folders_to_load, missing_metadata_reason, read_or_empty
+from kmirror.storage.log_manager_config import LogManagerConfig
+from kmirror.storage.log_manager_loading import BlockingStep, LogManagerLoading
+from kmirror.storage.log_manager_steps import LogClosing, read_or_empty
 from kmirror.storage.log_manager_tasks import LogManagerTasks
 from kmirror.storage.meta_properties import DIRECTORY_ID_LOST, DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED
 from kmirror.storage.ports import LogDirFailures, LogPorts, LogScheduler
@@ -48,27 +45,6 @@ from kmirror.storage.unified_log import UnifiedLog
 
 _LOGGER: Final = logging.getLogger(__name__)
 _NO_DIRECTORY: Final = (DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED, DIRECTORY_ID_LOST)
-
-BlockingStep = Callable[[], None]
-
-
-class LogManagerConfig(Struct, frozen=True):
-    """Settings of the log layer, from the broker's properties; Kafka's defaults."""
-
-    log_dirs: tuple[str, ...]
-    cleaner: CleanerConfig = CleanerConfig()
-    initial_task_delay_ms: int = 30_000
-    retention_check_interval_ms: int = 300_000
-    flush_check_interval_ms: int = (1 << 63) - 1
-    flush_recovery_offset_checkpoint_interval_ms: int = 60_000
-    flush_start_offset_checkpoint_interval_ms: int = 60_000
-    max_transaction_timeout_ms: int = 900_000
-    producer_id_expiration_ms: int = 86_400_000
-    producer_id_expiration_check_interval_ms: int = 600_000
-    transaction_verification_enabled: bool = True
-    stray_on_missing_partition_metadata: bool = False
-    defer_files: bool = False
-    """A partition that nobody ever wrote to has a folder and its topic id only; Kafka makes its empty files at once."""
 
 
 class LogManager:
@@ -106,6 +82,7 @@ class LogManager:
         if config.cleaner.enable:
             self.cleaner = LogCleaner(config.cleaner, self._ports, log_dirs=list(self._dirs.live), logs=self._current_logs)
         self.tasks = LogManagerTasks(self, self._ports)
+        self._loading = LogManagerLoading(self, self._ports, self._dirs, current_logs=self._current_logs, future_logs=self._future_logs)
 
     # directories
 
@@ -176,76 +153,20 @@ class LogManager:
             step()
         self.start_tasks()
 
-    def start_tasks(self) -> None:
-        self.tasks.start()
-
     def load_steps(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> Iterator[BlockingStep]:
         """`startup` without the tasks: each step opens one log and may run on a worker; take the next one when it is done."""
-        for log_dir in list(self._dirs.live.values()):
-            yield from self._load_dir(log_dir, is_stray)
-
-    def _load_dir(self, log_dir: LogDir, is_stray: Callable[[UnifiedLog], bool]) -> Iterator[BlockingStep]:
-        try:
-            marker = CleanShutdownFile(self._ports.files, log_dir.path)
-            log_dir.had_clean_shutdown = marker.exists()
-            marker.delete()
-            recovery_points = read_or_empty(log_dir.recovery_points)
-            log_start_offsets = read_or_empty(log_dir.log_start_offsets)
-            folders = folders_to_load(self._ports.files, log_dir.path)
-        except OSError as error:
-            self.handle_log_dir_failure(log_dir.path, error)
-            return
-        _LOGGER.info("%s %d logs from %s", "loading" if log_dir.had_clean_shutdown else "recovering", len(folders), log_dir.path)
-        for folder in folders:
-            opening = LogOpening(self, log_dir, f"{log_dir.path}/{folder}", recovery_points, log_start_offsets)
-            if self._is_refused(opening):
-                continue
-            yield opening.run
-            if opening.error is not None:
-                self._reported_failures.append((log_dir.path, opening.error))
-            self.handle_reported_failures()
-            if log_dir.path not in self._dirs.live:
-                return
-            self._add_loaded(opening.log, is_stray)
-        log_dir.is_loaded = True
-
-    def _is_refused(self, opening: LogOpening) -> bool:
-        """Whether the folder holds data of nobody knows which topic."""
-        if self.config.stray_on_missing_partition_metadata or opening.directory.endswith(DELETE_DIR_SUFFIX):
-            return False
-        reason = missing_metadata_reason(self._ports.files, opening.directory)
-        if reason is not None:
-            _LOGGER.error("refusing to load %s: %s", opening.topic_partition, reason)
-            self.refused[opening.topic_partition] = reason
-        return reason is not None
-
-    def _add_loaded(self, log: UnifiedLog, is_stray: Callable[[UnifiedLog], bool]) -> None:
-        if log.name.endswith(DELETE_DIR_SUFFIX):
-            self.tasks.add_log_to_be_deleted(log)
-            return
-        logs = self._future_logs if log.name.endswith(FUTURE_DIR_SUFFIX) else self._current_logs
-        if logs is self._current_logs and (log.topic_id is None and log.size > 0 or is_stray(log)):
-            self._rename_stray(log)
-            return
-        previous = logs.get(log.topic_partition)
-        if previous is not None:
-            raise KmirrorError(
-                f"Duplicate log directories for {log.topic_partition} are found in both {log.directory} and {previous.directory}: "
-                f"remove the one in the log directory that is known to have failed recently"
-            )
-        logs[log.topic_partition] = log
+        return self._loading.load_steps(is_stray)
 
     def set_strays_aside(self, is_stray: Callable[[UnifiedLog], bool]) -> None:
         """Rename the loaded logs that are strays by now: what they were checked against when they were loaded may be older."""
-        for topic_partition, log in list(self._current_logs.items()):
-            if is_stray(log):
-                del self._current_logs[topic_partition]
-                self._rename_stray(log)
+        self._loading.set_strays_aside(is_stray)
 
-    def _rename_stray(self, log: UnifiedLog) -> None:
-        log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random))
-        log.close_handlers()
-        _LOGGER.warning("log for partition %s is marked as stray and renamed to %s", log.topic_partition, log.directory)
+    def note_failure(self, log_dir: str, error: OSError) -> None:
+        """A directory failed under a worker; `handle_reported_failures` takes it offline."""
+        self._reported_failures.append((log_dir, error))
+
+    def start_tasks(self) -> None:
+        self.tasks.start()
 
     def open_log(
         self,
@@ -448,19 +369,6 @@ class LogManager:
 
     # truncation
 
-    def truncate_to(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Cut logs to these offsets."""
-        for topic_partition, offset in offsets.items():
-            log = self._current_logs.get(topic_partition)
-            if log is not None:
-                log.truncate_to(offset)
-
-    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, new_offset: int, *, log_start_offset: int | None = None) -> None:
-        """Empty a log, to go on at `new_offset`."""
-        log = self._current_logs.get(topic_partition)
-        if log is not None:
-            log.truncate_fully_and_start_at(new_offset, log_start_offset=log_start_offset)
-
     @contextmanager
     def _truncation_guard(self, log: UnifiedLog, reaches_sealed_segments: bool) -> Iterator[None]:
         """Around every cut of a log: the cleaner is kept away, and the checkpoints that spoke of what is gone are rewritten.
@@ -524,7 +432,7 @@ class LogManager:
 
     def _set_aside(self, log: UnifiedLog, *, is_stray: bool) -> None:
         if is_stray:
-            self._rename_stray(log)
+            self._loading.rename_stray(log)
             return
         log.rename_dir(log_delete_dir_name(log.topic_partition, self._ports.random))
         self.tasks.add_log_to_be_deleted(log)

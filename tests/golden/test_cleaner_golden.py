@@ -28,7 +28,8 @@ from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.log_cleaner import CleanerConfig, CleaningJob
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManager, LogManagerConfig
+from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.unified_log import UnifiedLog
 from kmirror.wire.api_keys import ApiKeys

@@ -21,7 +21,8 @@ from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManager, LogManagerConfig
+from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.unified_log import UnifiedLog
 

@@ -18,7 +18,8 @@ from kmirror.sim.disk import SimDisk
 from kmirror.sim.loop import NodeKilledError
 from kmirror.storage.log_cleaner import CleanerConfig
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManager, LogManagerConfig
+from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 
 PARTITION = TopicPartition("t", 0)

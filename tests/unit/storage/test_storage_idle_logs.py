@@ -16,7 +16,8 @@ from kmirror.record.record import Record
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.lazy_file import LazyFile
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManager, LogManagerConfig
+from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.log_offset_metadata import EpochAndOffset
 from kmirror.storage.unified_log import UnifiedLog
 

@@ -20,7 +20,8 @@ from kmirror.storage.cleaner_offset_map import OffsetMap
 from kmirror.storage.cleaner_record_keys import MIN_RECORDS_FOR_COLUMNS, record_keys
 from kmirror.storage.log_cleaner import CleanerConfig, LogCleaner
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManager, LogManagerConfig
+from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.unified_log import UnifiedLog
 

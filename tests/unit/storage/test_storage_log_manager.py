@@ -16,7 +16,8 @@ from kmirror.record.record import Record
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManager, LogManagerConfig
+from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 from kmirror.storage.meta_properties import MetaProperties, random_directory_id, write_meta_properties
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile

@@ -1,0 +1,26 @@
+"""Settings of the log layer."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kmirror.storage.log_cleaner import CleanerConfig
+
+
+class LogManagerConfig(Struct, frozen=True):
+    """Settings of the log layer, from the broker's properties; Kafka's defaults."""
+
+    log_dirs: tuple[str, ...]
+    cleaner: CleanerConfig = CleanerConfig()
+    initial_task_delay_ms: int = 30_000
+    retention_check_interval_ms: int = 300_000
+    flush_check_interval_ms: int = (1 << 63) - 1
+    flush_recovery_offset_checkpoint_interval_ms: int = 60_000
+    flush_start_offset_checkpoint_interval_ms: int = 60_000
+    max_transaction_timeout_ms: int = 900_000
+    producer_id_expiration_ms: int = 86_400_000
+    producer_id_expiration_check_interval_ms: int = 600_000
+    transaction_verification_enabled: bool = True
+    stray_on_missing_partition_metadata: bool = False
+    defer_files: bool = False
+    """A partition that nobody ever wrote to has a folder and its topic id only; Kafka makes its empty files at once."""
