@@ -144,7 +144,7 @@ class BrokerLifecycleManager:
                     return
                 error = Errors(response.error_code)
                 if error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
-                    raise ApiException(error, f"The controller refuses to register broker {identity.broker_id}: {error.name}")
+                    raise ApiException(error, _refusal(identity, error))
                 if error is not told:
                     _log.info("Unable to register broker %d because the controller returned error %s", identity.broker_id, error.name)
                 told = error
@@ -202,3 +202,12 @@ class BrokerLifecycleManager:
         finally:
             timer.cancel()
             self._wake.clear()
+
+
+def _refusal(identity: BrokerIdentity, error: Errors) -> str:
+    """The controller sends a code only; what it says of features is told by those that this broker offered."""
+    text = f"The controller refuses to register broker {identity.broker_id}: {error.name}"
+    if error is not Errors.UNSUPPORTED_VERSION:
+        return text
+    offered = ", ".join(f"{name} {low}-{high}" for name, (low, high) in sorted(identity.features.items()))
+    return f"{text}. A feature of the cluster is at a level that this broker does not support; it supports {offered}"

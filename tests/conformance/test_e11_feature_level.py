@@ -139,6 +139,17 @@ def test_upg1_a_broker_without_the_level_is_refused_at_registration(supported: t
     assert refused.value.error is E.UNSUPPORTED_VERSION
 
 
+def test_upg1_a_broker_whose_switch_was_taken_away_does_not_come_back() -> None:
+    """It ends with the levels that it has, and the cluster goes on without it."""
+    with EmbeddedCluster(2, mirroring=True) as cluster:
+        cluster.stop_node(1)
+        cluster._node_config[1] = {"unstable.feature.versions.enable": "false"}
+        with pytest.raises(ApiException, match=r"refuses to register broker 2: UNSUPPORTED_VERSION\..*metadata\.version 7-30") as refused:
+            cluster.start_node(1)
+        assert "mirror.version" not in refused.value.message
+        create_mirror(cluster.bootstrap_servers, "m", "127.0.0.1:1")
+
+
 @pytest.mark.parametrize("was_started", [True, False], ids=["started-before", "formatted-only"])
 def test_upg1_a_controller_without_the_level_does_not_begin(tmp_path: pathlib.Path, was_started: bool) -> None:
     """The level is in its log (or in what it was formatted with), so it says so and ends, as Kafka's."""
