@@ -39,7 +39,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition, FetcherOwner
 from kmirror.mirror.fetcher_inquiries import ask_source
 from kmirror.mirror.local_log import cut, cut_fully
-from kmirror.mirror.log_verifier import Action, Inquiry, Verdict, diverged, out_of_range, verify_log
+from kmirror.mirror.log_verifier import Action, Inquiry, Verdict, diverged, out_of_range, unverified, verify_log
 from kmirror.mirror.mirror_metrics import FetcherStats
 from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError
 from kmirror.mirror.source_end_point import FetchedPartition, SourceEndPoint
@@ -124,7 +124,8 @@ class MirrorFetcher:
         self.remove(partition.topic_partition)
         self._partitions[partition.topic_partition] = partition
         log = partition.driver.log
-        self._inquire(partition, verify_log(log, is_compacted=log.config.compact))
+        is_verified = partition.driver.services.safeguards.first_fetch_verified
+        self._inquire(partition, verify_log(log, is_compacted=log.config.compact) if is_verified else unverified())
         self._wake()
 
     def remove(self, topic_partition: TopicPartition) -> None:
@@ -281,10 +282,7 @@ class MirrorFetcher:
         for partition in list(self._inquiring.values()):
             if partition.question is None and self._is_current(partition):
                 with self._failures_of(partition):
-                    if partition.driver.services.safeguards.first_fetch_verified:
-                        await self._advance(partition, None)
-                    else:
-                        self._fetch_next(partition)
+                    await self._advance(partition, None)
         asking = [partition for partition in self._inquiring.values() if partition.question is not None]
         if not asking:
             return

@@ -208,7 +208,7 @@ class MirrorPartition:
 
     def note_cut(self) -> None:
         """The leader's log was cut: a bump is owed before anything is appended (D5 step 4)."""
-        self._bump_pending = True
+        self._bump_pending = self._services.safeguards.bump_after_cut
 
     async def close(self) -> None:
         """D3-26: leadership lost. No record; the fetcher goes, pending work is cancelled."""
