@@ -1,7 +1,7 @@
 """Safeguards that can be switched off, to show that a checker notices (decision 14).
 
-Those of the mirror are fields of `MirrorSafeguards`. The others are the broker's own and have no switch in the program; each is taken out
-from here, for the time of one run:
+Some of the mirror are fields of `MirrorSafeguards`, more are in `sim.mirror_ablations`. The others are the broker's own and have no switch in
+the program; each is taken out from here, for the time of one run:
 
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
     epoch_truncation    a follower tells the epoch of its last batch, so that the leader can say where the logs part (KIP-101, KIP-595)
@@ -25,6 +25,7 @@ from kmirror.coordinator.transaction.transaction_metadata import TransactionMeta
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
 from kmirror.replica.partition import Partition
+from kmirror.sim.mirror_ablations import MIRROR_REPLACEMENTS, Replacement
 from kmirror.storage import log_segment
 from kmirror.storage.log_state import LogState
 from kmirror.storage.producer_append_info import ProducerAppendInfo
@@ -52,18 +53,23 @@ class Ablations:
         safeguards = MirrorSafeguards(**{name: False for name in off if name not in _REPLACEMENTS})
         return cls(safeguards, tuple(name for name in off if name in _REPLACEMENTS))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is off."""
+        return not self.removed and self.safeguards == ALL_SAFEGUARDS
+
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
         """Within, the program is without what is removed."""
         with contextlib.ExitStack() as stack:
             for name in self.removed:
                 for replacement in _REPLACEMENTS[name]:
-                    stack.enter_context(_replaced(*replacement))
+                    stack.enter_context(replaced(*replacement))
             yield
 
 
 @contextlib.contextmanager
-def _replaced(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator[None]:
+def replaced(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator[None]:
     """Within, `owner.attribute` is what `make` makes of it."""
     original = vars(owner)[attribute]
     setattr(owner, attribute, make(original))
@@ -121,7 +127,6 @@ def _the_high_watermark(last_stable_offset: Any) -> Any:
     return property(lambda log: log.high_watermark_metadata)
 
 
-Replacement = tuple[Any, str, Callable[[Any], Any]]
 _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "tail_recovery": [(log_segment, "ensure_valid", _trusting)],
     "epoch_truncation": [(BrokerLeaderEndPoint, "_partition", _without_epoch)],
@@ -133,4 +138,5 @@ _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
         (ProducerAppendInfo, "_check_sequence", _any_sequence_appends),
     ],
     "last_stable_offset": [(LogState, "last_stable_offset_metadata", _the_high_watermark)],
+    **MIRROR_REPLACEMENTS,
 }

@@ -21,7 +21,6 @@ from kmirror.sim.history import Acknowledged, Appended, Batch, Event, LogKey, Re
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.replay import Place, Replay
 
-MIN_COPIES = 2
 Key = tuple[Place, bytes]
 
 
@@ -56,7 +55,7 @@ class Acknowledgements:
     def _acknowledged(self, event: Acknowledged, replay: Replay) -> Iterator[tuple[int, str]]:
         place = replay.place(event.log)
         replicas = replay.replicas(place)
-        wanted = min(MIN_COPIES, len(replicas))
+        wanted = min(replay.history.min_in_sync_replicas, len(replicas))
         is_one_node = replicas == [event.log]
         present = {value for batch in replay.log(event.log) for value in batch.values} if is_one_node else set()
         for value in event.values:

@@ -2,8 +2,8 @@
 
     prefix        a mirror appends nothing but what its source's log held next, byte for byte, gaps included
     read-only     no client's record gets into a partition while it is a mirror, none is acknowledged
-    offsets       a leader's own appends leave no gap and no overlap
-    epochs        leader epochs never fall; the reset's epoch is above every mirrored batch's
+    offsets       a leader's own appends leave no gap and no overlap, a mirror's no gap that its source does not have
+    epochs        leader epochs never fall; the reset's epoch is above every mirrored batch's, also of those that STOPPING cut
     alignment     after PREPARING no batch has an epoch above the last mirror epoch that the source stores (-1: no batch)
     transactions  STOPPING cuts to the LSO fixpoint and leaves no transaction open; more it cuts only while the fetcher still
                   follows its source (the state is written before the fetcher is stopped)
@@ -139,18 +139,39 @@ def _offsets(event: Event, replay: Replay) -> Iterator[str]:
         end, base = log[-1].last_offset + 1, event.batch.base_offset
         if base < end or (base > end and replay.state(event.log) in WRITABLE):
             yield f"{event.log} ends at {end} and appends {event.batch}"
+        elif base > end and replay.source_has_between(event.log, end, base):
+            yield f"{event.log} ends at {end} and appends {event.batch}; its source has something between the two"
 
 
-def _epochs(event: Event, replay: Replay) -> Iterator[str]:
-    if not isinstance(event, Appended):
-        return
-    log, batch = replay.log(event.log), event.batch
-    if log and batch.leader_epoch < log[-1].leader_epoch:
-        yield f"{event.log} appends {batch} after {log[-1]}"
-    if batch.reset_source is not None and replay.state(event.log) in (State.STOPPING, State.STOPPED):
-        above = [other for other in log if other.leader_epoch >= batch.leader_epoch and other.reset_source is None]
-        if above:
-            yield f"{event.log} appends {batch}, in the epoch of {above[-1]}"
+@dataclass(slots=True)
+class _Epochs:
+    """Of what STOPPING has cut the epochs count, too: a replica that was away may come back with it (F15)."""
+
+    cut: dict[Place, int] = field(default_factory=dict)
+
+    def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
+        if isinstance(event, StateWritten) and replay.takes_effect and event.state is not State.STOPPED:
+            if event.state is not replay.state(event.log):
+                self.cut.pop(replay.place(event.log), None)
+        elif isinstance(event, Removed) and event.cause == "truncate" and replay.state(event.log) is State.STOPPING:
+            place = replay.place(event.log)
+            self.cut[place] = max(self.cut.get(place, NO_EPOCH), *(batch.leader_epoch for batch in event.batches))
+        elif isinstance(event, Appended):
+            yield from ((event.now_us, text) for text in self._appended(event, replay))
+
+    def _appended(self, event: Appended, replay: Replay) -> Iterator[str]:
+        log, batch = replay.log(event.log), event.batch
+        if log and batch.leader_epoch < log[-1].leader_epoch:
+            yield f"{event.log} appends {batch} after {log[-1]}"
+        if batch.reset_source is not None and replay.state(event.log) in (State.STOPPING, State.STOPPED):
+            above = [other for other in log if other.leader_epoch >= batch.leader_epoch and other.reset_source is None]
+            if above:
+                yield f"{event.log} appends {batch}, in the epoch of {above[-1]}"
+            elif self.cut.get(replay.place(event.log), NO_EPOCH) >= batch.leader_epoch and replay.state(event.log) is State.STOPPING:
+                yield f"{event.log} appends {batch} after cutting batches up to e{self.cut[replay.place(event.log)]}"
+
+    def end(self, replay: Replay) -> Iterator[tuple[int, str]]:
+        return iter(())
 
 
 def _alignment(event: Event, replay: Replay) -> Iterator[str]:
@@ -281,7 +302,7 @@ CHECKERS: dict[str, Callable[[], Rule]] = {
     "prefix": lambda: _Each(_prefix),
     "read-only": _ReadOnly,
     "offsets": lambda: _Each(_offsets),
-    "epochs": lambda: _Each(_epochs),
+    "epochs": _Epochs,
     "alignment": lambda: _Each(_alignment),
     "transactions": lambda: _Each(_transactions),
     "reset": lambda: _Each(_reset),

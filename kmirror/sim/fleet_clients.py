@@ -79,10 +79,10 @@ class FleetClient:
         self._leaders: dict[TopicPartition, int] = {}
         self._coordinators: dict[tuple[int, str], tuple[str, int]] = {}
 
-    async def ask(self, address: tuple[str, int], request: Any, *, max_version: int | None = None) -> Any:
+    async def ask(self, address: tuple[str, int], request: Any, *, max_version: int | None = None, timeout_ms: int = TIMEOUT_MS) -> Any:
         """The response, or None when it did not come."""
         try:
-            return await self._client.send(*address, request, timeout_ms=TIMEOUT_MS, max_version=max_version)
+            return await self._client.send(*address, request, timeout_ms=timeout_ms, max_version=max_version)
         except LOST:
             return None
 
@@ -90,12 +90,14 @@ class FleetClient:
         """The response of some broker, or None."""
         return await self.ask(self._bootstrap[self.random.randrange(len(self._bootstrap))], request)
 
-    async def ask_leader(self, partition: TopicPartition, request: Any, *, max_version: int | None = None) -> Any:
+    async def ask_leader(
+        self, partition: TopicPartition, request: Any, *, max_version: int | None = None, timeout_ms: int = TIMEOUT_MS
+    ) -> Any:
         """The leader's response, or None; whoever gets an error calls `forget`."""
         if partition not in self._leaders:
             await self._find_leaders(partition.topic)
         address = self._nodes.get(self._leaders.get(partition, -1))
-        response = None if address is None else await self.ask(address, request, max_version=max_version)
+        response = None if address is None else await self.ask(address, request, max_version=max_version, timeout_ms=timeout_ms)
         if response is None:
             self.forget(partition)
         return response

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kmirror.common.errors import KmirrorError
 from kmirror.sim.fleet_storm import FLEET_HISTORIES
+from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 from kmirror.sim.named_histories import NAMED_HISTORIES
 from kmirror.sim.run import HistoryFunction, RunResult, Setting, run_history
@@ -18,6 +19,7 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     **NAMED_HISTORIES,
     **FLEET_HISTORIES,
     **MIRROR_HISTORIES,
+    **NAMED_MIRROR_HISTORIES,
 }
 _STORM_SUMMARY = {
     "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",

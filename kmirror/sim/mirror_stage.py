@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.cluster import QUICK
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.fleet import SimFleet
+from kmirror.sim.fleet_clients import FleetProducer
 from kmirror.sim.fleet_crowd import FleetCrowd
 from kmirror.sim.history import Batch, Converged, History, LogKey, MirrorStatesRead
 from kmirror.sim.runtime import SimWorld
@@ -25,6 +28,8 @@ MIRROR = "m"
 TOPIC = "orders"
 SETTLE_MS = 700
 SLOWNESS = 3
+WRITE_TRIES = 20
+WRITE_PAUSE_MS = 100
 FEATURES = {"mirror.version": 1}
 MIRRORED = {
     **QUICK,
@@ -47,7 +52,9 @@ class MirrorStage(SimStage):
         super().__init__(world, history, rates, ablations)
         self.fleets: dict[str, SimFleet] = {}
         self.crowds: dict[str, FleetCrowd] = {}
-        self.operator = Operator(world.loop, self.clients, history, bootstrap=lambda name: self.fleets[name].bootstrap)
+        self.operator = Operator(
+            world.loop, self.clients, history, bootstrap=lambda name: self.fleets[name].bootstrap, timeout_ms=self.patience_ms
+        )
         self.partitions: list[TopicPartition] = []
 
     def servers(self) -> list[SimServer]:
@@ -60,8 +67,9 @@ class MirrorStage(SimStage):
         replication_factor: int = 3,
         names: tuple[str, ...] = ("a", "b"),
         config: Mapping[str, str] | None = None,
+        configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Start everything; fleet "a" has the topic."""
+        """Start everything, each node with `config`; fleet "a" has the topic, with `configs`."""
         self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         for name in names:
             fleet = SimFleet(
@@ -76,7 +84,7 @@ class MirrorStage(SimStage):
             self.fleets[name] = fleet
             self.crowds[name] = FleetCrowd(self, fleet, self.partitions, slowness=SLOWNESS)
         await self.start_servers(self._way_to_die)
-        await self.operator.create_topic(names[0], TOPIC, partitions, replication_factor=replication_factor)
+        await self.operator.create_topic(names[0], TOPIC, partitions, dict(configs or {}), replication_factor=replication_factor)
 
     def _way_to_die(self, server: SimServer, power_loss: bool) -> bool | None:
         return self.fleet_of(server).way_to_die(server, power_loss)
@@ -108,6 +116,27 @@ class MirrorStage(SimStage):
         if not theirs or not ours:
             return theirs is not None and ours is not None and not theirs and not ours
         return theirs[-1].chain == ours[-1].chain
+
+    def chain_of(self, server: SimServer) -> bytes:
+        """Of all that the server has of the first partition."""
+        log = server.watch.logs.get(self.partitions[0], [])
+        return log[-1].chain if log else b""
+
+    def topic_id(self, cluster: str) -> Uuid:
+        topic = self.fleets[cluster].image().topics.topic(TOPIC)
+        assert topic is not None, f"{cluster} has no topic {TOPIC}"
+        return topic.id
+
+    async def write(self, cluster: str, *, batches: int) -> None:
+        """That many acknowledged batches to the first partition; KmirrorError when the cluster takes none for too long."""
+        producer = FleetProducer(self.crowds[cluster].client("writer"), self.partitions, self.history, idempotent=False)
+        for _ in range(batches):
+            for _ in range(WRITE_TRIES):
+                if await producer.write_once(self.partitions[0]):
+                    break
+                await self.sleep_ms(WRITE_PAUSE_MS)
+            else:
+                raise KmirrorError(f"{cluster} takes no batch")
 
     # waiting
 

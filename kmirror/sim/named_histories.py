@@ -3,20 +3,30 @@
 Each is an `async def (stage)`; it may draw from the stage's seed. The docstring says what went wrong in an earlier draft of
 the rules, or in another implementation. What the checkers cannot see is stated with `expect`.
 
-Not here, for they need a second replica or a second coordinator: F1 (follower out of the ISR keeps its batches), F3 (a produce
-that waits for its ISR), F5 and F12 (a follower that was down), F19 (an isolated old coordinator). F17 (leader change in
-STOPPING) is `crash_while_stopping`, as far as the leader that changes can be the same node.
+Those that need a second replica or a second source broker (F1, F3, F5, F12) are in `sim.mirror_histories`. F17 (leader change in STOPPING)
+is `crash_while_stopping`, as far as the leader that changes can be the same node. Of F19 the old coordinator's answer is put in, for brokers
+that learn of a new leader and a new coordinator from one log of metadata do not ask the old one.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.mirror_coordinator import MirrorPartitionId
+from kmirror.mirror.mirror_coordinator_shard import StoredState
+from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.network.client import NetworkClient
+from kmirror.record.builder import build_batch
+from kmirror.record.record import Record
+from kmirror.sim.ablations import replaced
 from kmirror.sim.cluster import PORT
-from kmirror.sim.history import LastMirrorEpochWritten, LogKey, Removed, StateLost, StateWritten
+from kmirror.sim.fleet_clients import produce_request
+from kmirror.sim.history import Acknowledged, LastMirrorEpochWritten, LogKey, Removed, StateLost, StateWritten
 from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.runtime import EPOCH_MS
 from kmirror.sim.server import DATA_DIR
 from kmirror.sim.storm import CALM, MIRROR, TOPIC, Stage
 from kmirror.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -86,7 +96,8 @@ async def both_wrote(stage: Stage) -> None:
 async def divergence_inside_a_batch(stage: Stage) -> None:
     """F2: the point where the logs part lies inside a batch of A; the whole batch goes, and no gap is left at lag 0."""
     await _both_wrote_in_one_epoch(stage)
-    await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=1, count=1)
+    await stage.write(stage.producer("stale too", PARTITIONS), ORDERS, cluster="a", batches=1, count=3)
+    await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=3, count=1)
     await _restart(stage, "b")
     await stage.write(stage.producer("third", PARTITIONS), ORDERS, cluster="b", batches=3, count=2)
     await _fail_back(stage)
@@ -220,6 +231,7 @@ async def crash_while_stopping(stage: Stage) -> None:
     for _ in range(2):
         await _restart(stage, "a")
         await stage.write(stage.producer("again", PARTITIONS), ORDERS, cluster="a", batches=1)
+    await _restart(stage, "a")
     await _mirror_interleaved_transactions_partly(stage)
     await stage.operator.remove("b", MIRROR, TOPIC)
     for _ in range(4):
@@ -235,13 +247,36 @@ async def crash_while_stopping(stage: Stage) -> None:
     await _fail_back(stage)
 
 
+async def crash_after_the_cut(stage: Stage) -> None:
+    """F15: the node dies when the tail, the only batches of their epoch, has been cut; what was not bumped before is bumped too low after."""
+    await _begin(stage, config=ONE_BATCH_A_FETCH)
+    for _ in range(3):
+        await _restart(stage, "a")
+    await _mirror_interleaved_transactions_partly(stage)
+    count = len(stage.log("b", ORDERS))
+    await stage.operator.remove("b", MIRROR, TOPIC)
+    await stage.until("the tail is cut", lambda: len(stage.log("b", ORDERS)) < count)
+    stage.cluster("b").crash()
+    stage.cluster("b").start()
+    await stage.until_state("b", PARTITIONS, State.STOPPED)
+    stage.cluster("a").start()
+    await stage.sleep_ms(500)
+    await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=2)
+    await _fail_back(stage)
+
+
 async def source_log_start_above_the_lag(stage: Stage) -> None:
     """F16: A's log start passed the point up to which B had mirrored; at failback B's records between the two were skipped silently."""
-    await _mirrored(stage)
+    await stage.open(config={"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "100"})
+    await stage.operator.create_topic("a", TOPIC, configs={"segment.ms": "1"})
+    await stage.write(stage.producer("first", PARTITIONS), ORDERS, cluster="a", batches=4, count=3)
+    await stage.mirror("a", "b", PARTITIONS)
+    await stage.until_equal("a", "b", PARTITIONS)
     stage.world.network.partition(["a"], ["b"])
     await stage.sleep_ms(100)
     await stage.write(stage.producer("more", PARTITIONS), ORDERS, cluster="a", batches=6, count=3)
     await _delete_records(stage, "a", before=24)
+    await stage.until("A's log begins behind what B has", lambda: stage.log("a", ORDERS)[0].base_offset == 24)
     await stage.fail_over("b", PARTITIONS)
     await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=8, count=3)
     stage.world.network.heal()
@@ -295,6 +330,59 @@ async def writes_to_the_mirror(stage: Stage) -> None:
     expect(not any(taken), "B takes no write")
     await stage.write(stage.producer("more", PARTITIONS), ORDERS, cluster="a", batches=2)
     await stage.until_equal("a", "b", PARTITIONS)
+
+
+async def stale_coordinator(stage: Stage) -> None:
+    """F19: after a leader change an isolated old coordinator says STOPPING of a STOPPED partition; D4 ran again and cut local records."""
+    await _mirrored(stage)
+    await stage.fail_over("b", PARTITIONS)
+    await stage.sleep_ms(100)
+    writer = stage.producer("second", PARTITIONS)
+    stage.transaction("b", ORDERS, producer_id=900_001)
+    await stage.write(writer, ORDERS, cluster="b", batches=3)
+    stage.cluster("b").crash()
+    answers: list[State] = [State.STOPPING]
+
+    def stale(read_one: Any) -> Any:
+        async def ask(self: MirrorStateClient, partition: MirrorPartitionId) -> StoredState:
+            stored: StoredState = await read_one(self, partition)
+            return stored._replace(state=answers.pop()) if answers and stored.state is State.STOPPED else stored
+
+        return ask
+
+    with replaced(MirrorStateClient, "read_one", stale):
+        stage.cluster("b").start()
+        await stage.until("the old coordinator was asked", lambda: not answers)
+        stage.tell("the old coordinator says STOPPING")
+        await stage.cluster("b").wait_started()
+        await stage.sleep_ms(1_000)
+    stage.end_transaction("b", ORDERS, producer_id=900_001, commit=True)
+    await stage.write(writer, ORDERS, cluster="b", batches=1)
+
+
+async def old_producer_after_reset(stage: Stage) -> None:
+    """C10: after a failover and a crash, a producer of A sends its last sequence number to B: that is no duplicate, its state was reset."""
+    await _begin(stage, batches=1)
+    expect(await _write_with_id(stage, "a", b"a/old/0", producer_id=7, sequence=0), "A takes the producer's first batch")
+    await stage.mirror("a", "b", PARTITIONS)
+    await stage.until_equal("a", "b", PARTITIONS)
+    await stage.fail_over("b", PARTITIONS)
+    await _restart(stage, "b")
+    await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=1)
+    await _write_with_id(stage, "b", b"b/old/0", producer_id=7, sequence=0)
+
+
+async def _write_with_id(stage: Stage, name: str, value: bytes, *, producer_id: int, sequence: int) -> bool:
+    """A batch of one record; whether it was acknowledged."""
+    batch = build_batch(
+        [Record(0, EPOCH_MS, None, value, [])], base_offset=0, producer_id=producer_id, producer_epoch=0, base_sequence=sequence
+    )
+    client = NetworkClient(stage.clients, "old")
+    response = await client.send(name, PORT, produce_request(ORDERS, batch), timeout_ms=1_500, max_version=12)
+    row = response.responses[0].partition_responses[0]
+    if row.error_code == 0:
+        stage.history.add(Acknowledged(stage.world.loop.now_us, LogKey(name, ORDERS), "old", row.base_offset, (value,)))
+    return bool(row.error_code == 0)
 
 
 async def torn_tail(stage: Stage) -> None:
@@ -373,9 +461,12 @@ NAMED_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "source_topic_deleted": (source_topic_deleted, CALM),
     "local_transaction_open_at_readd": (local_transaction_open_at_readd, CALM),
     "crash_while_stopping": (crash_while_stopping, CALM),
+    "crash_after_the_cut": (crash_after_the_cut, CALM),
     "source_log_start_above_the_lag": (source_log_start_above_the_lag, CALM),
     "reset_lost": (reset_lost, CALM),
     "open_transactions": (open_transactions, CALM),
     "writes_to_the_mirror": (writes_to_the_mirror, CALM),
+    "stale_coordinator": (stale_coordinator, CALM),
+    "old_producer_after_reset": (old_producer_after_reset, CALM),
     "torn_tail": (torn_tail, CALM),
 }

@@ -47,6 +47,7 @@ class Replay:
     _replicas: dict[Place, dict[LogKey, None]] = field(default_factory=dict)
     _final: set[tuple[type[Stored], Place, Order]] = field(default_factory=set)
     _copies: dict[tuple[type[Stored], Place, Order], set[str]] = field(default_factory=dict)
+    _wanted_copies: dict[str, int] = field(default_factory=dict)
     _in_force: bool = False
 
     def walk(self) -> Iterator[Event]:
@@ -57,6 +58,11 @@ class Replay:
             if isinstance(event, MirrorStatesRead)
             for record in event.records
         }
+        holders: dict[str, set[str]] = {}
+        for event in self.history.events:
+            if isinstance(event, (StateWritten, LastMirrorEpochWritten)):
+                holders.setdefault(self.history.cluster_of(event.log), set()).add(event.log.cluster)
+        self._wanted_copies = {cluster: min(COPIES_OF_A_FLEET, len(hosts)) for cluster, hosts in holders.items()}
         for event in self.history.events:
             self._in_force = isinstance(event, (StateWritten, LastMirrorEpochWritten)) and self._count(event)
             yield event
@@ -74,7 +80,7 @@ class Replay:
         hosts = self._copies.setdefault(key, set())
         before = len(hosts)
         hosts.add(event.log.cluster)
-        return key in self._final and before < COPIES_OF_A_FLEET <= len(hosts)
+        return key in self._final and before < self._wanted_copies[key[1][0]] <= len(hosts)
 
     def _apply(self, event: Event) -> None:
         if isinstance(event, Appended):
@@ -136,6 +142,12 @@ class Replay:
         source = self.source(key)
         replicas = self.replicas(source) if source is not None else []
         return bool(replicas) and all(any(batch.chain == other.chain for other in self.log(replica)) for replica in replicas)
+
+    def source_has_between(self, key: LogKey, start: int, end: int) -> bool:
+        """Whether a replica of the source's log has a batch with offsets in [start, end)."""
+        source = self.source(key)
+        replicas = self.replicas(source) if source is not None else []
+        return any(batch.base_offset < end and batch.last_offset >= start for replica in replicas for batch in self.log(replica))
 
     def is_of_source(self, key: LogKey, batch: Batch) -> bool:
         """Whether the source's log, on any replica, ever was equal to this one up to and including `batch`."""

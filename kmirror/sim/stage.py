@@ -17,6 +17,8 @@ from kmirror.sim.server import SimServer
 
 CLIENTS = "clients"
 WAIT_MS = 60_000
+IMPATIENT_MS = 8_000
+"""With a safeguard off nobody waits for what will not come."""
 POLL_MS = 20
 
 
@@ -31,6 +33,7 @@ class SimStage:
         self.faults = FaultInjector(world, (), (), NO_FAULTS, history)
         self.ablations = ablations
         self.known = KnownChains()
+        self.patience_ms = WAIT_MS if ablations.is_whole else IMPATIENT_MS
         self._rates = rates
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -62,15 +65,15 @@ class SimStage:
     def tell(self, what: str) -> None:
         self.history.add(Told(self.world.loop.now_us, "story", what))
 
-    async def until(self, what: str, condition: Callable[[], bool], *, timeout_ms: int = WAIT_MS) -> None:
+    async def until(self, what: str, condition: Callable[[], bool]) -> None:
         """KmirrorError when it does not come true: nothing may hang."""
-        deadline_us = self.world.loop.now_us + timeout_ms * 1000
+        deadline_us = self.world.loop.now_us + self.patience_ms * 1000
         while not condition():
             failed = next((server.start_failed for server in self.servers() if server.start_failed), None)
             if failed is not None:
                 raise KmirrorError(failed)
             if self.world.loop.now_us > deadline_us:
-                raise KmirrorError(f"still not true after {timeout_ms} ms: {what}")
+                raise KmirrorError(f"still not true after {self.patience_ms} ms: {what}")
             await self._something()
 
     async def _something(self) -> None:

@@ -41,7 +41,7 @@ class Stage(SimStage):
 
     def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
         super().__init__(world, history, rates, ablations)
-        self.operator = Operator(world.loop, self.clients, history)
+        self.operator = Operator(world.loop, self.clients, history, timeout_ms=self.patience_ms)
         self.clusters: dict[str, SimCluster] = {}
         self.target = Target("a")
         self._transactions = 0

@@ -19,6 +19,7 @@ from kmirror.admin.results import NewTopic
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
@@ -207,17 +208,33 @@ class Operator:
     bootstrap: Callable[[str], Sequence[tuple[str, int]]] = lambda cluster: [(cluster, PORT)]
     timeout_ms: int = 60_000
     _admins: dict[str, AdminClient] = field(default_factory=dict)
+    _refusals: int = 0
 
     def admin(self, cluster: str) -> AdminClient:
         if cluster not in self._admins:
-            self._admins[cluster] = AdminClient(self.runtime, self.bootstrap(cluster), client_id="operator", timeout_ms=2_000)
+            servers = list(self.bootstrap(cluster))
+            first = self._refusals % len(servers)
+            self._admins[cluster] = AdminClient(self.runtime, servers[first:] + servers[:first], client_id="operator", timeout_ms=2_000)
         return self._admins[cluster]
 
     async def create_topic(
-        self, cluster: str, name: str, partitions: int = 1, configs: dict[str, str] | None = None, *, replication_factor: int = 1
+        self,
+        cluster: str,
+        name: str,
+        partitions: int = 1,
+        configs: dict[str, str] | None = None,
+        *,
+        replication_factor: int = 1,
+        mirror_topic_id: Uuid | None = None,
     ) -> None:
         async def attempt() -> None:
-            topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, configs=configs or {})
+            topic = NewTopic(
+                name,
+                num_partitions=partitions,
+                replication_factor=replication_factor,
+                configs=configs or {},
+                mirror_topic_id=mirror_topic_id,
+            )
             (await self.admin(cluster).create_topics([topic])).all()
 
         await self._insist(f"create topic {name} at {cluster}", attempt, done=Errors.TOPIC_ALREADY_EXISTS)
@@ -268,6 +285,13 @@ class Operator:
 
         await self._insist(f"delete topic {topic} at {cluster}", attempt, done=Errors.UNKNOWN_TOPIC_OR_PARTITION)
 
+    def _ask_another_broker(self) -> None:
+        """The one that was asked may not reach whom it needs."""
+        self._refusals += 1
+        for admin in self._admins.values():
+            admin.close()
+        self._admins.clear()
+
     def tell(self, what: str) -> None:
         self.history.add(Told(self.loop.now_us, "operator", what))
 
@@ -289,4 +313,5 @@ class Operator:
                 problem = str(error)
             if self.runtime.clock.monotonic_ms() >= deadline_ms:
                 raise KmirrorError(f"{what}: {problem}")
+            self._ask_another_broker()
             await self.runtime.sleep_ms(MIRROR_PAUSE_MS)

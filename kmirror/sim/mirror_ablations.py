@@ -1,0 +1,203 @@
+"""Rules of mirroring that have no switch in the program, each taken out from here for the time of one run. F is section F, C the hazards.
+
+pending_produces_fail    F3   becoming a mirror fails the produces that wait, and so does a cut
+follower_verification    F5, F12: a follower compares its last batch with the leader's in each new leader epoch (C36b)
+mirror_leader_epoch      C36  followers of a mirror take batches of epochs above the local one
+batch_boundary           F2   a cut inside a batch takes the whole batch, and no gap is left (C35)
+own_epochs_not_stored    F6   what was removed before it mirrored keeps its last mirror epoch (D4 step 4)
+chain_epochs             F7   of a source that is a mirror itself, batches may have epochs above its leader epoch (D3-12)
+state_level              F8   STOPPED and wanted is looked at whenever it is found, not when it changes (D3-4)
+state_flush              F9   a state is on disk before it is acted on (D2)
+paused_is_prepared       F10  a paused topic without a state is prepared as any other (D3-1)
+start_inside_batch       F11  an empty log begins with the batch that the source's log start lies in (D3-14)
+deleted_source_pauses    F13  a topic whose source is deleted is paused by name, so that nothing starts again (B5, D3-22)
+reset_is_last            F14  stopping is done only if the reset is the log's last batch (D4 step 0)
+bump_before_cut          F15  the leader epoch is bumped before the tail is cut, whose epochs would be forgotten (D4 order)
+epoch_kept_on_entry      F15  ... and what STOPPING begins with is stored with its state
+start_over_at_source     F16  a log that has nothing in common begins again where the source's begins (D5 step 2)
+epoch_entry_with_batch   F17  a leader of a mirror adds its epoch to the cache only with a batch (D5, last line)
+lost_reset_again         F18  a reset that is lost after STOPPED is written again (D3-29b)
+epoch_of_batches         C5   the last mirror epoch is that of a batch, not the bumped one
+lme_above_log            C3   a last mirror epoch above all of the log cuts nothing
+reset_in_recovery        C10  a reset empties the producer state in recovery, too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kmirror.controller import mirror_control_manager
+from kmirror.coordinator.common.replica_log import ReplicaManagerLog
+from kmirror.mirror import mirror_fetcher, mirror_state_machine, preparing, stopping
+from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
+from kmirror.mirror.log_verifier import Action, Verdict
+from kmirror.mirror.mirror import Mirror
+from kmirror.mirror.mirror_fetcher import MirrorFetcher
+from kmirror.mirror.mirror_partition import MirrorPartition
+from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
+from kmirror.replica.partition import Partition
+from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.storage import producer_state_update
+from kmirror.storage.log_maintenance import LogMaintenance
+
+Replacement = tuple[Any, str, Callable[[Any], Any]]
+STOPPED_FOR_EVER = (MirrorPartitionState.STOPPED, WantedState.RUN)
+
+
+def _nothing(original: Any) -> Any:
+    return lambda *arguments, **named: None
+
+
+def _nothing_async(original: Any) -> Any:
+    async def nothing(*arguments: Any, **named: Any) -> None:
+        return None
+
+    return nothing
+
+
+def _never(original: Any) -> Any:
+    return lambda *arguments, **named: False
+
+
+def _never_async(original: Any) -> Any:
+    async def never(*arguments: Any, **named: Any) -> bool:
+        return False
+
+    return never
+
+
+def _no_epoch(original: Any) -> Any:
+    async def none(*arguments: Any) -> int:
+        return -1
+
+    return none
+
+
+def _from_the_end(first_fetch_offset: Any) -> Any:
+    return lambda self, topic_partition, fetch_offset: fetch_offset
+
+
+def _no_mirror_epoch(first_mirror_leader_epoch: Any) -> Any:
+    return lambda self, topic_partition: -1
+
+
+def _anywhere(truncate_to: Any) -> Any:
+    return lambda self, target_offset, *, at_batch_boundary=False: truncate_to(self, target_offset)
+
+
+def _as_if_mirrored(last_mirror_epoch_to_store: Any) -> Any:
+    def ask(summary: LogSummary, *, stored_epoch: int, was_mirroring: bool) -> Any:
+        if was_mirroring:
+            return last_mirror_epoch_to_store(summary, stored_epoch=stored_epoch, was_mirroring=True)
+        return summary.largest_epoch
+
+    return ask
+
+
+def _of_leader(persist: Any) -> Any:
+    async def run(driver: MirrorPartition, summary: LogSummary) -> None:
+        await driver.store_last_mirror_epoch(driver.partition.leader_epoch)
+        driver.status.last_mirror_epoch = driver.partition.leader_epoch
+
+    return run
+
+
+def _on_change_only(guard: Any) -> Any:
+    first_seen: dict[MirrorPartition, WantedState] = {}
+
+    async def ask(self: MirrorPartition, wanted: WantedState) -> Any:
+        seen = first_seen.setdefault(self, wanted)
+        if (self.status.state, wanted) == STOPPED_FOR_EVER and seen is WantedState.RUN:
+            return MirrorGuard.SOURCE_TOPIC_OTHER
+        return await guard(self, wanted)
+
+    return ask
+
+
+def _without_flush(configs: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in configs.items() if name != "flush.messages"}
+
+
+def _without_paused_row(table: Any) -> Any:
+    key = (MirrorPartitionState.UNKNOWN, MirrorEvent.PAUSE_WANTED)
+    return {**table, key: (Row(IGNORED, *key, MirrorGuard.ALWAYS, None, ()),)}
+
+
+def _where_asked(append: Any) -> Any:
+    def run(self: MirrorFetcher, partition: Any, fetched: Any) -> Any:
+        partition.last_epoch = max(partition.last_epoch, 0)
+        return append(self, partition, fetched)
+
+    return run
+
+
+def _any_reset(ends_in_own_reset: Any) -> Any:
+    return lambda self, *, stored_epoch, leader_epoch: self.largest_epoch_before_own_reset is not None
+
+
+def _cut_first(stop: Any) -> Any:
+    async def run(driver: MirrorPartition) -> None:
+        driver.services.fetchers.remove_partition(driver.id.topic_partition)
+        if not await stopping.is_stopped_already(driver):
+            await stopping._truncate(driver, await stopping._summarize(driver))
+        await stop(driver)
+
+    return run
+
+
+def _at_local_start(verify_log: Any) -> Any:
+    def inquiry(log: Any, *, is_compacted: bool) -> Any:
+        verdict: Verdict = yield from verify_log(log, is_compacted=is_compacted)
+        if verdict.action is Action.START_OVER:
+            return Verdict(Action.START_OVER, max(verdict.offset, log.log_start_offset), verdict.reason)
+        return verdict
+
+    return inquiry
+
+
+def _with_an_entry(make_leader: Any) -> Any:
+    def run(self: Partition, registration: Any, log: Any) -> Any:
+        has_mirror_name, self.has_mirror_name = self.has_mirror_name, False
+        try:
+            return make_leader(self, registration, log)
+        finally:
+            self.has_mirror_name = has_mirror_name
+
+    return run
+
+
+def _undefined_is_zero(alignment_point: Any) -> Any:
+    def ask(last_mirror_epoch: int, first_offset_above: int | None, **named: Any) -> Any:
+        if first_offset_above is None:
+            return AlignmentPoint(0, True)
+        return alignment_point(last_mirror_epoch, first_offset_above, **named)
+
+    return ask
+
+
+MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
+    "pending_produces_fail": [(Partition, "fail_pending_produces", _nothing)],
+    "follower_verification": [(ReplicaFetcher, "first_fetch_offset", _from_the_end)],
+    "mirror_leader_epoch": [(ReplicaFetcher, "first_mirror_leader_epoch", _no_mirror_epoch)],
+    "batch_boundary": [(LogMaintenance, "truncate_to", _anywhere)],
+    "own_epochs_not_stored": [(stopping, "last_mirror_epoch_to_store", _as_if_mirrored)],
+    "chain_epochs": [(Mirror, "is_source_topic_mirrored", _never_async), (Mirror, "is_known_chain", _never)],
+    "state_level": [(MirrorPartition, "_guard", _on_change_only)],
+    "state_flush": [
+        (ReplicaManagerLog, "flush_if_single_replica", _nothing_async),
+        (mirror_control_manager, "MIRROR_STATE_TOPIC_CONFIGS", _without_flush),
+    ],
+    "paused_is_prepared": [(mirror_state_machine, "TABLE", _without_paused_row)],
+    "start_inside_batch": [(MirrorFetcher, "_append", _where_asked)],
+    "deleted_source_pauses": [(Mirror, "pause_name", _nothing_async)],
+    "reset_is_last": [(LogSummary, "ends_in_own_reset", _any_reset)],
+    "bump_before_cut": [(stopping, "stop", _cut_first)],
+    "epoch_kept_on_entry": [(stopping, "last_mirror_epoch_on_entry", _no_epoch)],
+    "start_over_at_source": [(mirror_fetcher, "verify_log", _at_local_start)],
+    "epoch_entry_with_batch": [(Partition, "make_leader", _with_an_entry)],
+    "lost_reset_again": [(stopping, "is_reset_lost", _never_async)],
+    "epoch_of_batches": [(stopping, "_persist_last_mirror_epoch", _of_leader)],
+    "lme_above_log": [(preparing, "alignment_point", _undefined_is_zero)],
+    "reset_in_recovery": [(producer_state_update, "_is_pid_reset", _never)],
+}

@@ -1,0 +1,213 @@
+"""Named histories of fleets: the disasters of section F that need a second replica, a second coordinator or a second source broker.
+
+Each is an `async def (stage)`. The docstring says what went wrong in an earlier draft of the rules. What the checkers cannot see is stated
+with `expect`. Topics have min.insync.replicas 1 where a leader must go on alone.
+"""
+
+from __future__ import annotations
+
+from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.record.builder import build_batch
+from kmirror.sim.fleet_clients import produce_request, records_of
+from kmirror.sim.history import Acknowledged, LogKey, Removed
+from kmirror.sim.mirror_checkers import check_mirrors
+from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
+from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.server import SimServer
+
+ALONE = {"min.insync.replicas": "1"}
+ORDERS = TopicPartition(TOPIC, 0)
+
+
+def expect(condition: bool, what: str) -> None:
+    """KmirrorError (a violation of "progress") unless it holds."""
+    if not condition:
+        raise KmirrorError(f"expected: {what}")
+
+
+def _leader(stage: MirrorStage, cluster: str) -> SimServer:
+    leader = stage.leader(cluster, ORDERS)
+    if leader is None:
+        raise KmirrorError(f"{ORDERS} has no leader at {cluster}")
+    return leader
+
+
+def _follower(stage: MirrorStage, cluster: str) -> SimServer:
+    """The first replica that does not lead."""
+    fleet = stage.fleets[cluster]
+    registration = fleet.registrations()[ORDERS]
+    return next(fleet.broker_named(replica) for replica in registration.replicas if replica != registration.leader)
+
+
+async def _keep_coordinator_from_follower(stage: MirrorStage, cluster: str, *, source: str) -> None:
+    """Create the mirror, and have the partition led where its coordinator is, if that would be the follower."""
+    await stage.operator.create_mirror(cluster, MIRROR, source=source)
+    states = TopicPartition(MIRROR_STATE_TOPIC_NAME, 0)
+    await stage.until(f"{cluster} has a coordinator", lambda: stage.leader(cluster, states) is not None)
+    if stage.leader(cluster, states) is _follower(stage, cluster):
+        first = _leader(stage, cluster)
+        first.crash()
+        await stage.until(f"{cluster} has another leader", lambda: stage.leader(cluster, ORDERS) not in (None, first))
+        first.start()
+        await stage.until("every replica is in sync", stage.is_whole)
+
+
+def _cut_off_the_follower(stage: MirrorStage, cluster: str) -> None:
+    leader, follower = _leader(stage, cluster), _follower(stage, cluster)
+    stage.world.network.partition([leader.name], [follower.name])
+    stage.tell(f"{leader.name} and {follower.name} are cut off from each other")
+
+
+async def _until_alone(stage: MirrorStage, cluster: str) -> None:
+    await stage.until(f"the leader at {cluster} is alone in the ISR", lambda: len(stage.fleets[cluster].registrations()[ORDERS].isr) == 1)
+
+
+async def _open_with_leaders_that_may_be_alone(stage: MirrorStage) -> None:
+    stage.history.min_in_sync_replicas = 1
+    await stage.open(replication_factor=2, configs=ALONE)
+
+
+async def _end(stage: MirrorStage, source: str, destination: str) -> None:
+    await stage.settle()
+    await stage.until_equal(source, destination)
+    await stage.end()
+
+
+async def slow_follower_at_alignment(stage: MirrorStage) -> None:
+    """F1: B's follower is out of the ISR, alive, while B is cut to nothing and gets A's records in the same local epoch; it catches up."""
+    await _open_with_leaders_that_may_be_alone(stage)
+    await stage.write("a", batches=6)
+    await stage.operator.create_topic("b", TOPIC, configs=ALONE, replication_factor=2, mirror_topic_id=stage.topic_id("a"))
+    await stage.write("b", batches=4)
+    await _keep_coordinator_from_follower(stage, "b", source="a")
+    _cut_off_the_follower(stage, "b")
+    await stage.write("b", batches=1)
+    await _until_alone(stage, "b")
+    await stage.operator.add("b", MIRROR, TOPIC)
+    await stage.until_state("b", State.MIRRORING)
+    await stage.until("B's leader has all of A", lambda: stage.equal("a", "b", ORDERS))
+    stage.world.network.heal()
+    await _end(stage, "a", "b")
+
+
+async def produce_that_waits(stage: MirrorStage) -> None:
+    """F3: an acks=all produce waits for its ISR; the topic becomes a mirror; the high watermark of the rewritten log passes its offset."""
+    await stage.open(replication_factor=2, config={"replica.lag.time.max.ms": "6000", "mirror.topic.replication.factor": "1"})
+    await _keep_coordinator_from_follower(stage, "a", source="b")
+    await stage.write("a", batches=3)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.fail_over("b")
+    await stage.write("b", batches=6)
+    _cut_off_the_follower(stage, "a")
+    waiting = stage.clients.spawn(_produce_and_wait(stage), name="waiting-producer")
+    await stage.until("the produce waits", lambda: len(stage.log("a", ORDERS) or ()) == 4)
+    await stage.operator.add("a", MIRROR, TOPIC)
+    await stage.until_state("a", State.MIRRORING)
+    await stage.until("A's leader has all of B", lambda: stage.equal("b", "a", ORDERS))
+    stage.world.network.heal()
+    await waiting
+    await _end(stage, "b", "a")
+
+
+async def _produce_and_wait(stage: MirrorStage) -> None:
+    """One batch to A, for as long as it takes to hear what became of it."""
+    client = stage.crowds["a"].client("patient")
+    values = (f"{client.name}/0".encode(),)
+    request = produce_request(ORDERS, build_batch(records_of(values, stage.clients.clock.time_ms()), base_offset=0))
+    request.timeout_ms = 30_000
+    response = await client.ask_leader(ORDERS, request, max_version=12, timeout_ms=30_000)
+    row = response.responses[0].partition_responses[0] if response is not None else None
+    if row is not None and row.error_code == Errors.NONE:
+        stage.history.add(Acknowledged(stage.world.loop.now_us, LogKey("a", ORDERS), client.name, row.base_offset, values))
+    stage.tell(f"the waiting produce hears {'nothing' if row is None else Errors.for_code(row.error_code).name}")
+
+
+async def _fail_back_without_follower(stage: MirrorStage) -> SimServer:
+    """A has its own records of epoch 1 on both replicas, B its own of epoch 1; A's follower is down while A mirrors B. The follower."""
+    await _open_with_leaders_that_may_be_alone(stage)
+    await stage.write("a", batches=3)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.fail_over("b")
+    first = _leader(stage, "a")
+    first.crash()
+    await stage.until("A has another leader", lambda: stage.leader("a", ORDERS) not in (None, first))
+    first.start()
+    await stage.until("A's replicas are in sync", stage.is_whole)
+    await stage.write("a", batches=2)
+    follower = _follower(stage, "a")
+    await stage.until("A's follower has it", lambda: stage.chain_of(follower) == stage.chain_of(_leader(stage, "a")))
+    follower.crash()
+    stage.tell(f"{follower.name}, A's follower, is down")
+    await stage.write("b", batches=8)
+    await _until_alone(stage, "a")
+    await stage.mirror("b", "a")
+    await stage.until("A's leader has all of B", lambda: stage.equal("b", "a", ORDERS))
+    return follower
+
+
+async def follower_down_at_failback(stage: MirrorStage) -> None:
+    """F12: A took own records in epoch 1 after the failover; its follower is down during failback, returns, and has the same epoch."""
+    follower = await _fail_back_without_follower(stage)
+    follower.start()
+    await _end(stage, "b", "a")
+
+
+async def mirror_deleted_before_return(stage: MirrorStage) -> None:
+    """F5: as F12, but A takes over and the mirror is deleted before the follower returns: nothing says any more that it was a mirror."""
+    follower = await _fail_back_without_follower(stage)
+    await stage.fail_over("a")
+    await stage.operator.delete_mirror("a", MIRROR)
+    await stage.write("a", batches=1)
+    follower.start()
+    await stage.settle()
+    await stage.end()
+
+
+async def silent_source_broker(stage: MirrorStage) -> None:
+    """C6, C7: at failback the source's leader does not answer; silence was taken for "no last mirror epoch", and A emptied."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=3)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.fail_over("b")
+    await stage.write("b", batches=3)
+    mute, asking = _leader(stage, "b"), [server.name for server in stage.fleets["a"].brokers.values()]
+    stage.world.network.partition([mute.name], asking, both_ways=False)
+    stage.tell(f"nothing from {mute.name}, the source's leader, reaches A")
+    began = len(stage.history.events)
+    await stage.start_mirror("b", "a")
+    await stage.sleep_ms(4_000)
+    cut = [event for event in stage.history.events[began:] if isinstance(event, Removed) and stage.history.cluster_of(event.log) == "a"]
+    expect(not cut, f"nothing of A is cut, not {cut[0].batches[0] if cut else ''}")
+    expect(stage.state("a", ORDERS) is State.PREPARING, "A waits in PREPARING")
+    stage.world.network.heal()
+    await stage.until_state("a", State.MIRRORING)
+    await _end(stage, "b", "a")
+
+
+async def epochs_above_ours(stage: MirrorStage) -> None:
+    """C36: A's leader changes again and again, B's does not; B's followers take batches of epochs that B has not reached."""
+    await stage.open(replication_factor=3)
+    await stage.mirror("a", "b")
+    for _ in range(2):
+        first = _leader(stage, "a")
+        first.crash()
+        await stage.until("A has another leader", lambda: stage.leader("a", ORDERS) not in (None, first))  # noqa: B023 - awaited here
+        first.start()
+        await stage.write("a", batches=1)
+    await _end(stage, "a", "b")
+
+
+CALM = Setting(MirrorStage, check_mirrors)
+NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+    "slow_follower_at_alignment": (slow_follower_at_alignment, CALM),
+    "produce_that_waits": (produce_that_waits, CALM),
+    "follower_down_at_failback": (follower_down_at_failback, CALM),
+    "mirror_deleted_before_return": (mirror_deleted_before_return, CALM),
+    "epochs_above_ours": (epochs_above_ours, CALM),
+    "silent_source_broker": (silent_source_broker, CALM),
+}
