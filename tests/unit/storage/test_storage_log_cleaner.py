@@ -248,8 +248,7 @@ def test_live_producers_keep_their_last_sequence(cleaning: Cleaning) -> None:
     first.ensure_valid()
 
 
-@pytest.mark.parametrize("through_manager", [True, False])
-def test_truncation_aborts_a_running_pass(cleaning: Cleaning, through_manager: bool) -> None:
+def test_truncation_aborts_a_running_pass(cleaning: Cleaning) -> None:
     log = cleaning.log()
     cleaning.fill(log, 24)
     job = cleaning.cleaner.next_job()
@@ -259,10 +258,7 @@ def test_truncation_aborts_a_running_pass(cleaning: Cleaning, through_manager: b
     assert job.advance()
     job.work()  # the first group's .cleaned files are there
     assert cleaning.file_names(".cleaned")
-    if through_manager:
-        cleaning.manager.truncate_to({T: 4})
-    else:
-        log.truncate_to(4)  # as fetchers and the mirror do
+    log.truncate_to(4)  # as fetchers and the mirror do
     assert cleaning.cleaner.next_job() is None, "one run at a time on a partition, aborted or not"
     assert not job.advance()
     assert offsets(log) == [0, 1, 2, 3]

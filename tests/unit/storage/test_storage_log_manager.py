@@ -293,12 +293,12 @@ def test_truncation_rewrites_checkpoints(tmp_path: pathlib.Path) -> None:
     log.flush()
     assert manager.cleaner is not None
     manager.cleaner.manager.update_checkpoint(log.parent_dir, T0, 16)
-    manager.truncate_to({T0: 4, TopicPartition("unknown", 0): 1})
+    log.truncate_to(4)
     assert log.log_end_offset == 4
     assert broker.checkpoint("recovery-point-offset-checkpoint") == {T0: 4}
     assert broker.checkpoint("cleaner-offset-checkpoint") == {T0: log.active_segment.base_offset}
     assert not manager.cleaner.manager.is_paused(T0)
-    manager.truncate_fully_and_start_at(T0, 100)
+    log.truncate_fully_and_start_at(100)
     assert (log.log_start_offset, log.log_end_offset) == (100, 100)
     assert broker.checkpoint("recovery-point-offset-checkpoint") == {T0: 4}  # never raised by a truncation
     assert broker.checkpoint("cleaner-offset-checkpoint")[T0] <= 4
