@@ -83,31 +83,47 @@ class _Parked:
 
 
 class _Timers:
-    """`CoordinatorTimer` over the runtime; each timer's operation runs as a write of its shard."""
+    """`CoordinatorTimer` over the runtime; each timer's operation runs as a write of its shard. One that is due can still be replaced or
+    cancelled by a write that comes before its own: then it does nothing."""
 
-    def __init__(self, runtime: Runtime, run: Callable[[str, Callable[[], CoordinatorResult[None]]], None]) -> None:
+    def __init__(self, runtime: Runtime, run: Callable[[str, Callable[[], CoordinatorResult[None]], Callable[[], None]], None]) -> None:
         self._runtime = runtime
         self._run = run
         self._handles: dict[str, TimerHandle] = {}
+        self._due: dict[str, object] = {}
 
     def schedule(self, key: str, delay_ms: int, operation: Callable[[], CoordinatorResult[None]]) -> None:
         self.cancel(key)
+        timer = object()
 
         def fire() -> None:
             self._handles.pop(key, None)
-            self._run(key, operation)
+            self._due[key] = timer
+            self._run(key, run, again)
+
+        def run() -> CoordinatorResult[None]:
+            if self._due.get(key) is not timer:
+                return CoordinatorResult([], None)
+            del self._due[key]
+            return operation()
+
+        def again() -> None:
+            if not self.is_scheduled(key):
+                self.schedule(key, RETRY_BACKOFF_MS, operation)
 
         self._handles[key] = self._runtime.call_later_ms(delay_ms, fire)
 
     def cancel(self, key: str) -> None:
+        self._due.pop(key, None)
         handle = self._handles.pop(key, None)
         if handle is not None:
             handle.cancel()
 
     def is_scheduled(self, key: str) -> bool:
-        return key in self._handles
+        return key in self._handles or key in self._due
 
     def cancel_all(self) -> None:
+        self._due.clear()
         for key in list(self._handles):
             self.cancel(key)
 
@@ -161,7 +177,7 @@ class CoordinatorRuntime(Generic[S]):
             if current.leader_epoch >= leader_epoch:
                 return
             self._close(current)
-        timers = _Timers(self._runtime, lambda key, operation: self._run_timer(topic_partition, key, operation))
+        timers = _Timers(self._runtime, lambda key, operation, again: self._run_timer(topic_partition, key, operation, again))
         shard = self._shard_factory(ShardContext(topic_partition, leader_epoch, timers))
         context = _Context(topic_partition, leader_epoch, shard, timers)
         self._contexts[topic_partition] = context
@@ -420,14 +436,16 @@ class CoordinatorRuntime(Generic[S]):
             offset = next_offset
             await self._runtime.sleep_ms(0)
 
-    def _run_timer(self, topic_partition: TopicPartition, key: str, operation: Callable[[], CoordinatorResult[None]]) -> None:
+    def _run_timer(
+        self, topic_partition: TopicPartition, key: str, operation: Callable[[], CoordinatorResult[None]], again: Callable[[], None]
+    ) -> None:
         fired = self._contexts.get(topic_partition)
 
-        def again() -> None:
-            if fired is not None and fired.state is CoordinatorState.ACTIVE and not fired.timers.is_scheduled(key):
-                fired.timers.schedule(key, RETRY_BACKOFF_MS, operation)
+        def again_while_active() -> None:
+            if fired is not None and fired.state is CoordinatorState.ACTIVE:
+                again()
 
-        self._run(topic_partition, f"timer-{key}", lambda shard: operation(), again)
+        self._run(topic_partition, f"timer-{key}", lambda shard: operation(), again_while_active)
 
     def _close(self, context: _Context[S]) -> None:
         was_loaded = context.state is CoordinatorState.ACTIVE

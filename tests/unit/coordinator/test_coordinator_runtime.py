@@ -240,6 +240,38 @@ def test_timers_run_as_writes_and_end_with_the_shard() -> None:
     scenario(body)
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_member_was_fenced_though_its_heartbeat_came_before_the_timers_write(replaced: bool) -> None:
+    """The timer is due, but its write has not run: a write before it replaces or cancels it still (seed 4976 of `brokers`)."""
+
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        fence = lambda: CoordinatorResult([CoordinatorRecord(b"fenced", b"v")], None)  # noqa: E731
+
+        def start(shard: SetShard, now: int) -> CoordinatorResult[SetShard]:
+            shard.timer.schedule("session", 0, fence)
+            return CoordinatorResult([], shard)
+
+        def heartbeat(shard: SetShard, now: int) -> CoordinatorResult[None]:
+            if replaced:
+                shard.timer.schedule("session", 60_000, fence)
+            else:
+                shard.timer.cancel("session")
+            return CoordinatorResult([], None)
+
+        shard = await shards.write(TP, start)
+        due = runtime.create_future()
+        runtime.call_later_ms(0, lambda: due.set_result(None))
+        asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(shards.write(TP, heartbeat)))
+        await due
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert b"fenced" not in shard.keys
+        assert shard.timer.is_scheduled("session") == replaced
+
+    scenario(body)
+
+
 def test_a_timer_that_the_isr_is_too_small_for_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_runtime, "RETRY_BACKOFF_MS", 1)
 
