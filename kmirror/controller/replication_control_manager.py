@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from kmirror.common.config import to_text
 from kmirror.common.errors import ApiException, Errors
@@ -17,7 +16,7 @@ from kmirror.controller.leader_updates import builder_for, leader_and_isr_update
 from kmirror.controller.mutation_quota import UNBOUNDED, ControllerMutationQuota
 from kmirror.controller.partition_change_builder import Election
 from kmirror.controller.partition_reassignments import PartitionReassignments
-from kmirror.controller.replica_placer import place_replicas
+from kmirror.controller.replica_assignments import ReplicaAssignments
 from kmirror.metadata.image import RESOURCE_TOPIC, ConfigResource, TopicImage
 from kmirror.metadata.mirror_names import association_of, validate_topic_name
 from kmirror.metadata.record import ApiMessageAndVersion
@@ -51,7 +50,8 @@ class ReplicationControlManager:
         self._state = state
         self._cluster = cluster
         self._configuration = configuration
-        self.reassignments = PartitionReassignments(state, lambda replicas: self._check_replicas(replicas, None))
+        self._assignments = ReplicaAssignments(state)
+        self.reassignments = PartitionReassignments(state, lambda replicas: self._assignments.check_replicas(replicas, None))
 
     # ---- creating topics
 
@@ -105,9 +105,9 @@ class ReplicationControlManager:
         configs = self._creation_configs(topic)
         mirror_id = None if topic.mirror_info is None else topic.mirror_info.topic_id
         topic_id = self._topic_id(mirror_id)
-        partitions = self._manual_assignment(topic) if topic.assignments else self._automatic_assignment(topic)
+        partitions = self._assignments.of_new_topic(topic)
         if mirror_id:
-            self._check_all_active(topic, partitions)
+            self._assignments.check_all_active(topic, partitions)
         quota.record(len(partitions))
         metadata_version = self._state.metadata_version
         records = [ApiMessageAndVersion(TopicRecord(name=topic.name, topic_id=topic_id), 0)]
@@ -153,83 +153,6 @@ class ReplicationControlManager:
         if mirror_id == Uuid.METADATA_TOPIC_ID:
             raise ApiException(Errors.INVALID_REQUEST, f"Topic id {mirror_id} is already used by topic '{CLUSTER_METADATA_TOPIC_NAME}'.")
         return mirror_id
-
-    def _check_all_active(self, topic: ct.CreatableTopic, partitions: list[PartitionRegistration]) -> None:
-        """A mirror topic begins with every replica able to truncate: none may be fenced or in controlled shutdown."""
-        inactive = sorted({replica for p in partitions for replica in p.replicas if not self._state.is_active(replica)})
-        if inactive:
-            code = Errors.INVALID_REPLICA_ASSIGNMENT if topic.assignments else Errors.INVALID_REPLICATION_FACTOR
-            raise ApiException(
-                code, f"All replicas of a mirror topic must be active; brokers {inactive} are fenced or in controlled shutdown."
-            )
-
-    def _manual_assignment(self, topic: ct.CreatableTopic) -> list[PartitionRegistration]:
-        if topic.replication_factor != -1:
-            raise ApiException(
-                Errors.INVALID_REQUEST, "A manual partition assignment was specified, but replication factor was not set to -1."
-            )
-        if topic.num_partitions != -1:
-            raise ApiException(Errors.INVALID_REQUEST, "A manual partition assignment was specified, but numPartitions was not set to -1.")
-        chosen: dict[int, list[int]] = {}
-        for assignment in topic.assignments:
-            if assignment.partition_index in chosen:
-                text = f"Found multiple manual partition assignments for partition {assignment.partition_index}"
-                raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)
-            self._check_replicas(assignment.broker_ids, None if not chosen else len(next(iter(chosen.values()))))
-            chosen[assignment.partition_index] = list(assignment.broker_ids)
-        if sorted(chosen) != list(range(len(chosen))):
-            raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
-        return [self._manual_partition(number, chosen[number]) for number in sorted(chosen)]
-
-    def _check_replicas(self, replicas: Sequence[int], replication_factor: int | None) -> None:
-        text = ""
-        if not replicas:
-            text = "The manual partition assignment includes an empty replica list."
-        ordered = sorted(replicas)
-        for previous, replica in zip([None, *ordered], ordered, strict=False):
-            if replica not in self._state.image.cluster.brokers:
-                text = text or f"The manual partition assignment includes broker {replica}, but no such broker is registered."
-            elif replica == previous:
-                text = text or f"The manual partition assignment includes the broker {replica} more than once."
-        if not text and replication_factor is not None and len(replicas) != replication_factor:
-            text = (
-                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not consistent with "
-                f"previous partitions, which have {replication_factor} replica(s)."
-            )
-        if text:
-            raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)
-
-    def _manual_partition(self, number: int, replicas: list[int]) -> PartitionRegistration:
-        isr = [replica for replica in replicas if self._state.is_active(replica)]
-        if not isr:
-            text = f"All brokers specified in the manual partition assignment for partition {number} are fenced or in controlled shutdown."
-            raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)
-        return self._new_partition(replicas, isr)
-
-    def _automatic_assignment(self, topic: ct.CreatableTopic) -> list[PartitionRegistration]:
-        if topic.replication_factor < -1 or topic.replication_factor == 0:
-            text = "Replication factor must be larger than 0, or -1 to use the default value."
-            raise ApiException(Errors.INVALID_REPLICATION_FACTOR, text)
-        if topic.num_partitions < -1 or topic.num_partitions == 0:
-            raise ApiException(Errors.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-        count = self._state.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
-        factor = self._state.config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-        return self._placed(count, factor)
-
-    def _placed(self, count: int, replication_factor: int) -> list[PartitionRegistration]:
-        brokers = list(self._state.image.cluster.brokers.values())
-        result = []
-        for replicas in place_replicas(brokers, self._state.random, partitions=count, replication_factor=replication_factor):
-            isr = [replica for replica in replicas if self._state.is_active(replica)]
-            if not isr:
-                text = f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced or in controlled shutdown."
-                raise ApiException(Errors.INVALID_REPLICATION_FACTOR, text)
-            result.append(self._new_partition(replicas, isr))
-        return result
-
-    def _new_partition(self, replicas: list[int], isr: list[int]) -> PartitionRegistration:
-        directories = tuple(self._state.default_directory(replica) for replica in replicas)
-        return PartitionRegistration(replicas=tuple(replicas), isr=tuple(isr), leader=isr[0], directories=directories)
 
     def _described_configs(self, overrides: dict[str, str]) -> list[ct.CreatableTopicConfigs]:
         dynamic_default = inherited_topic_configs(self._state.image.configs.cluster_default())
@@ -336,10 +259,10 @@ class ReplicationControlManager:
                 raise ApiException(Errors.INVALID_REPLICA_ASSIGNMENT, text)
             partitions = []
             for number, assignment in enumerate(request.assignments, present):
-                self._check_replicas(assignment.broker_ids, factor)
-                partitions.append(self._manual_partition(number, list(assignment.broker_ids)))
+                self._assignments.check_replicas(assignment.broker_ids, factor)
+                partitions.append(self._assignments.manual_partition(number, list(assignment.broker_ids)))
         else:
-            partitions = self._placed(additional, factor)
+            partitions = self._assignments.placed(additional, factor)
         version = self._state.metadata_version
         return [partition.to_record(topic.id, number, version) for number, partition in enumerate(partitions, present)]
 
