@@ -21,6 +21,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli.log_diff_text import batch_text, counts_text, offsets_text
@@ -35,7 +37,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED, FetchedLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs
-from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json
+from kmirror.verify.verdict import Difference, DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json
 
 FETCH_SIZE_BYTES: Final = 4 << 20
 PREPARING: Final = "PREPARING"
@@ -45,7 +47,8 @@ MAX_RETRIES: Final = 10
 RETRY_PAUSE_MS: Final = 300
 HIGH_WATERMARK_TRIES: Final = 10
 HIGH_WATERMARK_PAUSE_MS: Final = 200
-SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1)
+SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1_000)
+MARKERS: Final = ("COMMIT", "ABORT")
 
 T = TypeVar("T")
 
@@ -183,7 +186,8 @@ class PartitionChecker:
         for part in ranges:
             left = self._log(source, "source", part, min(part.end, source_end), is_compacted=is_compacted)
             right = self._log(admin, "mirror", part, part.end, is_compacted=is_compacted)
-            verdicts.append(diff_logs(left, right, SETTINGS, count))
+            found = diff_logs(left, right, SETTINGS, count)
+            verdicts.append(without_cleaned_markers(found) if is_compacted else found)
             if verdicts[-1].status is not Status.EQUAL:
                 break
         return merged(verdicts)
@@ -234,23 +238,32 @@ def sample_of(start: int, end: int, count: int) -> list[Range]:
     return [Range(start + round(index * step), start + round(index * step) + span) for index in range(count)]
 
 
+def without_cleaned_markers(verdict: PartitionVerdict) -> PartitionVerdict:
+    """A cleaner also removes the markers of transactions of which no record is left; another marker in its place is a difference."""
+    cleaned = [difference for difference in verdict.differences if _is_cleaned_marker(difference)]
+    if not cleaned:
+        return verdict
+    left = [difference for difference in verdict.differences if difference not in cleaned]
+    counts = dict(verdict.difference_counts)
+    counts[DifferenceKind.CONTROL_ONLY.value] -= len(cleaned)
+    counts = {kind: count for kind, count in counts.items() if count}
+    ignored = dict(verdict.ignored_counts)
+    ignored[DifferenceKind.COMPACTED.value] = ignored.get(DifferenceKind.COMPACTED.value, 0) + len(cleaned)
+    status = Status.EQUAL if verdict.status is Status.DIFFERENT and not counts else verdict.status
+    return msgspec.structs.replace(verdict, status=status, difference_counts=counts, differences=left, ignored_counts=ignored)
+
+
+def _is_cleaned_marker(difference: Difference) -> bool:
+    batches = difference.left or difference.right
+    one_sided = not (difference.left and difference.right)
+    return difference.kind is DifferenceKind.CONTROL_ONLY and one_sided and all(batch.control_type in MARKERS for batch in batches)
+
+
 def merged(verdicts: list[PartitionVerdict]) -> PartitionVerdict:
     """One verdict of a partition's samples: the last one's, for it is the first that is not equal, with all that was compared before."""
     first, last = verdicts[0], verdicts[-1]
     compared = sum(verdict.bytes_compared for verdict in verdicts)
-    return PartitionVerdict(
-        topic=last.topic,
-        partition=last.partition,
-        status=last.status,
-        start_offset=first.start_offset,
-        left=last.left,
-        right=last.right,
-        difference_counts=last.difference_counts,
-        differences=last.differences,
-        ignored_counts=last.ignored_counts,
-        bytes_compared=compared,
-        error=last.error,
-    )
+    return msgspec.structs.replace(last, start_offset=first.start_offset, bytes_compared=compared)
 
 
 def verdict_line(verdict: PartitionVerdict) -> str:
@@ -266,6 +279,8 @@ def verdict_line(verdict: PartitionVerdict) -> str:
         cleaned = verdict.ignored_counts.get(DifferenceKind.COMPACTED.value, 0)
         rest = f", {cleaned} place(s) compacted on one side" if cleaned else ""
         return f"{verdict.name}: equal, {extent}, {verdict.bytes_compared} bytes{rest}"
+    if not verdict.differences:
+        return f"{verdict.name}: different ({counts_text(verdict.difference_counts)})"
     first = verdict.differences[0]
     lines = [f"{verdict.name}: different at {offsets_text(first)}: {first.detail} ({counts_text(verdict.difference_counts)})"]
     for side, batches in (("source", first.left), ("mirror", first.right)):
