@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.log_verifier import BatchAt, EarliestOffset, EndOfEpoch, Question
+from kmirror.mirror.log_verifier import BatchAt, EarliestOffset, EndOfEpoch, OnWorker, Question
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import BatchQuestion, SourceEndPoint
 from kmirror.mirror.source_fetch_session import FetchPosition
+from kmirror.runtime.api import Runtime
 
 BATCHES_SIZE_LIMIT_BYTES = 8 << 20
 NO_EPOCH = -1
@@ -27,8 +28,8 @@ class Asking(Protocol):
     question: Question | None
 
 
-async def ask_source(end_point: SourceEndPoint, asking: Sequence[Asking]) -> dict[TopicPartition, object]:
-    """One answer for each, or the SourceError in its place. Batches come up to 8 MiB a request, for a source leaves out what is beyond."""
+async def ask_source(runtime: Runtime, end_point: SourceEndPoint, asking: Sequence[Asking]) -> dict[TopicPartition, object]:
+    """One answer for each, or what kept it away in its place. Batches come up to 8 MiB a request, for a source leaves out what is beyond."""
     answers: dict[TopicPartition, object] = {}
     batches: dict[TopicPartition, BatchQuestion] = {}
     starts: dict[bool, dict[TopicPartition, int]] = {}
@@ -41,6 +42,8 @@ async def ask_source(end_point: SourceEndPoint, asking: Sequence[Asking]) -> dic
         elif isinstance(question, EndOfEpoch):
             epoch = partition.source_epoch if question.leader_epoch is None else question.leader_epoch
             ends[partition.topic_partition] = (partition.source_epoch, epoch)
+        elif isinstance(question, OnWorker):
+            answers[partition.topic_partition] = await _on_worker(runtime, question)
         elif isinstance(question, BatchAt):
             if batches and size + question.size > BATCHES_SIZE_LIMIT_BYTES:
                 await _collect_batches(end_point, batches, answers)
@@ -61,6 +64,13 @@ async def ask_source(end_point: SourceEndPoint, asking: Sequence[Asking]) -> dic
         except SourceError as error:
             answers.update(dict.fromkeys(ends, error))
     return answers
+
+
+async def _on_worker(runtime: Runtime, question: OnWorker) -> object:
+    try:
+        return await runtime.run_blocking(question.work)
+    except (ApiException, OSError) as error:
+        return error
 
 
 async def _collect_batches(

@@ -13,14 +13,16 @@ by epochs, stepping down to older epochs of ours while the source does not know 
 
 `diverged` (D3-15): cut where the source's epoch ends, or where ours does if that is earlier.
 
-Questions are data, so that whoever answers may ask those of many partitions in one request, and so that nothing here waits. SourceError
-is thrown into an inquiry whose question had no answer, and comes out of it.
+Questions are data, so that whoever answers may ask those of many partitions in one request, and so that nothing here waits. What kept an
+answer away is thrown into the inquiry, and comes out of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import itertools
+from collections.abc import Callable, Generator
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from kmirror.common.errors import Errors
@@ -52,6 +54,12 @@ class EndOfEpoch(NamedTuple):
     leader_epoch: int | None
 
 
+class OnWorker(NamedTuple):
+    """Not for the source: a scan of our own log, which is long for a large one and belongs on a worker. Answered with what it returns."""
+
+    work: Callable[[], object]
+
+
 class Action(Enum):
     """What to do with our log."""
 
@@ -69,7 +77,7 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-Question = EarliestOffset | BatchAt | EndOfEpoch
+Question = EarliestOffset | BatchAt | EndOfEpoch | OnWorker
 Inquiry = Generator[Question, Any, Verdict]
 KEEP = Verdict(Action.KEEP)
 
@@ -108,14 +116,15 @@ def out_of_range(log: UnifiedLog, *, local: bool = False) -> Inquiry:
         found: EpochEnd = yield EndOfEpoch(epoch)
         if found.epoch == epoch and found.end_offset >= 0:
             return (yield from diverged(log, epoch, found.end_offset))
-        epoch = _older_epoch(log, epoch, found.epoch)
+        limit = min(found.epoch, epoch - 1)
+        epoch = yield OnWorker(partial(_largest_epoch_up_to, log, limit))
     return Verdict(Action.WAIT, reason=f"the source knows no epoch of our log, which ends at {end}")
 
 
 def diverged(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inquiry:
     """The source's log has `epoch` until `source_end_offset`, ours goes on differently."""
     reason = f"epoch {epoch} ends at {source_end_offset} at the source"
-    above = first_offset_above(log, epoch)
+    above: int | None = yield OnWorker(partial(first_offset_above, log, epoch))
     target = min(log.log_end_offset if above is None else above, source_end_offset)
     if target < log.log_start_offset:
         source_start: int = yield EarliestOffset()
@@ -157,11 +166,7 @@ def _last_equal(
 
 
 def _bisect(log: UnifiedLog, equal: BatchHeader, unequal: BatchHeader, *, is_compacted: bool) -> Generator[Question, Any, BatchHeader]:
-    between = []
-    for header in log.batch_headers(equal.base_offset):
-        if header.base_offset >= unequal.base_offset:
-            break
-        between.append(header)
+    between: list[BatchHeader] = yield OnWorker(partial(_headers_between, log, equal.base_offset, unequal.base_offset))
     low, high = 0, len(between)
     while high - low > 1:
         middle = (low + high) // 2
@@ -179,9 +184,11 @@ def _first_at_or_after(log: UnifiedLog, offset: int) -> BatchHeader | None:
     return None
 
 
-def _older_epoch(log: UnifiedLog, epoch: int, found: int) -> int | None:
-    """Our largest epoch at or below the source's `found`, below `epoch`."""
-    limit = min(found, epoch - 1)
+def _headers_between(log: UnifiedLog, start_offset: int, end_offset: int) -> list[BatchHeader]:
+    return list(itertools.takewhile(lambda header: header.base_offset < end_offset, log.batch_headers(start_offset)))
+
+
+def _largest_epoch_up_to(log: UnifiedLog, limit: int) -> int | None:
     best: int | None = None
     for header in log.batch_headers(log.log_start_offset):
         if header.partition_leader_epoch > limit:

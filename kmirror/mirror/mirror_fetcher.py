@@ -286,7 +286,7 @@ class MirrorFetcher:
         asking = [partition for partition in self._inquiring.values() if partition.question is not None]
         if not asking:
             return
-        answers = await ask_source(self._end_point, asking)
+        answers = await ask_source(self._runtime, self._end_point, asking)
         for partition in asking:
             if self._is_current(partition):
                 with self._failures_of(partition):
@@ -297,7 +297,7 @@ class MirrorFetcher:
         inquiry = partition.inquiry
         assert inquiry is not None, f"{partition.topic_partition} is asked about nothing"
         try:
-            partition.question = inquiry.throw(answer) if isinstance(answer, SourceError) else inquiry.send(answer)
+            partition.question = inquiry.throw(answer) if isinstance(answer, Exception) else inquiry.send(answer)
         except StopIteration as ended:
             partition.inquiry = partition.question = None
             await self._carry_out(partition, ended.value)

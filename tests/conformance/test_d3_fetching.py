@@ -384,3 +384,23 @@ def test_d3_16_a_refused_login_fails_when_that_has_lasted_two_refresh_intervals(
         assert driver.rejected is not None and "wrong password" in driver.rejected
 
     scripted_source.run(scenario)
+
+
+@pytest.mark.parametrize("equal", [0, 1, 23, 39])
+def test_c36b_other_batches_in_equal_epochs_are_found_before_anything_is_fetched(tmp_path, equal):
+    """Two clusters hand out epochs on their own: what the source has from some batch on is another history in the same epoch."""
+
+    async def scenario():
+        world = MirrorWorld(str(tmp_path))
+        driver = await mirroring(world, *[2] * 40)
+        world.fetchers.remove_partition(driver.id.topic_partition)
+        log = world.source.log("t")
+        log.batches[equal:] = [batch(2 * number, b"other", b"history", epoch=0) for number in range(equal, 45)]
+        world.source.requests.clear()
+        driver.start()
+        await world.advance(3 * BACKOFF_MS)
+        assert world.log_bytes("t") == world.source_bytes("t")
+        assert driver.cuts == 1
+        assert len(world.source.fetches(long_polls=False)) <= 14, "steps double, then halve"
+
+    scripted_source.run(scenario)
