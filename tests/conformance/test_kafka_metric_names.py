@@ -13,7 +13,7 @@ from mbean_names import facts, merged
 from kmirror import EmbeddedCluster
 from kmirror.metadata.image import ClientQuotaEntity
 
-NO_SHARE_GROUPS = "share groups are not served"
+NO_SHARE_GROUPS = "share groups are not served but for their offsets: nobody fetches"
 NO_STREAMS_GROUPS = "groups of the streams protocol are not served"
 NO_REMOTE_STORAGE = "there is no tiered storage"
 NO_SELECTOR = "requests of brokers among each other do not go through a selector that counts"
