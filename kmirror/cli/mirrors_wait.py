@@ -17,7 +17,7 @@ from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import DescribeMirrorsOptions, MirrorPartitionDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS
 from kmirror.cli.mirrors_source import SourceEnd, source_ends
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 
@@ -108,9 +108,9 @@ class MirrorWaiter:
         except NoBrokerError as error:
             return [], str(error)
         except ApiException as error:
-            if not error.error.retriable:
+            if not error.error.retriable and error.error is not Errors.UNKNOWN_MIRROR:
                 raise
-            return [], error.message
+            return [], error.message  # brokers learn of a mirror that was just made one after the other
 
 
 async def _ends(source: AdminClient, rows: Iterable[MirrorPartitionDescription]) -> tuple[dict[TopicPartition, SourceEnd], str | None]:
