@@ -248,6 +248,7 @@ class SourceDouble:
         )  # fmt: skip
 
     def _offset_fetch(self, node: int, request: Any, version: int) -> offset_fetch.OffsetFetchResponse:
+        assert version <= 9, "version 10 names topics by id"
         if version < 8:
             assert request.topics is None and not request.groups
             return self._offsets_of(request.group_id, node, offset_fetch.OffsetFetchResponse, offset_fetch.OffsetFetchResponseTopic,
