@@ -11,14 +11,12 @@ requests, end what waits, then close the logs and write the clean-shutdown marke
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME
-from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
@@ -72,27 +70,19 @@ from kmirror.server.log_cleaner_task import LogCleanerTasks
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.metadata_fetcher import MetadataFetcher, MetadataProgress
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
+from kmirror.server.offline_log_dirs import OfflineLogDirs
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
 from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.room_settings import group_config, mirror_config
 from kmirror.server.share_groups import ShareGroups
 from kmirror.server.transactions import Transactions
 from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_manager_loading import run_some
 from kmirror.storage.unified_log import UnifiedLog
 
 CONTROLLED_SHUTDOWN_TIMEOUT_MS = 10_000
 SHUTDOWN_GRACE_MS = 100
-LOGS_LOADED_A_TURN = 100
 _log = logging.getLogger(__name__)
-
-
-def _run_some(steps: Iterator[Callable[[], None]]) -> bool:
-    """Load some logs, on a worker: nobody else has the log manager yet. False when all are loaded."""
-    loaded = 0
-    for step in itertools.islice(steps, LOGS_LOADED_A_TURN):
-        step()
-        loaded += 1
-    return loaded == LOGS_LOADED_A_TURN
 
 
 class BrokerServer:
@@ -128,6 +118,7 @@ class BrokerServer:
             runtime, self._client, controller_host, controller_port, request_timeout_ms=config.request_timeout_ms
         )
         self.metadata_cache = MetadataCache(lambda: self._loader.kraft_version)
+        self._log_dirs = OfflineLogDirs(runtime, config, on_fatal=on_fatal, is_closed=lambda: self._scope.closed)
         self.log_manager = self._create_log_manager(metrics)
         self._alter_partition_manager = AlterPartitionManager(runtime, config.node_id, self._channel.send, self._broker_epoch_of)
         self.replica_manager = ReplicaManager(
@@ -146,11 +137,10 @@ class BrokerServer:
         self.mirror = self._create_mirror(safeguards)
         self._authorizer = create_authorizer(config, metrics, "broker")
         self.apis = self._create_apis(metrics, request_metrics)
-        self._directory_ids = self.log_manager.directory_ids()
+        self._log_dirs.watch(self.replica_manager)
         self._ready: asyncio.Future[None] = runtime.create_future()
         self._sockets = [self._create_socket_server(listener, metrics) for listener in config.broker_listeners]
         self._lifecycle: BrokerLifecycleManager | None = None
-        self._is_loading_logs = False
         self._register_metrics(metrics)
 
     def _create_log_manager(self, metrics: MetricsRegistry) -> LogManager:
@@ -162,7 +152,7 @@ class BrokerServer:
             scheduler=self._scheduler,
             default_log_config=self._config.default_log_config(),
             topic_config=self._topic_config,
-            on_log_dir_failure=self._on_log_dir_failure,
+            on_log_dir_failure=self._log_dirs.on_failure,
             on_flush=flush_listener(metrics),
         )
 
@@ -333,18 +323,18 @@ class BrokerServer:
             self._identity(-1 if previous_epoch is None else previous_epoch),
             heartbeat_interval_ms=self._config.get_int("broker.heartbeat.interval.ms"),
             metadata_offset=lambda: self._loader.next_offset - 1,
-            offline_log_dirs=self._offline_log_dirs,
+            offline_log_dirs=self._log_dirs.directory_ids,
         )
-        self._lifecycle = lifecycle
+        self._lifecycle = self._log_dirs.lifecycle = lifecycle
         lifecycle.registered.add_done_callback(self._on_registration)
         self._scope.spawn(lifecycle.run(), name="lifecycle")
         self._start_fetching_metadata()
         await self._metadata.wait(lambda next_offset, high_watermark: 0 <= high_watermark <= next_offset)
         steps = self.log_manager.load_steps(self._is_stray)
-        self._is_loading_logs = True
-        while await self._runtime.run_blocking(lambda: _run_some(steps)):
+        self._log_dirs.is_loading = True
+        while await self._runtime.run_blocking(lambda: run_some(steps)):
             pass
-        self._is_loading_logs = False
+        self._log_dirs.is_loading = False
         await lifecycle.registered
         self.apis.producer_ids.broker_epoch = lifecycle.broker_epoch
         await self._metadata.wait(lambda next_offset, high_watermark: next_offset > lifecycle.broker_epoch)
@@ -405,34 +395,6 @@ class BrokerServer:
             previous_broker_epoch=previous_epoch,
         )
 
-    def _offline_log_dirs(self) -> list[Uuid]:
-        """Directory ids of log dirs that failed since the start."""
-        live = self.log_manager.directory_ids()
-        return [directory_id for directory_id in self._directory_ids if directory_id not in live]
-
-    def _on_log_dir_failure(self, log_dir: str, error: OSError) -> None:
-        """While the logs are loaded the log manager is on a worker, and what follows belongs to the loop."""
-        if self._is_loading_logs:
-            self._runtime.call_later_ms(0, lambda: self._handle_log_dir_failure(log_dir))
-        else:
-            self._handle_log_dir_failure(log_dir)
-
-    def _handle_log_dir_failure(self, log_dir: str) -> None:
-        """Its partitions go offline here; the controller elects others for them once it knows, and has to know in time."""
-        self.replica_manager.handle_log_dir_failure(log_dir)
-        if not self.log_manager.live_log_dirs:
-            self._on_fatal(f"Shutdown broker because all log dirs in {', '.join(self._config.log_dirs)} have failed")
-        elif self._lifecycle is not None:
-            self._lifecycle.report_offline_log_dirs()
-            self._runtime.call_later_ms(self._config.get_int("log.dir.failure.timeout.ms"), self._check_failures_are_known)
-
-    def _check_failures_are_known(self) -> None:
-        assert self._lifecycle is not None, "a failure of a log dir was timed before the broker registered"
-        known = self._lifecycle.acknowledged_offline_log_dirs
-        unknown = [str(directory_id) for directory_id in self._offline_log_dirs() if directory_id not in known]
-        if unknown and not self._scope.closed:
-            self._on_fatal(f"Unable to tell the controller in time that the log dirs {', '.join(unknown)} have failed")
-
     def _on_registration(self, registered: asyncio.Future[None]) -> None:
         """A registration that was refused for good ends the start, whatever it waits for."""
         error = None if registered.cancelled() else registered.exception()
@@ -470,8 +432,7 @@ class BrokerServer:
         behind = self._metadata.high_watermark - self._loader.next_offset
         if behind > 0:
             reasons.append(f"the metadata is {behind} records behind the controller")
-        live = self.log_manager.directory_ids()
-        reasons += [f"log directory {directory} is offline" for directory in self._directory_ids if directory not in live]
+        reasons += [f"log directory {directory} is offline" for directory in self._log_dirs.directory_ids()]
         return reasons
 
     def _is_stray(self, log: UnifiedLog) -> bool:

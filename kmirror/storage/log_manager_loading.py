@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _LOGGER: Final = logging.getLogger(__name__)
 
 BlockingStep = Callable[[], None]
+LOGS_LOADED_A_TURN = 100
 Logs = dict[TopicPartition, UnifiedLog]
 
 
@@ -105,3 +107,12 @@ class LogManagerLoading:
         log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random))
         log.close_handlers()
         _LOGGER.warning("log for partition %s is marked as stray and renamed to %s", log.topic_partition, log.directory)
+
+
+def run_some(steps: Iterator[BlockingStep]) -> bool:
+    """Load some logs, on a worker: nobody else has the log manager yet. False when all are loaded."""
+    loaded = 0
+    for step in itertools.islice(steps, LOGS_LOADED_A_TURN):
+        step()
+        loaded += 1
+    return loaded == LOGS_LOADED_A_TURN
