@@ -31,6 +31,21 @@ from kmirror.wire.messages.alter_partition import (
 
 RETRY_BACKOFF_MS = 50
 
+NOT_APPLIED = frozenset((Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA))
+"""The controller knows our partition epoch and did not apply the proposal: the ISR from before holds."""
+
+AWAIT_METADATA = frozenset(
+    (
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.INVALID_UPDATE_VERSION,
+        Errors.INVALID_REQUEST,
+        Errors.NEW_LEADER_ELECTED,
+    )
+)
+"""The controller's state is newer than ours: the proposal stays pending until the metadata is here. Other errors: propose again."""
+
 _log = logging.getLogger(__name__)
 
 

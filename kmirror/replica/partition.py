@@ -26,15 +26,15 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer, Clock
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.registrations import PartitionRegistration
-from kmirror.replica.alter_partition import AlterPartitionItem
-from kmirror.replica.replica import Replica
+from kmirror.replica.alter_partition import AWAIT_METADATA, NOT_APPLIED, AlterPartitionItem
+from kmirror.replica.replica import BrokersView, Replica
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.storage.log_append_info import AppendOrigin, LogAppendInfo
 from kmirror.storage.producer_state_entry import VerificationGuard
@@ -47,35 +47,7 @@ if TYPE_CHECKING:
 
 HIGH_WATERMARK_OFFSET = -1
 
-_NOT_APPLIED = frozenset((Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA))
-"""The controller knows our partition epoch and did not apply the proposal: the ISR from before holds."""
-
-_AWAIT_METADATA = frozenset(
-    (
-        Errors.UNKNOWN_TOPIC_OR_PARTITION,
-        Errors.UNKNOWN_TOPIC_ID,
-        Errors.FENCED_LEADER_EPOCH,
-        Errors.INVALID_UPDATE_VERSION,
-        Errors.INVALID_REQUEST,
-        Errors.NEW_LEADER_ELECTED,
-    )
-)
-"""The controller's state is newer than ours: the proposal stays pending until the metadata is here. Other errors: propose again."""
-
 _log = logging.getLogger(__name__)
-
-
-class BrokersView(Protocol):
-    """What a leader asks of the metadata about followers."""
-
-    def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
-        """May be in an ISR: neither fenced nor leaving, fetching in the broker epoch that is registered (-1: any), and with the
-        directory of its log online. (Kafka does not look at the directory, and so waits for a replica that cannot come.)"""
-        ...
-
-    def alive_broker_epoch(self, broker_id: int) -> int | None:
-        """The epoch of a broker that is registered and not fenced."""
-        ...
 
 
 class ReadOnlyReason(enum.Enum):
@@ -479,10 +451,10 @@ class Partition:
             return  # metadata was here before the answer
         if answer is not None:
             self._complete_isr_change(answer)
-        elif error in _NOT_APPLIED:
+        elif error in NOT_APPLIED:
             _log.info("The ISR of %s stays %s: %s", self.topic_partition, list(self.in_sync_replicas), error.name)
             self._pending_isr = None
-        elif error not in _AWAIT_METADATA and self._alter_partition_manager is not None:
+        elif error not in AWAIT_METADATA and self._alter_partition_manager is not None:
             _log.warning("Failed to change the ISR of %s (%s); trying again", self.topic_partition, error.name)
             self._alter_partition_manager.submit(item)
 

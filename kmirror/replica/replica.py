@@ -11,12 +11,27 @@ While `session` is set the follower is caught up each time the session fetches, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from kmirror.common.uuid import Uuid
 
 if TYPE_CHECKING:
     from kmirror.replica.follower_session import FollowerSession
 
 UNKNOWN_OFFSET = -1
+
+
+class BrokersView(Protocol):
+    """What a leader asks of the metadata about followers."""
+
+    def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
+        """May be in an ISR: neither fenced nor leaving, fetching in the broker epoch that is registered (-1: any), and with the
+        directory of its log online. (Kafka does not look at the directory, and so waits for a replica that cannot come.)"""
+        ...
+
+    def alive_broker_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker that is registered and not fenced."""
+        ...
 
 
 @dataclass(slots=True)
