@@ -163,7 +163,7 @@ class MirrorCommand:
         stopped = await self._wait_for_state(topics, STOPPED)
         if stopped is not None:
             await self._failover_report(removed, stopped)
-        await warn_of_groups(self._admin, {TopicPartition(row.topic, row.partition): row.destination_offset for row in stopped or rows})
+        await warn_of_groups(self._admin, stopped or rows)
 
     async def dry_run_remove(self) -> None:
         rows = of_pattern(self._options.topic, await self._rows())
@@ -191,7 +191,7 @@ class MirrorCommand:
         missing = {
             name: ends[name].missing(row.destination_offset - 1)
             for row in rows
-            if (name := TopicPartition(row.topic, row.partition)) in ends
+            if (name := TopicPartition(row.topic, row.partition)) in ends and row.destination_offset >= 0
         }
         partitions = [
             {

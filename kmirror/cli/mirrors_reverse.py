@@ -120,7 +120,7 @@ class Reversal:
         with progress_bar(f"until {STOPPED}") as progress:
             rows = await MirrorWaiter(self._here, self._mirror, topics, self._deadline, progress).until_state(STOPPED)
         self._say(3, f"{len(rows)} partition(s) are {STOPPED}: producers can write to this cluster")
-        await warn_of_groups(self._here, {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows})
+        await warn_of_groups(self._here, rows)
 
     async def _compare(self, there: AdminClient, topics: list[str]) -> set[str]:
         """The topics that A mirrors already; KmirrorError when another one would lose records there, unless forced."""

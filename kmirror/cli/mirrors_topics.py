@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription, NewTopic, TopicResults
@@ -67,8 +67,9 @@ def settle(action: str, result: TopicResults, *, may_be_idle: bool = False) -> l
     return sorted(result.succeeded)
 
 
-async def warn_of_groups(admin: AdminClient, ends: Mapping[TopicPartition, int]) -> None:
-    """C32: after the failover, which must not wait for it."""
+async def warn_of_groups(admin: AdminClient, rows: Iterable[MirrorPartitionDescription]) -> None:
+    """C32: after the failover, which must not wait for it. Of a partition whose end is not reported nothing can be said."""
+    ends = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows if row.destination_offset >= 0}
     try:
         for group in await groups_beyond(admin, ends):
             warn(f"{group}: auto.offset.reset decides where its consumers go on")
