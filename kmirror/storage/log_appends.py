@@ -99,9 +99,9 @@ class LogAppends(LogMaintenance):
         valid_bytes = analyzed.info.valid_bytes
         try:
             self._check_given_offsets(analyzed)
+            self._assign_epochs(analyzed.raw_headers)  # before the files are made: then they are written with these, and once
             if self._is_deferred:
                 self._make_files()
-            self._assign_epochs(analyzed.raw_headers)
             return self._append(view if valid_bytes == len(view) else view[:valid_bytes], analyzed, AppendOrigin.REPLICATION, None, 0)
         except (OSError, CorruptFileError) as error:
             raise self._disk_error(f"Error while appending records to {self.topic_partition}", error) from error
