@@ -9,8 +9,17 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from mirror_harness import FAST_MIRROR, create_mirror_by_tool, create_topic, kafka_mirrors, produce_numbered, produce_transactions
+from mirror_harness import (
+    FAST_MIRROR,
+    create_mirror_by_tool,
+    create_topic,
+    kafka_mirrors,
+    produce_numbered,
+    produce_transactions,
+    wait_caught_up,
+)
 from peer_clusters import PeerCluster, kafka_cluster
+from peers import reference_kafka
 
 from kmirror import EmbeddedCluster
 from kmirror.cli import mirrors
@@ -61,3 +70,18 @@ def test_lag_verify_graceful_failover_and_dry_runs(tmp_path: pathlib.Path, sourc
     losses = json.loads(kafka_mirrors(*of_m, "--add", "--topic", "t", "--dry-run", "--json"))
     assert [(row["cutOffset"], row["logEndOffset"]) for row in losses] == [(0, end) for end in ends]
     assert {row["reason"] for row in losses} == {"the source has no last mirror epoch of it: mirrored from scratch"}
+
+
+def test_a_mirror_at_the_reference_build_is_reversed_to_us(tmp_path: pathlib.Path) -> None:
+    """The tool needs nothing of a destination but the KIP's requests: it drains the reference's mirror, stops it, and mirrors back from it."""
+    with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as ours, reference_kafka(tmp_path / "reference") as reference:
+        create_topic(ours.bootstrap_servers, "t", 2)
+        produce_numbered(ours.bootstrap_servers, "t", 0, 100, partitions=2)
+        create_mirror_by_tool(tmp_path, reference.bootstrap_servers, ours.bootstrap_servers, "m")
+        of_m = (reference.bootstrap_servers, "--mirror", "m")
+        kafka_mirrors(*of_m, "--add", "--topic", "t", "--wait")
+        assert kafka_mirrors(*of_m, "--reverse").splitlines()[-1] == "Reversed mirror m: [t]"
+        produce_numbered(reference.bootstrap_servers, "t", 100, 10, partitions=2)
+        wait_caught_up(ours.bootstrap_servers, reference.bootstrap_servers, "m")
+        verified = kafka_mirrors(ours.bootstrap_servers, "--mirror", "m", "--verify").splitlines()
+        assert [line.split(",")[1] for line in verified] == [" offsets 0 to 55", " offsets 0 to 55"], "50 records, the reset, 5 records"
