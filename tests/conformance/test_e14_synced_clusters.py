@@ -186,8 +186,8 @@ def test_s19_fm20_local_config_changes_are_overridden_and_excluded_ones_are_not(
 
 def test_s15_c14_d3_22_fm9_syn7_a_deleted_source_topic_stays_stopped_and_writable_through_leader_changes(clusters: Clusters) -> None:
     a, b = clusters
-    for topic in ("s15", "s15-kept"):
-        create_topic(a.bootstrap_servers, topic)
+    for topic, partitions in (("s15", 3), ("s15-kept", 1)):
+        create_topic(a.bootstrap_servers, topic, partitions)
         produce(a.bootstrap_servers, topic, numbered("a", 30))
     create_mirror(b.bootstrap_servers, "s15", a.bootstrap_servers)
     kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "s15", "--topic", "s15.*", "--replication-factor", "3")
