@@ -3,7 +3,9 @@
 The question decides whether a log is cut to a point, or to nothing, so only a definite answer counts (C6, C7). -1 needs that
 every source broker answers that it has no such mirror (136, or left out of DescribeMirrors and ListMirrors; or no API 99), or that the mirror there belongs to another source
 than us, or that the partition's leader, the same before and after, describes the mirror without a row for it. A row in
-state STOPPED gives the LME. Everything else, silence and errors first of all, is "not yet": ask again later.
+state STOPPED gives the LME. Everything else, silence and errors first of all, is "not yet": ask again later. A broker knows of
+a new leader later than another one does, also when it is that leader itself, and describes nothing then; so its answer counts
+only if, asked first, it said that it leads.
 
 Before that: the source's topic must have our topic id (or none), else the partition fails and nothing is cut; and the
 source must not mirror the same topic from us under any name (C34): both would wait, and neither log is cut.
@@ -21,7 +23,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceMetadata, SourceMirror, SourceNode
+from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceMetadata, SourceMirror, SourceNode, SourcePartition
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime, run_together
 
@@ -47,6 +49,8 @@ class BrokerAnswer:
     mirror: SourceMirror | None = None
     from_us: dict[str, SourceMirror] = field(default_factory=dict)
     failure: str | None = None
+    metadata: SourceMetadata | None = None
+    """What it itself knew of the topics before it described the mirrors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +68,15 @@ async def ask_source(
     """Ask every broker of the source, for all partitions of `topics` at once. SourceError when not even Metadata comes back."""
     names = sorted(topics)
     before = await source.refresh(names)
-    questions = [_ask_broker(source, node, mirror_name, own_cluster_id) for node in source.nodes()]
+    questions = [_ask_broker(source, node, mirror_name, own_cluster_id, names) for node in source.nodes()]
     answers = await run_together(runtime, "ask-source", questions)
     after = await source.refresh(names)
     return SourceAnswers(before, after, answers)
 
 
-async def _ask_broker(source: SourceCluster, node: SourceNode, mirror_name: str, own_cluster_id: str) -> BrokerAnswer:
+async def _ask_broker(source: SourceCluster, node: SourceNode, mirror_name: str, own_cluster_id: str, topics: list[str]) -> BrokerAnswer:
     try:
+        own_metadata = await source.metadata_of(node, topics)
         mirrors = await source.list_mirrors(node)
         from_us = {}
         for name, source_cluster_id in sorted(mirrors.items()):
@@ -82,7 +87,7 @@ async def _ask_broker(source: SourceCluster, node: SourceNode, mirror_name: str,
                 if described is not None:
                     from_us[name] = described
         described = from_us.get(mirror_name) or await source.describe_mirror(node, mirror_name)
-        return BrokerAnswer(node.id, mirrors, described, from_us)
+        return BrokerAnswer(node.id, mirrors, described, from_us, metadata=own_metadata)
     except UnsupportedVersionError:
         return BrokerAnswer(node.id)
     except SourceError as error:
@@ -153,6 +158,8 @@ def _from_leader(answers: SourceAnswers, mirror_name: str, topic_partition: Topi
     answer = next((broker for broker in answers.brokers if broker.node_id == before.leader), None)
     if answer is None:
         return _not_definite(f"the source's leader of {topic_partition} (broker {before.leader}) did not answer", safeguards)
+    if not _knows(answer, topic_partition, before):
+        return _not_definite(f"the source's broker {answer.node_id} does not know yet that it leads {topic_partition}", safeguards)
     if answer.mirror is None:
         described = SourceMirror(Errors.NONE)
     else:
@@ -167,6 +174,11 @@ def _from_leader(answers: SourceAnswers, mirror_name: str, topic_partition: Topi
     if row.state != STOPPED:
         raise NotYetError(f"{topic_partition} is {row.state} in mirror {mirror_name} of the source; it must be STOPPED there first")
     return row.last_mirror_epoch
+
+
+def _knows(answer: BrokerAnswer, topic_partition: TopicPartition, partition: SourcePartition) -> bool:
+    topic = answer.metadata.topics.get(topic_partition.topic) if answer.metadata is not None else None
+    return topic is not None and topic.partitions.get(topic_partition.partition) == partition
 
 
 def _not_definite(reason: str, safeguards: MirrorSafeguards) -> int:

@@ -109,20 +109,14 @@ class SourceCluster:
 
     async def refresh(self, topics: Iterable[str] | None) -> SourceMetadata:
         """Ask any broker for Metadata of `topics` (None: all)."""
-        names = None if topics is None else sorted(topics)
-        request_topics = None if names is None else [metadata.MetadataRequestTopic(name=name) for name in names]
-        request = metadata.MetadataRequest(topics=request_topics, allow_auto_topic_creation=False)
-        response = await self.ask_any(request)
-        nodes = {broker.node_id: SourceNode(broker.node_id, broker.host, broker.port) for broker in response.brokers}
-        self._nodes = nodes or self._nodes
-        found = {}
-        for topic in response.topics:
-            if topic.name is not None:
-                partitions = {p.partition_index: SourcePartition(p.leader_id, p.leader_epoch) for p in topic.partitions}
-                found[topic.name] = SourceTopic(Errors.for_code(topic.error_code), topic.topic_id, partitions)
-        result = SourceMetadata(response.cluster_id, nodes, found, response.controller_id)
+        result = _source_metadata(await self.ask_any(_metadata_request(topics)))
+        self._nodes = result.nodes or self._nodes
         self.cached = result
         return result
+
+    async def metadata_of(self, node: SourceNode, topics: Iterable[str]) -> SourceMetadata:
+        """What this broker itself knows of `topics`, which may be older than what another one does."""
+        return _source_metadata(await self.send(node, _metadata_request(topics)))
 
     def node(self, node_id: int) -> SourceNode | None:
         return self._nodes.get(node_id)
@@ -195,6 +189,21 @@ async def _answer(host: str, port: int, asked: Awaitable[Any]) -> Any:
         raise SourceError(f"source broker {host}:{port}: {error or type(error).__name__}") from error
     except ApiException as error:
         raise SourceError(f"source broker {host}:{port}: {error}", error.error) from error
+
+
+def _metadata_request(topics: Iterable[str] | None) -> metadata.MetadataRequest:
+    wanted = None if topics is None else [metadata.MetadataRequestTopic(name=name) for name in sorted(topics)]
+    return metadata.MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+
+def _source_metadata(response: metadata.MetadataResponse) -> SourceMetadata:
+    nodes = {broker.node_id: SourceNode(broker.node_id, broker.host, broker.port) for broker in response.brokers}
+    found = {}
+    for topic in response.topics:
+        if topic.name is not None:
+            partitions = {p.partition_index: SourcePartition(p.leader_id, p.leader_epoch) for p in topic.partitions}
+            found[topic.name] = SourceTopic(Errors.for_code(topic.error_code), topic.topic_id, partitions)
+    return SourceMetadata(response.cluster_id, nodes, found, response.controller_id)
 
 
 def _source_error(node: SourceNode, api: str, code: int, message: str | None) -> SourceError:

@@ -27,7 +27,7 @@ def row(state: str, epoch: int) -> SourceMirror:
 
 
 OURS = {"m": "OWN"}
-LEADER = BrokerAnswer(1, OURS, row("STOPPED", 3))
+LEADER = BrokerAnswer(1, OURS, row("STOPPED", 3), metadata=metadata())
 OTHER = BrokerAnswer(2, OURS, SourceMirror(Errors.NONE))
 UNKNOWN = SourceMirror(Errors.UNKNOWN_MIRROR)
 
@@ -56,7 +56,7 @@ def test_stopped_row_of_the_leader_gives_it() -> None:
         (BrokerAnswer(1, {}, None), BrokerAnswer(2, {}, None)),
         (BrokerAnswer(1, {}, None), BrokerAnswer(2)),
         (BrokerAnswer(1, {"m": "THIRD"}, row("MIRRORING", 9)), BrokerAnswer(2, {"m": "THIRD"}, SourceMirror(Errors.NONE))),
-        (BrokerAnswer(1, OURS, SourceMirror(Errors.NONE)), OTHER),
+        (replace(LEADER, mirror=SourceMirror(Errors.NONE)), OTHER),
     ],
 )
 def test_definite_none(brokers: tuple[BrokerAnswer, ...]) -> None:
@@ -68,11 +68,16 @@ def test_definite_none(brokers: tuple[BrokerAnswer, ...]) -> None:
     [
         ((), "no broker"),
         ((LEADER, BrokerAnswer(2, failure="connection refused")), "connection refused"),
-        ((BrokerAnswer(1, OURS, SourceMirror(Errors.MIRROR_AUTHORIZATION_FAILED)), OTHER), "MIRROR_AUTHORIZATION_FAILED"),
-        ((BrokerAnswer(1, OURS, SourceMirror(Errors.COORDINATOR_NOT_AVAILABLE)), OTHER), "COORDINATOR_NOT_AVAILABLE"),
-        ((BrokerAnswer(1, OURS, row("MIRRORING", -1)), OTHER), "MIRRORING"),
-        ((BrokerAnswer(1, OURS, row("STOPPING", 2)), OTHER), "STOPPING"),
-        ((BrokerAnswer(1, {}, UNKNOWN), OTHER), "do not agree"),
+        ((replace(LEADER, mirror=SourceMirror(Errors.MIRROR_AUTHORIZATION_FAILED)), OTHER), "MIRROR_AUTHORIZATION_FAILED"),
+        ((replace(LEADER, mirror=SourceMirror(Errors.COORDINATOR_NOT_AVAILABLE)), OTHER), "COORDINATOR_NOT_AVAILABLE"),
+        ((replace(LEADER, mirror=row("MIRRORING", -1)), OTHER), "MIRRORING"),
+        ((replace(LEADER, mirror=row("STOPPING", 2)), OTHER), "STOPPING"),
+        ((replace(LEADER, mirrors={}, mirror=UNKNOWN), OTHER), "do not agree"),
+        (
+            (replace(LEADER, mirror=SourceMirror(Errors.NONE), metadata=metadata(leader=2, epoch=3)), OTHER),
+            "does not know yet that it leads",
+        ),
+        ((replace(LEADER, metadata=None), OTHER), "does not know yet that it leads"),
         ((OTHER,), "did not answer"),
         ((replace(LEADER, from_us={"other": row("MIRRORING", -1)}), OTHER), "mirror loop"),
     ],
@@ -87,13 +92,21 @@ def test_leader_must_be_the_same_before_and_after() -> None:
         decide(LEADER, OTHER, after=metadata(epoch=5))
 
 
+def test_a_leader_that_heard_of_it_last_has_no_row_and_that_says_nothing() -> None:
+    """Another broker's metadata named it leader already; its answer, without a row, was taken for "none", and the log was emptied."""
+    behind = replace(LEADER, mirror=SourceMirror(Errors.NONE), metadata=metadata(leader=2, epoch=3))
+    with pytest.raises(NotYetError, match="broker 1 does not know yet that it leads t-0"):
+        decide(behind, OTHER)
+
+
 def test_other_topic_id_fails_the_partition() -> None:
     with pytest.raises(RejectedError, match="id"):
         decide(LEADER, before=metadata(topic_id=Uuid(b"\2" * 16)))
 
 
 def test_source_without_topic_ids_is_taken() -> None:
-    assert decide(LEADER, OTHER, before=metadata(topic_id=Uuid.ZERO)) == 3
+    without_ids = metadata(topic_id=Uuid.ZERO)
+    assert decide(replace(LEADER, metadata=without_ids), OTHER, before=without_ids) == 3
 
 
 def test_missing_source_topic_is_not_yet() -> None:
