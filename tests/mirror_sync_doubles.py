@@ -49,6 +49,7 @@ from kmirror.network.client import AuthenticationError, DisconnectError, Unsuppo
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimWorld
 from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.framing import RequestHeader, encode_request, encode_response, read_request, read_request_header, read_response
 from kmirror.wire.messages import (
     create_acls,
     create_partitions,
@@ -146,7 +147,7 @@ class SourceDouble:
             ApiKeys.OFFSET_FETCH: self._offset_fetch,
             ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS: self._share_group_offsets,
         }
-        return answers[api_key](node, request, chosen)
+        return _response_as_read(api_key, chosen, answers[api_key](node, _request_as_read(api_key, chosen, request), chosen))
 
     def _connect(self, host: str, port: int) -> int:
         node = next(number for number, address in self.nodes.items() if address == (host, port))
@@ -273,6 +274,18 @@ class SourceDouble:
             row = partition_row(partition_index=tp.partition, committed_offset=offset, committed_leader_epoch=9, metadata=text)
             by_topic.setdefault(tp.topic, []).append(row)
         return answer(topics=[topic_row(name=topic, partitions=rows) for topic, rows in by_topic.items()])
+
+
+def _request_as_read(api_key: ApiKeys, version: int, request: Any) -> Any:
+    """What arrives of a request in this version; fails where the version cannot carry it."""
+    frame = memoryview(b"".join(bytes(part) for part in encode_request(RequestHeader(api_key, version, 1, "mirror"), request)))[4:]
+    header, position = read_request_header(frame)
+    return read_request(header, frame, position)
+
+
+def _response_as_read(api_key: ApiKeys, version: int, response: Any) -> Any:
+    frame = memoryview(b"".join(bytes(part) for part in encode_response(api_key, version, 1, response)))[4:]
+    return read_response(api_key, version, frame)[1]
 
 
 class GroupsDouble:

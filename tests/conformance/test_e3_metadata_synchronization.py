@@ -463,7 +463,26 @@ def test_syn14_one_dead_source_broker_costs_its_groups_only(bench: SyncBench, so
     assert bench.groups.offset("there", "t") == (2, -1, "")
 
 
-@pytest.mark.parametrize("version", [1, 5, 7, 8, 9])
+KAFKA_2_1 = {ApiKeys.METADATA: 7, ApiKeys.DESCRIBE_CONFIGS: 2, ApiKeys.DESCRIBE_ACLS: 1, ApiKeys.LIST_GROUPS: 2, ApiKeys.OFFSET_FETCH: 5}
+KAFKA_2_8 = {ApiKeys.METADATA: 11, ApiKeys.DESCRIBE_CONFIGS: 4, ApiKeys.DESCRIBE_ACLS: 2, ApiKeys.LIST_GROUPS: 4, ApiKeys.OFFSET_FETCH: 7}
+KAFKA_3_9 = {ApiKeys.METADATA: 12, ApiKeys.DESCRIBE_CONFIGS: 4, ApiKeys.DESCRIBE_ACLS: 3, ApiKeys.LIST_GROUPS: 5, ApiKeys.OFFSET_FETCH: 9}
+
+
+@pytest.mark.parametrize("versions", [KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, {}], ids=["2.1", "2.8", "3.9", "4.3"])
+def test_upg6_sources_of_every_age_are_synced(bench: SyncBench, source: SourceDouble, versions: dict[ApiKeys, int]) -> None:
+    """Requests and answers go through the bytes of these versions. Before Metadata v10 there are no topic ids."""
+    source.highest = dict(versions)
+    source.topics["t"].configs = {"retention.ms": "5"}
+    source.topics["t"].partitions = 3
+    source.acls = {acl(), acl(ResourceType.GROUP, pattern=PatternType.PREFIXED)}
+    source.groups = {"a": SourceGroupDouble({T0: (3, "x")}), "b": SourceGroupDouble({T1: (4, "")}, coordinator=11, state="Empty")}
+    assert bench.cycle() == {}
+    assert (bench.configs("t"), len(bench.image().topics.by_name["t"].partitions)) == ({"retention.ms": "5"}, 3)
+    assert bench.acls == source.acls
+    assert (bench.groups.offset("a", "t"), bench.groups.offset("b", "t", 1)) == ((3, -1, "x"), (4, -1, ""))
+
+
+@pytest.mark.parametrize("version", [5, 7, 8, 9])
 def test_syn14_upg6_offset_fetch_of_old_and_new_sources(bench: SyncBench, source: SourceDouble, version: int) -> None:
     source.highest = {ApiKeys.OFFSET_FETCH: version, ApiKeys.LIST_GROUPS: 2 if version < 6 else 5}
     for name in ("a", "b"):
