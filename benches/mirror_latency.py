@@ -2,13 +2,16 @@
 
 The topic's timestamps are the source's append times (message.timestamp.type=LogAppendTime), and batches are mirrored as they are. So a
 consumer at the destination knows when the source appended what it has just received; what is shown is an upper bound, for it holds
-the fetch of that consumer, too, and up to a millisecond of rounding. Records go out one by one, without linger.
+the fetch of that consumer, too, and up to a millisecond of rounding. Records go out one by one, without linger, from a process of their own
+(`python -m benches.mirror_latency BOOTSTRAP SECONDS`).
 """
 
 from __future__ import annotations
 
+import pathlib
 import statistics
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -20,6 +23,7 @@ from benches.mirror_source import mirrored
 RECORDS_A_SECOND = 1_000
 LIMIT_MS = 20
 TOPIC = "latency"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def run(context: Context) -> Iterator[Row]:
@@ -38,8 +42,7 @@ def measure(source: str, destination: str, seconds: int) -> list[float]:
     )
     consumer.assign([TopicPartition(TOPIC, 0, OFFSET_END)])
     consumer.poll(2)
-    sender = threading.Thread(target=produce, args=(source, seconds))
-    sender.start()
+    sender = subprocess.Popen([sys.executable, "-m", "benches.mirror_latency", source, str(seconds)], cwd=ROOT)
     latencies: list[float] = []
     deadline = time.monotonic() + seconds + 30
     while len(latencies) < seconds * RECORDS_A_SECOND and time.monotonic() < deadline:
@@ -47,7 +50,7 @@ def measure(source: str, destination: str, seconds: int) -> list[float]:
         if message is not None:
             assert message.error() is None, message.error()
             latencies.append(time.time() * 1000 - message.timestamp()[1])
-    sender.join()
+    assert sender.wait() == 0, "the producer failed"
     consumer.close()
     assert len(latencies) == seconds * RECORDS_A_SECOND, f"{len(latencies)} records arrived"
     return latencies
@@ -64,3 +67,7 @@ def produce(bootstrap_servers: str, seconds: int) -> None:
         producer.produce(TOPIC, b"%d" % number * 20, partition=0)
         producer.poll(0)
     assert producer.flush(30) == 0, "the source does not keep up"
+
+
+if __name__ == "__main__":
+    produce(sys.argv[1], int(sys.argv[2]))
