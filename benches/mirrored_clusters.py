@@ -1,4 +1,6 @@
-"""Two clusters of three brokers in this process, many small topics on the first, a mirror on the second: what the mirror benches share.
+"""Two clusters of three brokers, many small topics on the first, a mirror on the second: what the mirror benches share.
+
+The source's brokers are processes of their own, so that what is measured in this one is the destination's.
 
 The source is filled with one batch in every partition, over sockets. States are read off the destination's brokers in the process,
 on their own loop: asking ten thousand rows over DescribeMirrors ten times a second would be most of what is measured.
@@ -31,6 +33,7 @@ from kmirror.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 MIRROR = "bench"
 STATE_TOPIC_CONFIG = {"mirror.topic.num.partitions": "50", "mirror.topic.replication.factor": "3"}
 TOPICS_PER_REQUEST = 50
+RECORDS_A_BATCH = 10
 STATE_TOPIC = "__mirror_state"
 TIMEOUT_S = 300
 
@@ -56,7 +59,7 @@ def two_clusters(folder: pathlib.Path, shape: Shape) -> Iterator[tuple[EmbeddedC
     """Source and destination, the source with its topics and one batch in every partition."""
     config = STATE_TOPIC_CONFIG | {"default.replication.factor": str(shape.replication_factor)}
     with (
-        EmbeddedCluster(3, folder=folder / "source") as source,
+        EmbeddedCluster(3, processes=True, folder=folder / "source") as source,
         EmbeddedCluster(3, mirroring=True, folder=folder / "destination", config=config) as destination,
     ):
         for first in range(0, shape.topics, TOPICS_PER_REQUEST):
@@ -68,12 +71,13 @@ def two_clusters(folder: pathlib.Path, shape: Shape) -> Iterator[tuple[EmbeddedC
         yield source, destination
 
 
-def fill(source: EmbeddedCluster, shape: Shape) -> None:
+def fill(source: EmbeddedCluster, shape: Shape, *, only: list[str] | None = None) -> None:
     """One batch of ten records into every partition, each broker in one request a hundred topics."""
     now_ms = int(time.time() * 1000)
-    batch = bytes(build_batch([Record(index, now_ms, b"key-%d" % index, b"value" * 10) for index in range(10)]))
-    for first in range(0, shape.topics, TOPICS_PER_REQUEST):
-        names = shape.names[first : first + TOPICS_PER_REQUEST]
+    batch = bytes(build_batch([Record(index, now_ms, b"key-%d" % index, b"value" * 10) for index in range(RECORDS_A_BATCH)]))
+    filled = shape.names if only is None else only
+    for first in range(0, len(filled), TOPICS_PER_REQUEST):
+        names = filled[first : first + TOPICS_PER_REQUEST]
         for port, led in leaders(source, names).items():
             topics = [
                 produce.TopicProduceData(
@@ -163,30 +167,19 @@ def wait_for_state(cluster: EmbeddedCluster, state: str, shape: Shape) -> None:
         time.sleep(0.05)
 
 
-def wait_for_data(source: EmbeddedCluster, destination: EmbeddedCluster, shape: Shape) -> None:
-    """Until the first and the last topic's partitions end where the source's do."""
-    names = {shape.names[0], shape.names[-1]}
-    wanted = [TopicPartition(name, number) for name in sorted(names) for number in range(shape.partitions_per_topic)]
+def wait_for_data(destination: EmbeddedCluster, shape: Shape, *, records: int = RECORDS_A_BATCH) -> None:
+    """Until the first and the last topic's partitions have so many records (and whatever a stop adds)."""
+    wanted = [TopicPartition(name, number) for name in {shape.names[0], shape.names[-1]} for number in range(shape.partitions_per_topic)]
 
-    def ends(cluster: EmbeddedCluster) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
-
-        def on_server(server: KafkaServer) -> dict[TopicPartition, int]:
-            assert server.broker is not None
-            partitions = server.broker.replica_manager.partitions
-            return {
-                key: partitions[key].leader_log.log_end_offset
-                for key in wanted
-                if key in partitions and partitions[key].is_leader
-            }  # fmt: skip
-
-        for node in range(len(cluster.nodes)):
-            found |= cluster.call(on_server, node)
-        return found
+    def lacking(server: KafkaServer) -> list[TopicPartition]:
+        assert server.broker is not None
+        partitions = server.broker.replica_manager.partitions
+        led = [key for key in wanted if key in partitions and partitions[key].is_leader]
+        return [key for key in led if partitions[key].leader_log.log_end_offset < records]
 
     deadline = time.monotonic() + TIMEOUT_S
-    while ends(source) != ends(destination):
-        assert time.monotonic() < deadline, f"the records did not arrive: {ends(source)} at the source, {ends(destination)} here"
+    while late := [key for node in range(len(destination.nodes)) for key in destination.call(lacking, node)]:
+        assert time.monotonic() < deadline, f"the records did not arrive in {late}"
         time.sleep(0.05)
 
 

@@ -83,6 +83,7 @@ class AbstractIndex:
         else:
             self._set_length(self._round_down(self.max_index_size))
             self._open().truncate(self._length)
+            self._close_file()  # opened again by the first entry: a log of a few batches has none, and ten thousand such logs need no descriptors
         self._written_bytes = len(self._entries)
         self._on_entries_changed()
 
