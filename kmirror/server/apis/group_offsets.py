@@ -59,10 +59,6 @@ OFFSET_FETCH_GROUPS_VERSION = 8
 OFFSET_FETCH_TOP_ERROR_VERSION = 2
 
 
-def _may(apis: KafkaApis, request: Request, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-    return _is_brokers_own(apis, request) or apis.authorize(request, operation, resource_type, name)
-
-
 def _is_brokers_own(apis: KafkaApis, request: Request) -> bool:
     """What a broker asks for itself, which is the sync of a mirror's group offsets, needs CLUSTER_ACTION and nothing more."""
     if apis.auth.authorizer is None or request.listener_name != apis.config.inter_broker_listener_name:
@@ -77,7 +73,8 @@ def _topics(apis: KafkaApis) -> TopicsImage:
 async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommitResponse:
     """Topics that may not be read, unknown topics and partitions get their error here; what is left goes to the coordinator."""
     message: OffsetCommitRequest = request.message
-    if not _may(apis, request, AclOperation.READ, ResourceType.GROUP, message.group_id):
+    is_own = _is_brokers_own(apis, request)
+    if not is_own and not apis.authorize(request, AclOperation.READ, ResourceType.GROUP, message.group_id):
         return _commit_error(message.topics, Errors.GROUP_AUTHORIZATION_FAILED)
     topics = _topics(apis)
     refused: list[OffsetCommitResponseTopic] = []
@@ -88,7 +85,8 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
         known, unknown = _split(topic.partitions, image)
         error = Errors.UNKNOWN_TOPIC_ID if by_id and image is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
         name = topic.name if image is None else image.name
-        if error is not Errors.UNKNOWN_TOPIC_ID and not _may(apis, request, AclOperation.READ, ResourceType.TOPIC, name):
+        is_allowed = is_own or error is Errors.UNKNOWN_TOPIC_ID or apis.authorize(request, AclOperation.READ, ResourceType.TOPIC, name)
+        if not is_allowed:
             known, unknown, error = [], topic.partitions, Errors.TOPIC_AUTHORIZATION_FAILED
         if unknown:
             partitions = [OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in unknown]
@@ -159,7 +157,8 @@ async def handle_offset_fetch(apis: KafkaApis, request: Request) -> OffsetFetchR
 
 async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     """Topics that may not be described are refused where they were asked for, and left out of "all topics"."""
-    if not _may(apis, request, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+    is_own = _is_brokers_own(apis, request)
+    if not is_own and not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=Errors.GROUP_AUTHORIZATION_FAILED)
     by_id = request.api_version >= OFFSET_TOPIC_ID_VERSION
     topics = _topics(apis)
@@ -172,7 +171,7 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
             name = image.name if image is not None else topic.name
             if by_id and image is None:
                 unknown.append(_refused_topic(topic, Errors.UNKNOWN_TOPIC_ID))
-            elif not _may(apis, request, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            elif not is_own and not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
                 unknown.append(_refused_topic(topic, Errors.TOPIC_AUTHORIZATION_FAILED))
             else:
                 wanted[name] = list(topic.partition_indexes)
@@ -186,7 +185,7 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
         )
     except ApiException as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error)
-    if wanted is None and not _is_brokers_own(apis, request):
+    if wanted is None and not is_own:
         seen = apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, found)
         found = {name: partitions for name, partitions in found.items() if name in seen}
     answers = []
