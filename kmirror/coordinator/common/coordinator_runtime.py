@@ -27,12 +27,13 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorShard, ShardContext
+from kmirror.coordinator.common.coordinator_timers import CoordinatorTimers
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
-from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
+from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.storage.producer_state_entry import VerificationGuard
 
 S = TypeVar("S", bound=CoordinatorShard)
@@ -82,56 +83,10 @@ class _Parked:
         self.future = future
 
 
-class _Timers:
-    """`CoordinatorTimer` over the runtime; each timer's operation runs as a write of its shard. One that is due can still be replaced or
-    cancelled by a write that comes before its own: then it does nothing."""
-
-    def __init__(self, runtime: Runtime, run: Callable[[str, Callable[[], CoordinatorResult[None]], Callable[[], None]], None]) -> None:
-        self._runtime = runtime
-        self._run = run
-        self._handles: dict[str, TimerHandle] = {}
-        self._due: dict[str, object] = {}
-
-    def schedule(self, key: str, delay_ms: int, operation: Callable[[], CoordinatorResult[None]]) -> None:
-        self.cancel(key)
-        timer = object()
-
-        def fire() -> None:
-            self._handles.pop(key, None)
-            self._due[key] = timer
-            self._run(key, run, again)
-
-        def run() -> CoordinatorResult[None]:
-            if self._due.get(key) is not timer:
-                return CoordinatorResult([], None)
-            del self._due[key]
-            return operation()
-
-        def again() -> None:
-            if not self.is_scheduled(key):
-                self.schedule(key, RETRY_BACKOFF_MS, operation)
-
-        self._handles[key] = self._runtime.call_later_ms(delay_ms, fire)
-
-    def cancel(self, key: str) -> None:
-        self._due.pop(key, None)
-        handle = self._handles.pop(key, None)
-        if handle is not None:
-            handle.cancel()
-
-    def is_scheduled(self, key: str) -> bool:
-        return key in self._handles or key in self._due
-
-    def cancel_all(self) -> None:
-        self._due.clear()
-        for key in list(self._handles):
-            self.cancel(key)
-
-
 class _Context(Generic[S]):
     """One partition's shard with its state, parked responses and timers."""
 
-    def __init__(self, topic_partition: TopicPartition, leader_epoch: int, shard: S, timers: _Timers) -> None:
+    def __init__(self, topic_partition: TopicPartition, leader_epoch: int, shard: S, timers: CoordinatorTimers) -> None:
         self.topic_partition = topic_partition
         self.leader_epoch = leader_epoch
         self.shard = shard
@@ -177,7 +132,7 @@ class CoordinatorRuntime(Generic[S]):
             if current.leader_epoch >= leader_epoch:
                 return
             self._close(current)
-        timers = _Timers(self._runtime, lambda key, operation, again: self._run_timer(topic_partition, key, operation, again))
+        timers = CoordinatorTimers(self._runtime, lambda key, operation, again: self._run_timer(topic_partition, key, operation, again))
         shard = self._shard_factory(ShardContext(topic_partition, leader_epoch, timers))
         context = _Context(topic_partition, leader_epoch, shard, timers)
         self._contexts[topic_partition] = context
