@@ -27,7 +27,7 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorShard, ShardContext
-from kmirror.coordinator.common.coordinator_timers import CoordinatorTimers
+from kmirror.coordinator.common.coordinator_timers import RETRY_BACKOFF_MS, CoordinatorTimers
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
@@ -44,7 +44,6 @@ RECORDS_A_TURN = 1_000
 """A read holds tens of thousands of records: replayed in one go they would hold up everything else on the broker."""
 DEFAULT_WRITE_TIMEOUT_MS = 5_000
 RECORD_OVERHEAD_BYTES = 30
-RETRY_BACKOFF_MS = 500
 _NO_FAILURE = (
     Errors.NOT_COORDINATOR,
     Errors.NOT_LEADER_OR_FOLLOWER,

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.runtime.api import Runtime, TimerHandle
 
+RETRY_BACKOFF_MS = 500
+
 
 class CoordinatorTimers:
     """`CoordinatorTimer` over the runtime; each timer's operation runs as a write of its shard. One that is due can still be replaced or
