@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.log_io import LogIo
+from kmirror.storage.log_segment import LogSegment
 
 
 class LogBatchLookup(LogIo):
@@ -37,9 +38,8 @@ class LogBatchLookup(LogIo):
         with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
             segment = self.local_log.segments.lower_segment(offset)
             while segment is not None:
-                position = segment.offset_index.lookup(offset - 1).position
                 found = None
-                for header in segment.batch_headers(position):
+                for header in _headers_from(segment, offset - 1):
                     if header.base_offset >= offset:
                         break
                     found = header
@@ -54,7 +54,7 @@ class LogBatchLookup(LogIo):
             segments = self.local_log.segments
             segment = segments.floor_segment(start_offset) or segments.first_segment
             while segment is not None:
-                for header in segment.batch_headers(segment.offset_index.lookup(start_offset).position):
+                for header in _headers_from(segment, start_offset):
                     if header.last_offset >= start_offset:
                         yield header
                 segment = segments.higher_segment(segment.base_offset)
@@ -67,3 +67,9 @@ class LogBatchLookup(LogIo):
     def largest_batch_epoch(self) -> int | None:
         """Largest epoch of any batch: a scan over all headers."""
         return max((header.partition_leader_epoch for header in self.batch_headers()), default=None)
+
+
+def _headers_from(segment: LogSegment, offset: int) -> Iterator[BatchHeader]:
+    """From a batch at or before `offset` on. A segment without files keeps none: an index beside a `partition.metadata` that is not synced
+    yet would make a folder that is as good as new look like one with data."""
+    return iter(()) if segment.is_deferred else segment.batch_headers(segment.offset_index.lookup(offset).position)

@@ -178,6 +178,17 @@ def test_a_cut_of_an_idle_log_is_none(world: World) -> None:
     assert log.is_deferred
 
 
+def test_looking_for_batches_in_an_idle_log_makes_no_file(world: World) -> None:
+    """It made an index; after a power loss that tore the id, which is not synced yet, the broker did not start any more."""
+    log = world.manager().get_or_create_log(T0, topic_id=ID, is_new=True)
+    world.world.scheduler.run_due()
+    assert list(log.batch_headers(0)) == []
+    assert log.batch_before(5) is None
+    assert log.batch_containing(0) is None
+    assert log.last_batch() is None
+    assert world.files() == {"partition.metadata": METADATA}
+
+
 def test_a_clean_restart_holds_no_descriptor_until_a_log_is_used(world: World) -> None:
     manager = world.manager()
     append(manager.get_or_create_log(T0, topic_id=ID, is_new=True), 5)
