@@ -224,15 +224,20 @@ class MirrorCoordinator:
             self._scope.spawn(self._tombstone(topic_partition), name=f"delete-{topic_partition}")
 
     async def _tombstone(self, topic_partition: TopicPartition) -> None:
-        try:
-            stored = await self._shards.read(topic_partition, lambda shard, now_ms: shard.mirror_names())
-            known = set(self._image().configs.mirror_names())
-            for mirror_name in stored:
-                if mirror_name not in known:
-                    await self._shards.write(topic_partition, partial(_delete_in_shard, mirror_name))
-        except ApiException as error:
-            if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE):
-                self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
+        """Again after a timeout (too few replicas are in sync) as long as this broker coordinates the partition."""
+        while True:
+            try:
+                stored = await self._shards.read(topic_partition, lambda shard, now_ms: shard.mirror_names())
+                known = set(self._image().configs.mirror_names())
+                for mirror_name in stored:
+                    if mirror_name not in known:
+                        await self._shards.write(topic_partition, partial(_delete_in_shard, mirror_name))
+                return
+            except ApiException as error:
+                if error.error is not Errors.REQUEST_TIMED_OUT:
+                    if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE):
+                        self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
+                    return
 
 
 def _read_shard(mirror_name: str, keys: list[PartitionKey], shard: MirrorCoordinatorShard, now_ms: int) -> dict[PartitionKey, StoredState]:
