@@ -10,7 +10,7 @@ from coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.coordinator.common import coordinator_runtime
+from kmirror.coordinator.common import coordinator_runtime, coordinator_timers
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState, split_records
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
 from kmirror.record.record_batch import iter_batches
@@ -273,7 +273,7 @@ def test_a_member_was_fenced_though_its_heartbeat_came_before_the_timers_write(r
 
 
 def test_a_timer_that_the_isr_is_too_small_for_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_runtime, "RETRY_BACKOFF_MS", 1)
+    monkeypatch.setattr(coordinator_timers, "RETRY_BACKOFF_MS", 1)
 
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)
