@@ -1,4 +1,4 @@
-"""A mirror whose source has SASL_SSL listeners: its configs are Kafka's client properties."""
+"""kafka-mirrors and a source whose listeners are secured. The mirrors themselves: tests/conformance/test_e14_secured_sources.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from mirror_harness import FAST_MIRROR, add, call, wait_for, wait_state
+from mirror_harness import FAST_MIRROR, call, wait_state
 
 from kmirror.cli.mirrors import main
 from kmirror.embedded import EmbeddedCluster
@@ -14,27 +14,6 @@ from kmirror.embedded_security import Security
 
 USERS = {"mirror": "mirror-secret"}
 FEW_PARTITIONS = {"mirror.topic.num.partitions": "2"}
-
-
-def test_a_mirror_logs_in_to_its_source_over_tls() -> None:
-    with (
-        EmbeddedCluster(mirroring=True, security=Security.sasl_ssl(USERS), config=FAST_MIRROR) as source,
-        EmbeddedCluster(mirroring=True, config=FAST_MIRROR | FEW_PARTITIONS) as destination,
-    ):
-        producer = Producer(source.client_properties("mirror"))
-        for number in range(50):
-            producer.produce("t", f"record {number}".encode())
-        assert producer.flush(20) == 0
-        configs = source.client_properties("mirror", style="java")
-        call(destination.bootstrap_servers, lambda admin: admin.create_mirror("m", configs))
-        add(destination.bootstrap_servers, "m", "t")
-        wait_state(destination.bootstrap_servers, "m", "MIRRORING")
-
-        def mirrored() -> bool:
-            logs = [path.read_bytes() for path in destination.log_dir().glob("t-0/*.log")]
-            return logs == [path.read_bytes() for path in source.log_dir().glob("t-0/*.log")] and bool(logs[0])
-
-        wait_for("the same bytes on both sides", mirrored)
 
 
 def test_kafka_mirrors_adds_topics_of_a_secured_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
