@@ -17,6 +17,7 @@ epoch_kept_on_entry      F15  ... and what STOPPING begins with is stored with i
 start_over_at_source     F16  a log that has nothing in common begins again where the source's begins (D5 step 2)
 epoch_entry_with_batch   F17  a leader of a mirror adds its epoch to the cache only with a batch (D5, last line)
 lost_reset_again         F18  a reset that is lost after STOPPED is written again (D3-29b)
+leader_knows             C6   a source's leader without a row counts only if it knows that it leads
 epoch_of_batches         C5   the last mirror epoch is that of a batch, not the bumped one
 lme_above_log            C3   a last mirror epoch above all of the log cuts nothing
 reset_in_recovery        C10  a reset empties the producer state in recovery, too
@@ -29,7 +30,7 @@ from typing import Any
 
 from kmirror.controller import mirror_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
-from kmirror.mirror import mirror_fetcher, mirror_state_machine, preparing, stopping
+from kmirror.mirror import last_mirror_epoch, mirror_fetcher, mirror_state_machine, preparing, stopping
 from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
 from kmirror.mirror.log_verifier import Action, Verdict
 from kmirror.mirror.mirror import Mirror
@@ -58,6 +59,10 @@ def _nothing_async(original: Any) -> Any:
 
 def _never(original: Any) -> Any:
     return lambda *arguments, **named: False
+
+
+def _always(original: Any) -> Any:
+    return lambda *arguments, **named: True
 
 
 def _never_async(original: Any) -> Any:
@@ -197,6 +202,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "start_over_at_source": [(mirror_fetcher, "verify_log", _at_local_start)],
     "epoch_entry_with_batch": [(Partition, "make_leader", _with_an_entry)],
     "lost_reset_again": [(stopping, "is_reset_lost", _never_async)],
+    "leader_knows": [(last_mirror_epoch, "_knows", _always)],
     "epoch_of_batches": [(stopping, "_persist_last_mirror_epoch", _of_leader)],
     "lme_above_log": [(preparing, "alignment_point", _undefined_is_zero)],
     "reset_in_recovery": [(producer_state_update, "_is_pid_reset", _never)],

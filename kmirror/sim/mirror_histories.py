@@ -189,6 +189,32 @@ async def silent_source_broker(stage: MirrorStage) -> None:
     await _end(stage, "b", "a")
 
 
+async def source_leader_behind(stage: MirrorStage) -> None:
+    """C6: at failback the source's new leader has not heard yet that it leads; that it had no row was taken for "none", and A emptied."""
+    await _open_with_leaders_that_may_be_alone(stage)
+    await stage.write("a", batches=3)
+    await stage.operator.create_topic("b", TOPIC, configs=ALONE, replicas={0: [2, 3]}, mirror_topic_id=stage.topic_id("a"))
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.fail_over("b")
+    await stage.write("b", batches=3)
+    await stage.until("B's replicas are in sync", stage.is_whole)
+    first, second = _leader(stage, "b"), _follower(stage, "b")
+    stage.world.network.partition([stage.fleets["b"].controller.name], [second.name], both_ways=False)
+    stage.tell(f"nothing from the controller reaches {second.name}, B's follower")
+    first.crash()
+    await stage.until("it leads, by what the controller says", lambda: stage.leader("b", ORDERS) is second)
+    began = len(stage.history.events)
+    await stage.start_mirror("b", "a")
+    await stage.sleep_ms(1_500)
+    cut = [event for event in stage.history.events[began:] if isinstance(event, Removed) and stage.history.cluster_of(event.log) == "a"]
+    expect(not cut, f"nothing of A is cut, not {cut[0].batches[0] if cut else ''}")
+    stage.world.network.heal()
+    first.start()
+    await stage.until_state("a", State.MIRRORING)
+    await _end(stage, "b", "a")
+
+
 async def epochs_above_ours(stage: MirrorStage) -> None:
     """C36: A's leader changes again and again, B's does not; B's followers take batches of epochs that B has not reached."""
     await stage.open(replication_factor=3)
@@ -208,6 +234,7 @@ NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "produce_that_waits": (produce_that_waits, CALM),
     "follower_down_at_failback": (follower_down_at_failback, CALM),
     "mirror_deleted_before_return": (mirror_deleted_before_return, CALM),
+    "source_leader_behind": (source_leader_behind, CALM),
     "epochs_above_ours": (epochs_above_ours, CALM),
     "silent_source_broker": (silent_source_broker, CALM),
 }

@@ -225,14 +225,16 @@ class Operator:
         configs: dict[str, str] | None = None,
         *,
         replication_factor: int = 1,
+        replicas: dict[int, list[int]] | None = None,
         mirror_topic_id: Uuid | None = None,
     ) -> None:
         async def attempt() -> None:
             topic = NewTopic(
                 name,
-                num_partitions=partitions,
-                replication_factor=replication_factor,
+                num_partitions=-1 if replicas else partitions,
+                replication_factor=-1 if replicas else replication_factor,
                 configs=configs or {},
+                replicas_assignments=replicas,
                 mirror_topic_id=mirror_topic_id,
             )
             (await self.admin(cluster).create_topics([topic])).all()

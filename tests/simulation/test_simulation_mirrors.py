@@ -19,6 +19,7 @@ NAMED = {
     "follower_down_at_failback": "F12",
     "epochs_above_ours": "C36 S21",
     "silent_source_broker": "C6 C7",
+    "source_leader_behind": "C6",
 }
 ABLATIONS = [
     ("bump_after_cut", "slow_follower_at_alignment"),
@@ -28,6 +29,7 @@ ABLATIONS = [
     ("pending_produces_fail", "produce_that_waits"),
     ("mirror_leader_epoch", "epochs_above_ours"),
     ("definite_answers_only", "silent_source_broker"),
+    ("leader_knows", "source_leader_behind"),
 ]
 
 
