@@ -9,7 +9,8 @@ other mirrors (C15). Deleted is only
 
 never one on the cluster, a mirror, a delegation token or a user. Rules on the literal name of a paused or removed topic of the mirror
 are left as they are (B48). Two mirrors that select the same rules from different sources fight; creating one says so (C33).
-A cluster without an authorizer has no rules to sync; a source without one, or one that does not show them to us, is an error.
+A cluster without an authorizer has no rules to sync, and a mirror whose filter is empty wants none: the source is not asked. A source without
+an authorizer, or one that does not show its rules to us, is an error.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class AclSync:
         self._seen: dict[str, set[StandardAcl]] = {}
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
-        if not self._enabled:
-            return []
         rules = acl_rules(cycle.mirror.configs)
+        if not self._enabled or not rules:
+            return []
         source = await describe_all_acls(cycle.mirror.source)
         seen = self._seen.setdefault(cycle.mirror.name, set())
         local, topics, idle_topics = self._image().acls, frozenset(cycle.topics), frozenset(cycle.idle_topics)

@@ -386,6 +386,15 @@ def test_syn12_a_cluster_without_an_authorizer_has_nothing_to_do_and_does_not_as
     bench.close()
 
 
+def test_cfg4_an_empty_filter_takes_no_rule_and_the_source_is_not_asked(bench: SyncBench, source: SourceDouble) -> None:
+    """What to set for a source without an authorizer, so that nothing is counted."""
+    validate_mirror_configs({"bootstrap.servers": "a:1", "mirror.acl.include": ""})
+    source.acl_error = Errors.SECURITY_DISABLED
+    assert bench.cycle() == {"acl": 1}
+    bench.alter_mirror("m", mirror_acl_include="")
+    assert bench.cycle() == {}
+
+
 @pytest.mark.parametrize("error", [Errors.SECURITY_DISABLED, Errors.CLUSTER_AUTHORIZATION_FAILED])
 def test_syn13_a_source_that_does_not_show_its_rules_is_an_error_and_deletes_nothing(
     bench: SyncBench, source: SourceDouble, error: Errors
