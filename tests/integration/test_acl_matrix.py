@@ -17,7 +17,6 @@ from kmirror import EmbeddedCluster
 from kmirror.wire.api_keys import ApiKeys
 
 KNOWN: dict[str, str] = {
-    "DescribeConfigs of client metrics": "a subscription's defaults are not shown",
     "CreateAcls of any": "ANY is none of the types: Kafka answers UNKNOWN_SERVER_ERROR to all rules of the request, kmirror what is wrong to the one",
     "CreateAcls that match | all": "the same for MATCH",
 }
