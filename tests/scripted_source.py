@@ -11,6 +11,7 @@ fetcher, again after the backoff when it is given back, and keeps what it was to
 from __future__ import annotations
 
 import asyncio
+import bisect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -88,14 +89,14 @@ class SourceLog:
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """As Kafka answers OffsetForLeaderEpoch."""
-        known = [RecordBatch(each).partition_leader_epoch for each in self.batches]
         if epoch == self.epoch:
             return epoch, self.end
+        known = [int.from_bytes(each[12:16], "big") for each in self.batches]
         at_most = [each for each in known if each <= epoch]
         if epoch > self.epoch or not at_most:
             return -1, -1
-        above = [RecordBatch(each).base_offset for each in self.batches if RecordBatch(each).partition_leader_epoch > epoch]
-        return max(at_most), above[0] if above else self.end
+        above = [index for index, each in enumerate(known) if each > epoch]
+        return max(at_most), RecordBatch(self.batches[above[0]]).base_offset if above else self.end
 
 
 @dataclass
@@ -354,11 +355,12 @@ class ScriptedSource:
         if not log.start <= asked.fetch_offset <= log.end:
             return row(Errors.OFFSET_OUT_OF_RANGE, log)
         limit = log.decided if request.isolation_level == 1 else (log.end if log.high_watermark is None else log.high_watermark)
-        records = b""
-        for each in log.batches:
+        records, size_limit = b"", min(asked.partition_max_bytes, max(room, 1))
+        starts = [int.from_bytes(each[:8], "big") for each in log.batches]
+        for each in log.batches[max(0, bisect.bisect_right(starts, asked.fetch_offset) - 1) :]:
+            if records and len(records) + len(each) > size_limit:
+                break
             if each[16] < 2 or asked.fetch_offset <= RecordBatch(each).last_offset < limit:
-                if records and len(records) + len(each) > min(asked.partition_max_bytes, max(room, 1)):
-                    break
                 records += each
         return row(Errors.NONE, log, records)
 
