@@ -34,6 +34,7 @@ from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
 
 REFRESHES_UNTIL_DELETED = 2
+FAILURES_TOLD = 10
 
 _log = logging.getLogger(__name__)
 
@@ -167,9 +168,12 @@ class MirrorMetadataManager:
             self._note(cycle.mirror.name, step.gauge, failures, failed)
 
     def _note(self, mirror_name: str, gauge: SyncGauge, failures: Sequence[str], failed: set[SyncGauge]) -> None:
-        for text in failures:
+        if failures:
             failed.add(gauge)
+        for text in failures[:FAILURES_TOLD]:
             _log.warning("mirror %s, %s: %s", mirror_name, gauge.value, text)
+        if len(failures) > FAILURES_TOLD:
+            _log.warning("mirror %s, %s: and %d more", mirror_name, gauge.value, len(failures) - FAILURES_TOLD)
 
     def _cycle_of(self, mirror: Mirror, topics: list[str], metadata: SourceMetadata) -> SyncCycle:
         active = {topic for topic in topics if self._is_active(mirror.name, topic)}

@@ -277,6 +277,17 @@ def test_c37_a_dead_source_counts_once_and_delays_no_other_mirror(bench: SyncBen
     assert len(bench.image().topics.by_name["u"].partitions) == 2
 
 
+def test_c37_many_failures_of_one_cycle_are_one_count_and_a_few_lines(
+    bench: SyncBench, source: SourceDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(200):
+        source.groups[f"g{number}"] = SourceGroupDouble({T0: (1, "")}, error=Errors.GROUP_AUTHORIZATION_FAILED)
+    with caplog.at_level(logging.WARNING):
+        assert bench.cycle() == {"group_offset": 1}
+    lines = [record.getMessage() for record in caplog.records if "group_offset" in record.getMessage()]
+    assert len(lines) == 11 and lines[-1] == "mirror m, group_offset: and 190 more"
+
+
 def test_c37_a_controller_that_refuses_rules_counts_once_however_many(bench: SyncBench, source: SourceDouble) -> None:
     source.acls = {rule("x"), rule("y"), rule("z")}
     bench.refuse = {"x": Errors.INVALID_REQUEST, "y": Errors.INVALID_REQUEST}
