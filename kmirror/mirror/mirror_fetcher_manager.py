@@ -57,10 +57,10 @@ class MirrorFetcherManager:
         self._scope = TaskScope(runtime, "mirror-fetchers")
 
     def owns(self, topic_partition: TopicPartition) -> bool:
-        """Whether some fetcher has the partition now."""
+        """Whether some fetcher has the partition now. One that died has nothing: its partitions are added again at the next refresh."""
         key = self._owner.get(topic_partition)
         running = self._fetchers.get(key) if key is not None else None
-        return running is not None and running.fetcher.owns(topic_partition)
+        return running is not None and not running.task.done() and running.fetcher.owns(topic_partition)
 
     async def add_partition(self, driver: MirrorPartition) -> None:
         """Find the source's leader and start fetching. SourceError when there is none, or the topic is not the one it was."""
@@ -156,6 +156,9 @@ class MirrorFetcherManager:
 
     def _fetcher(self, key: FetcherKey, mirror_configs: dict[str, str]) -> MirrorFetcher:
         running = self._fetchers.get(key)
+        if running is not None and running.task.done():
+            running.fetcher.close()
+            running = None
         if running is None:
             client_id = f"broker-{self._config.broker_id}-fetcher-{key.fetcher_id}-mirror-{key.mirror_name}"
             client = self._client_factory(client_id, mirror_configs)

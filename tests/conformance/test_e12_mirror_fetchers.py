@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import scripted_source
 from scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld, batch
@@ -511,5 +513,28 @@ def test_inquiries_of_many_partitions_go_together(tmp_path):
         assert world.source.count(list_offsets.ListOffsetsRequest) <= 3
         assert world.source.count(offset_for_leader_epoch.OffsetForLeaderEpochRequest) == 0
         assert all(driver.cuts == 0 for driver in drivers)
+
+    scripted_source.run(scenario)
+
+
+def test_met4_a_fetcher_that_died_is_counted_and_replaced(tmp_path):
+    """By an error that nobody expected; its partitions have no fetcher until they are added again."""
+
+    async def scenario():
+        world = MirrorWorld(str(tmp_path))
+        drivers = await mirroring(world, partitions=3)
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        world.source.override = lambda request: ZeroDivisionError("a bug")
+        await world.advance(600)
+        assert [each.is_dead for each in world.fetchers.running()] == [True]
+        assert not any(world.fetchers.owns(driver.id.topic_partition) for driver in drivers)
+        world.source.override = None
+        for number, driver in enumerate(drivers):
+            world.source.append("t", b"d", partition=number)
+            driver.start()
+        await world.advance(1_200)
+        assert [each.is_dead for each in world.fetchers.running()] == [False]
+        for number in range(3):
+            assert world.log_bytes("t", number) == world.source_bytes("t", number)
 
     scripted_source.run(scenario)
