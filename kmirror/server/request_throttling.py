@@ -20,7 +20,9 @@ from kmirror.server.quota.quota_managers import QuotaManagers
 from kmirror.server.request_context import NoMessage, Request
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 
-_EXEMPT_INTER_BROKER = frozenset(key for key, spec in API_TABLE.items() if spec.cluster_action)
+_SHARE_GROUP_STATE = frozenset(key for key in API_TABLE if "SHARE_GROUP_STATE" in key.name)
+"""Brokers' requests that Kafka 4.3 throttles like a client's: a refusal is said for each partition, so it is not seen from here."""
+_EXEMPT_INTER_BROKER = frozenset(key for key, spec in API_TABLE.items() if spec.cluster_action) - _SHARE_GROUP_STATE
 
 
 class RequestThrottler:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from broker_doubles import BrokerWorld, batch_of
@@ -19,6 +21,7 @@ from kmirror.server.quota.client_quota_manager import DEFAULT, MAX_REMEMBERED_CL
 from kmirror.server.quota.client_request_quota_manager import ClientRequestQuotaManager
 from kmirror.server.quota.controller_mutation_quota_manager import ControllerMutationQuotaManager
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
+from kmirror.server.request_throttling import RequestThrottler
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import encode_response, read_response
 from kmirror.wire.messages.config_record import ConfigRecord
@@ -221,6 +224,20 @@ def test_what_a_throttled_fetch_does_not_send_is_not_counted_as_sent(tmp_path) -
         assert stats.all_topics.bytes_out.count == stats.topic("t").bytes_out.count == answers[0].responses[0].partitions[0].records.size
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("api_key", "is_throttled"),
+    [(ApiKeys.WRITE_TXN_MARKERS, False), (ApiKeys.WRITE_SHARE_GROUP_STATE, True), (ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY, True)],
+)
+def test_share_group_state_is_throttled_by_its_time(
+    clock: ManualClock, metrics: MetricsRegistry, api_key: ApiKeys, is_throttled: bool
+) -> None:
+    quotas = QuotaManagers(KafkaConfig.from_props(PROPS), metrics, clock)
+    quotas.update(ClientQuotaEntity((("user", "alice"),)), "request_percentage", 1.0)
+    timing = SimpleNamespace(judged_ns=0, thread_time_ns=lambda _: 10_000_000_000)
+    request: Any = SimpleNamespace(api_key=api_key, principal=ALICE, client_id="c", throttle_time_ms=None, timing=timing)
+    assert (RequestThrottler(quotas, clock).throttle(request, API_TABLE[api_key].response()) > 0) is is_throttled
 
 
 @pytest.mark.parametrize("api_key", [key for key in API_TABLE if "throttle_time_ms" in API_TABLE[key].response.__struct_fields__])
