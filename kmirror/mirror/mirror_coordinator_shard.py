@@ -124,6 +124,7 @@ class MirrorCoordinatorShard:
         removed = set(topics)
         for key in [key for key in mirror.states if key[0] in removed]:
             del mirror.states[key]
+            mirror.has_mirrored.pop(key, None)
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int = -1, producer_epoch: int = -1) -> None:
         decoded = read_record(record)

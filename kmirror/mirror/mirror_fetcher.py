@@ -32,7 +32,6 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -49,9 +48,6 @@ from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, 
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
-
-if TYPE_CHECKING:
-    pass
 
 ANY_EPOCH = 2**31 - 1
 CORRUPT_ANSWERS_UNTIL_FAILED = 2

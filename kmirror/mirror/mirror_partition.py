@@ -286,6 +286,8 @@ class MirrorPartition:
         except KmirrorError as error:
             return self._failed(str(error))
         except OSError as error:
+            if self.status.state is _S.FAILED:
+                return self._failed(str(error))
             self._storage_error = str(error)
             return 0
 
@@ -372,6 +374,7 @@ class MirrorPartition:
             return MirrorGuard.RESET_IS_LAST if done else MirrorGuard.RESET_MISSING
         if self.status.state is _S.STOPPED and wanted is WantedState.RUN:
             same = await self.mirror.source_has_topic(self.id.topic, self.id.topic_id)
+            self._source_deleted = self._source_deleted and not same
             return MirrorGuard.SOURCE_TOPIC_SAME if same else MirrorGuard.SOURCE_TOPIC_OTHER
         return MirrorGuard.ALWAYS
 
@@ -443,6 +446,7 @@ class MirrorPartition:
     # --- transitions --------------------------------------------------------------------------------------------------
 
     async def _load(self) -> int | None:
+        led_from_epoch = self._led_from_epoch
         try:
             stored = await self._services.states.read_one(self.id)
         except (ApiException, DisconnectError, RequestTimeoutError, OSError) as error:
@@ -451,6 +455,8 @@ class MirrorPartition:
             self._load_backoff_ms = min(2 * delay_ms, MAX_LOAD_BACKOFF_MS)
             return delay_ms
         self._load_backoff_ms = FIRST_LOAD_BACKOFF_MS
+        if self._led_from_epoch != led_from_epoch:
+            return 0  # somebody else may have led after the question: what was answered may have passed
         self.status.state = stored.state
         self.status.last_mirror_epoch = stored.last_mirror_epoch
         self.status.has_mirrored = stored.has_mirrored or stored.state in (_S.MIRRORING, _S.PAUSING, _S.PAUSED)
@@ -473,7 +479,8 @@ class MirrorPartition:
             await stopping.stop(self)
         if row.next_state is not None:
             await self._enter(row)
-        self._gained = False
+        if self.status.loaded:  # else the leadership was lost and gained again meanwhile: begin anew
+            self._gained = False
         self._apply_read_only()
         return 0
 

@@ -31,6 +31,10 @@ class BatcherClosedError(KmirrorError):
     """The broker is shutting down."""
 
 
+class UnansweredError(KmirrorError):
+    """A program error, which is reported, ended the request; nobody must wait for it."""
+
+
 class _Lane(Generic[I, R]):
     """What waits and what is under way of one key."""
 
@@ -72,7 +76,7 @@ class RequestBatcher(Generic[K, I, R]):
             lane = self._lanes[key] = _Lane()
         future: asyncio.Future[R] = self._runtime.create_future()
         lane.pending.append((item, future))
-        if lane.in_flight < self._max_in_flight and len(lane.pending) == 1:
+        if lane.in_flight == 0 or (lane.in_flight < self._max_in_flight and len(lane.pending) == 1):
             lane.in_flight += 1
             self._scope.spawn(self._drain(key, lane), name=f"{self._name}-{key}")
         return await future
@@ -113,12 +117,15 @@ class RequestBatcher(Generic[K, I, R]):
         except (ApiException, KmirrorError, OSError) as error:
             for _, future in batch:
                 _set_exception(future, error)
-            return
-        for (_, future), answer in zip(batch, answers, strict=True):
-            if isinstance(answer, Exception):
-                _set_exception(future, answer)
-            elif not future.done():
-                future.set_result(answer)
+        else:
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if isinstance(answer, Exception):
+                    _set_exception(future, answer)
+                elif not future.done():
+                    future.set_result(answer)
+        finally:
+            for _, future in batch:
+                _set_exception(future, UnansweredError(f"{self._name}: a program error kept the answer away"))
 
 
 def _set_exception(future: asyncio.Future[R], error: Exception) -> None:

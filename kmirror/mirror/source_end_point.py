@@ -248,7 +248,7 @@ class SourceEndPoint:
             return await self._client.api_version(
                 self.node.host, self.node.port, api_key, timeout_ms=self._config.request_timeout_ms, max_version=max_version
             )
-        except (DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
+        except (DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError) as error:
             raise self._failure(error) from error
 
     async def _send(self, request: Any, *, version: int | None = None) -> Any:

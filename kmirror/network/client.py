@@ -35,6 +35,7 @@ from kmirror.network.frames import new_scratch
 from kmirror.runtime.api import ConnectionProtocol, Runtime
 from kmirror.wire.framing import read_response
 from kmirror.wire.messages.api_versions import ApiVersionsResponse
+from kmirror.wire.primitives import ProtocolReadError
 
 __all__ = [
     "AuthenticationError",
@@ -210,6 +211,8 @@ class NetworkClient:
             raise DisconnectError(f"cannot connect to {node.host}:{node.port}: {error.strerror or error}") from error
         except (RequestTimeoutError, UnsupportedVersionError) as error:
             raise DisconnectError(str(error)) from error
+        except ProtocolReadError as error:
+            raise DisconnectError(f"{node.host}:{node.port} does not speak Kafka's protocol: {error}") from error
         finally:
             self._note_outcome(node, succeeded=succeeded)
 

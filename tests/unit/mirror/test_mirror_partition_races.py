@@ -1,0 +1,198 @@
+"""What the driver of a partition must not lose while it waits: a change of leader, a failing disk, an answer that cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from mirror_machine import MIRROR, REFRESH_MS, MirrorMachine, run
+from scripted_source import batch
+
+from kmirror.common.errors import Errors
+from kmirror.mirror import stopping
+from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.wire.primitives import ProtocolReadError
+
+
+async def mirroring(machine: MirrorMachine, *batches: bytes) -> None:
+    machine.source.create("t")
+    machine.at_source(*batches)
+    machine.topic()
+    await machine.reach("MIRRORING")
+    await machine.advance(600)
+
+
+def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newest(tmp_path: Path) -> None:
+    """Leader, then another, then leader again, all while the answer of the first question is under way: what it says has passed."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.settle()
+        machine.topic(value=None)
+        assert machine.mirror is not None
+        states = machine.mirror.states
+        answer: asyncio.Future[StoredState] = asyncio.get_running_loop().create_future()
+        ask, asked = states.read_one, 0
+
+        async def read_one(partition: Any) -> StoredState:
+            nonlocal asked
+            asked += 1
+            return await (answer if asked == 1 else ask(partition))
+
+        states.read_one = read_one
+        machine.name(MIRROR)
+        await machine.settle()
+        machine.change(bump=2)
+        for state in (State.PREPARING, State.MIRRORING):
+            await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
+        answer.set_result(StoredState(State.STOPPED, 3))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert machine.produce(batch(0, b"x")) is not Errors.NONE
+        await machine.settle()
+        assert asked >= 2 and machine.state() == "MIRRORING"
+        assert machine.produce(batch(0, b"x")) is Errors.READ_ONLY_TOPIC
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_leader_change_while_the_new_leader_wrote_its_state_again_was_forgotten(tmp_path: Path) -> None:
+    """The second election must be followed by what a new leader does (D3-28), though the first one's was under way."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.settle()
+        machine.topic(value=None)
+        assert machine.mirror is not None
+        await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING)])
+        states, written = machine.mirror.states, 0
+        write = states.write_one
+
+        async def write_one(partition: Any, what: StateWrite) -> None:
+            nonlocal written
+            if what.rewrite:
+                written += 1
+                if written == 1:
+                    machine.change(bump=2)
+            await write(partition, what)
+
+        states.write_one = write_one
+        machine.name(MIRROR)
+        await machine.reach("MIRRORING")
+        assert written == 2
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(tmp_path: Path, monkeypatch: Any) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a"))
+        machine.driver().on_storage_error("the disk is gone")
+        await machine.reach("FAILED")
+        tries = 0
+
+        async def unreadable(driver: Any) -> int:
+            nonlocal tries
+            tries += 1
+            await asyncio.sleep(0)
+            raise OSError("the disk is gone")
+
+        monkeypatch.setattr(stopping, "last_mirror_epoch_on_entry", unreadable)
+        machine.name("m.removed")
+        await machine.advance(10_000)
+        assert 1 <= tries <= 4, "one try every mirror.truncation.backoff.ms"
+        assert machine.state() == "FAILED" and machine.driver().status.reason == "the disk is gone"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_topic_that_came_back_at_the_source_was_paused_again_when_it_was_resumed(tmp_path: Path) -> None:
+    """What the last refresh said of the source topic is older than the answer on which PREPARING begins (D3-4)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a"))
+        topic_id = machine.source.topic_ids.pop("t")
+        await machine.advance(3 * REFRESH_MS, step_ms=1_000)
+        await machine.reach("STOPPED")
+        machine.source.topic_ids["t"] = topic_id
+        machine.name(MIRROR)
+        await machine.reach("MIRRORING")
+        assert machine.cache.image.configs.topic("t")["mirror.name"] == MIRROR
+        await machine.close()
+
+    run(scenario)
+
+
+def test_bytes_that_are_no_answer_ended_the_fetcher_for_good(tmp_path: Path) -> None:
+    """Not Kafka at that port for a moment: the exchange of versions cannot be read."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a"))
+        fetching = [client for client in machine.clients if "fetcher" in client.client_id]
+        ask = fetching[0].api_version
+
+        async def api_version(*args: Any, **options: Any) -> int:
+            raise ProtocolReadError("not enough bytes")
+
+        fetching[0].api_version = api_version
+        machine.at_source(batch(1, b"b"))
+        await machine.settle()
+        machine.at_source(batch(2, b"c"))
+        await machine.settle()
+        assert (machine.log().log_end_offset, machine.driver().status.reason) == (2, "source broker source-1:9092: not enough bytes")
+        fetching[0].api_version = ask
+        await machine.advance(3_000)
+        assert machine.log().log_end_offset == 3
+        await machine.close()
+
+    run(scenario)
+
+
+def test_what_was_known_of_a_deleted_topic_was_taken_for_its_successor(tmp_path: Path) -> None:
+    """The successor has records of its own and never mirrored: its epochs are not the source's (F6)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.settle()
+        machine.topic(value=None)
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+        for state in (State.PREPARING, State.MIRRORING, State.STOPPING, State.STOPPED):
+            await coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
+        await coordinator.write_states(MIRROR, [], ["t"])
+        stored = (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0]
+        assert stored == StoredState()
+        await machine.close()
+
+    run(scenario)
+
+
+def test_an_error_of_the_sender_that_nobody_expected_left_the_askers_waiting(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await mirroring(machine, batch(0, b"a"))
+        assert machine.mirror is not None
+        writes = machine.mirror.states.writes
+        send = writes._send
+
+        async def broken(key: Any, items: Any) -> Any:
+            raise AssertionError("a bug")
+
+        writes._send = broken
+        machine.runtime.report_failure = lambda message, error=None: None
+        waiting = [asyncio.ensure_future(writes.submit(("m", 1), StateWrite("t", 0))) for _ in range(2)]
+        done = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+        assert all(isinstance(each, Exception) for each in done)
+        writes._send = send
+        await asyncio.wait_for(machine.mirror.states.write_one(machine.driver().id, StateWrite("t", 0)), 5)
+        await machine.close()
+
+    run(scenario)
