@@ -1,7 +1,7 @@
 """What must hold of every history of a fleet: pure functions from a `History` to the rules it breaks.
 
     acknowledged   what a leader acknowledged with acks=all is in the partition's log in the end, at its offset, exactly once
-    duplicates     no value of a producer with an id is in the log twice
+    duplicates     no value of a producer with an id is in the log twice, unless its id was forgotten in between (MIRROR_PID_RESET)
     isr            in the end the logs of all replicas in sync are equal, byte for byte
     matching       two replicas that have the same epoch at the same offset have the same batch there        (Raft's log matching)
     reads          what a reader saw below the high watermark, or as committed, is what the log says in the end: reads are repeatable
@@ -129,6 +129,8 @@ def check_duplicates(history: History, truth: Truth) -> list[Violation]:
     for partition in truth.logs:
         seen: dict[bytes, Batch] = {}
         for batch in truth.log(partition):
+            if batch.reset_source is not None:
+                seen.clear()  # whoever did not hear what became of a batch before may send it again, and nobody knows it any more
             for value in batch.values if batch.producer_id >= 0 else ():
                 if value in seen:
                     text = f"{partition} has {value.decode()} twice: in {seen[value]} and in {batch}"

@@ -6,11 +6,12 @@ leader's disk holds. Power is lost by one broker of a fleet at a time, as `sim.f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.cluster import QUICK
@@ -192,9 +193,27 @@ class MirrorStage(SimStage):
     # the operator's procedures
 
     async def start_mirror(self, source: str, destination: str, *, name: str = MIRROR) -> None:
-        """Create the mirror and add the topic; nobody waits for what comes of it."""
-        await self.operator.create_mirror(destination, name, source=source)
-        await self.operator.add(destination, name, TOPIC)
+        """Create the mirror, unless it is there, and add the topic; nobody waits for what comes of it."""
+        fleet = self.fleets[destination]
+        await self.until(f"the controller of {destination} serves", lambda: fleet.controller.is_serving)
+        if name not in fleet.image().configs.mirror_names():
+            await self.operator.create_mirror(destination, name, source=source)
+        await self._insist(destination, name, lambda: self.operator.add(destination, name, TOPIC))
+
+    async def pause_and_resume(self, destination: str, pause_ms: int) -> None:
+        await self._insist(destination, f"{MIRROR}.paused", lambda: self.operator.pause(destination, MIRROR, TOPIC))
+        await self.sleep_ms(pause_ms)
+        await self._insist(destination, MIRROR, lambda: self.operator.resume(destination, MIRROR, TOPIC))
+
+    async def _insist(self, cluster: str, association: str, operation: Callable[[], Awaitable[None]]) -> None:
+        """Again and again, until the topic's `mirror.name` says so at the controller: an answer may come from a broker that is behind, and a
+        request that was given up may be carried out late."""
+        fleet = self.fleets[cluster]
+        while True:
+            await operation()
+            await self.until(f"the controller of {cluster} serves", lambda: fleet.controller.is_serving)
+            if fleet.image().configs.topic(TOPIC).get(MIRROR_NAME_CONFIG) == association:
+                return
 
     async def mirror(self, source: str, destination: str, *, name: str = MIRROR) -> None:
         """... and wait until it is mirrored."""
@@ -203,5 +222,5 @@ class MirrorStage(SimStage):
 
     async def fail_over(self, destination: str, *, name: str = MIRROR) -> None:
         """Remove the topic and wait until it is writable."""
-        await self.operator.remove(destination, name, TOPIC)
+        await self._insist(destination, f"{name}.removed", lambda: self.operator.remove(destination, name, TOPIC))
         await self.until_state(destination, MirrorPartitionState.STOPPED)

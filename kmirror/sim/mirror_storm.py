@@ -83,9 +83,7 @@ class _Story:
         await stage.end()
 
     async def _pause_and_resume(self) -> None:
-        await self._stage.operator.pause(self.passive, MIRROR, TOPIC)
-        await self._stage.sleep_ms(self._stage.between(20, 500))
-        await self._stage.operator.resume(self.passive, MIRROR, TOPIC)
+        await self._stage.pause_and_resume(self.passive, self._stage.between(20, 500))
 
     async def _remove_and_add(self) -> None:
         await self._stage.fail_over(self.passive)
