@@ -24,7 +24,7 @@ from kmirror.metadata.image import MetadataImage, StandardAcl
 from kmirror.metadata.mirror_filters import AclRule, acl_rules
 from kmirror.mirror.ports import ControllerChannel
 from kmirror.mirror.source_metadata import describe_all_acls
-from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
+from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge, is_active
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import create_acls, delete_acls
 
@@ -57,7 +57,9 @@ class AclSync:
             return []
         source = await describe_all_acls(cycle.mirror.source)
         seen = self._seen.setdefault(cycle.mirror.name, set())
-        local, topics, idle_topics = self._image().acls, frozenset(cycle.topics), frozenset(cycle.idle_topics)
+        image = self._image()
+        local, topics = image.acls, frozenset(topic for topic in cycle.topics if is_active(image, cycle.mirror.name, topic))
+        idle_topics = frozenset((*cycle.topics, *cycle.idle_topics)) - topics
         changes = await self._runtime.run_blocking(
             lambda: acl_changes(source, set(local.values()), rules=rules, seen=seen, topics=topics, idle_topics=idle_topics)
         )

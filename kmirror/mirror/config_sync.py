@@ -18,7 +18,7 @@ from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
 from kmirror.metadata.topic_configs import TOPIC_CONFIGS
 from kmirror.mirror.ports import ControllerChannel
 from kmirror.mirror.source_metadata import TOPICS_PER_REQUEST, describe_topic_configs
-from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
+from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge, is_active
 from kmirror.wire.messages import incremental_alter_configs as messages
 
 TOPIC_PROPERTIES_EXCLUDE_CONFIG = "mirror.topic.properties.exclude"
@@ -44,6 +44,8 @@ class ConfigSync:
         source_configs, failures = await describe_topic_configs(cycle.mirror.source, cycle.topics)
         resources = []
         for topic, configs in source_configs.items():
+            if not is_active(self._image(), cycle.mirror.name, topic):
+                continue
             self._tell_unknown(cycle.mirror.name, configs)
             changes = config_changes(configs, self._image().configs.topic(topic), excluded)
             if changes:

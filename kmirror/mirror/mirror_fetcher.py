@@ -426,7 +426,8 @@ class MirrorFetcher:
         if not self._is_current(partition):
             return
         with self._failures_of(partition):
-            partition.source_is_mirror = await partition.driver.mirror.is_source_topic_mirrored(partition.topic_partition.topic)
+            mirror, topic = partition.driver.mirror, partition.topic_partition.topic
+            partition.source_is_mirror = mirror.is_known_chain(topic) or await mirror.is_source_topic_mirrored(topic)
             if not partition.source_is_mirror:
                 self._give_back(partition, "the source sent batches of a newer leader epoch than the one it was asked in")
 

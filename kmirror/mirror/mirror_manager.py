@@ -226,6 +226,7 @@ class MirrorManager:
             del self._partitions[topic][number]
             if not self._partitions[topic]:
                 del self._partitions[topic]
+            existing.resign()
             self._scope.spawn(existing.close(), name=f"close-{topic_partition}")
         if wanted is not None and partition is not None and registration is not None:
             driver = MirrorPartition(self._services, wanted, partition, registration)

@@ -29,7 +29,7 @@ from kmirror.mirror.mirror_coordinator import MirrorCoordinator
 from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceMetadata
-from kmirror.mirror.sync_cycle import SyncCycle, SyncErrors, SyncGauge, SyncStep
+from kmirror.mirror.sync_cycle import SyncCycle, SyncErrors, SyncGauge, SyncStep, is_active
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
 
@@ -176,7 +176,7 @@ class MirrorMetadataManager:
             _log.warning("mirror %s, %s: and %d more", mirror_name, gauge.value, len(failures) - FAILURES_TOLD)
 
     def _cycle_of(self, mirror: Mirror, topics: list[str], metadata: SourceMetadata) -> SyncCycle:
-        active = {topic for topic in topics if self._is_active(mirror.name, topic)}
+        active = {topic for topic in topics if is_active(self._image(), mirror.name, topic)}
         present = [topic for topic in topics if topic in active and self._is_same_topic(topic, metadata)]
         return SyncCycle(mirror, metadata, present, [topic for topic in topics if topic not in active])
 
@@ -207,10 +207,6 @@ class MirrorMetadataManager:
 
     def _is_owner(self, mirror_name: str) -> bool:
         return self._coordinator.sync_owner(mirror_name) == self._config.broker_id
-
-    def _is_active(self, mirror_name: str, topic: str) -> bool:
-        association = association_of(self._image().configs.topic(topic))
-        return association is not None and association.mirror_name == mirror_name and association.active
 
 
 class _Loop:

@@ -210,16 +210,20 @@ class MirrorPartition:
         """The leader's log was cut: a bump is owed before anything is appended (D5 step 4)."""
         self._bump_pending = self._services.safeguards.bump_after_cut
 
-    async def close(self) -> None:
-        """D3-26: leadership lost. No record; the fetcher goes, pending work is cancelled."""
+    def resign(self) -> None:
+        """D3-26: leadership lost. No record; the fetcher goes, pending work is cancelled. From now on nothing of this driver touches the log."""
         self._closed = True
         self._services.fetchers.remove_partition(self.id.topic_partition)
         self._cancel_retry()
-        if self._attempt is not None:
-            self._attempt.cancel()
+        for task in (self._attempt, self._task):
+            if task is not None:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Resign, and wait until what was under way has ended."""
+        self.resign()
         task = self._task
         if task is not None:
-            task.cancel()
             ended: asyncio.Future[None] = self._services.runtime.create_future()
             task.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
             await ended

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.mirror_names import association_of
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.source_cluster import SourceMetadata
 
@@ -54,6 +56,13 @@ class SyncCycle:
     """Active topics (neither paused nor removed) that the source has, with our topic id where it has ids; sorted."""
     idle_topics: list[str]
     """Paused and removed ones: nothing of theirs is synced (SYN18, B48)."""
+
+
+def is_active(image: MetadataImage, mirror_name: str, topic: str) -> bool:
+    """Whether the topic is in the mirror, neither paused nor removed. The source may answer late: a step looks again before it changes
+    what this cluster's operators may have in their hands since (SYN18)."""
+    association = association_of(image.configs.topic(topic))
+    return association is not None and association.mirror_name == mirror_name and association.active
 
 
 class SyncStep(Protocol):

@@ -1,7 +1,8 @@
 """Creating the topics of an AddTopicsToMirror that this cluster does not have yet, from the source's metadata (B17).
 
 Same name, same topic id where the source has ids, same partition count, the source's dynamic configs less the excluded ones;
-replication factor of this cluster's default. A topic that the source does not have either is the request's error.
+replication factor of this cluster's default. A topic that the source does not have either is the request's error; an internal one is
+not created, for none can be mirrored.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kmirror.mirror.source_cluster import SourceError, SourceTopic
 from kmirror.mirror.source_metadata import describe_topic_configs
 from kmirror.mirror.topic_sync import in_requests
 from kmirror.network.client import UnsupportedVersionError
+from kmirror.replica.replica_manager import INTERNAL_TOPICS
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import create_topics
 
@@ -32,8 +34,10 @@ async def create_missing_topics(
 ) -> dict[str, Errors]:
     """Create those of `names` that are missing here; the error of each that could not be. Waits until this broker sees them."""
     missing = [name for name in names if manager.image().topics.topic(name) is None]
+    errors = {name: Errors.INVALID_TOPIC_EXCEPTION for name in missing if name in INTERNAL_TOPICS}
+    missing = [name for name in missing if name not in errors]
     if not missing:
-        return {}
+        return errors
     mirror = manager.mirror(mirror_name)
     try:
         metadata = await mirror.source.refresh(missing)
@@ -41,10 +45,10 @@ async def create_missing_topics(
         present = {name: topic for name, topic in metadata.topics.items() if topic.error is Errors.NONE and topic.partitions}
         configs = await _source_configs(mirror, present)
     except SourceError:
-        return dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
-    errors = {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing if name not in present}
+        return errors | dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     if mirror.is_suspended or not present:
-        return dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return errors | dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    errors |= {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing if name not in present}
     topics = [_creatable(mirror, name, present[name], configs.get(name, {})) for name in sorted(present)]
     for part in in_requests(topics, lambda topic: topic.num_partitions):
         response = await controller.send(create_topics.CreateTopicsRequest(topics=part, timeout_ms=timeout_ms))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from metadata_doubles import ControllerDouble
@@ -134,6 +135,23 @@ def test_c17_defaults_of_the_source_are_not_copied_and_an_override_removed_there
     source.topics["t"].configs = {}
     bench.cycle()
     assert bench.configs("t") == {}
+
+
+def test_c16_a_topic_that_was_stopped_while_the_source_answered_keeps_its_configs_and_rules(bench: SyncBench, source: SourceDouble) -> None:
+    """The cycle began while it was mirrored; what its operators have set since is theirs (SYN18)."""
+    source.topics["t"].configs = {"retention.ms": "5"}
+    bench.add_acls(rule("t", "ours"))
+    answer = source.send
+
+    async def stop_then_answer(host: str, port: int, request: Any, **options: Any) -> Any:
+        if ApiKeys(request.API_KEY) in (ApiKeys.DESCRIBE_CONFIGS, ApiKeys.DESCRIBE_ACLS):
+            bench.set_config("t", "mirror.name", "m.removed")
+        return await answer(host, port, request, **options)
+
+    source.send = stop_then_answer
+    bench.set_config("t", "retention.ms", "77")
+    assert bench.cycle() == {}
+    assert (bench.configs("t"), bench.acls) == ({"retention.ms": "77"}, {rule("t", "ours")})
 
 
 # --- C18, C19: group offsets

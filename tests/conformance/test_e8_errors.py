@@ -355,6 +355,15 @@ def test_c20_results_of_topics_without_configs_and_of_mixed_requests(clusters: C
         assert [(row.name, row.error_code) for row in answer.topics] == list(zip(asked[:-1], expected, strict=True)), what
 
 
+def test_c20_an_internal_topic_that_only_the_source_has_is_not_created(clusters: Clusters) -> None:
+    """Refused after it had been made here with the source's id and configs, `__consumer_offsets` would have been a copy of its."""
+    source, address = clusters[0].bootstrap_servers, clusters[1].bootstrap_servers
+    create_topic(source, "__share_group_state")
+    create_mirror(address, "c20-internal", source)
+    assert result(clusters, "add", "c20-internal", "__share_group_state") is E.INVALID_TOPIC_EXCEPTION
+    assert "__share_group_state" not in clusters[1].call(lambda server: set(server.broker.metadata_cache.image.topics.by_name))
+
+
 def test_c20_a_wrong_state_refuses_pause_for_its_topic_and_add_for_the_request(clusters: Clusters) -> None:
     """B11, B52: INVALID_REQUEST."""
     address = clusters[1].bootstrap_servers
