@@ -120,18 +120,19 @@ def test_unknown_names_are_refused():
         run_named("x", 1)
 
 
-def _trace_hash_in_a_process(seed: int, hash_seed: str) -> str:
-    command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--seed", str(seed), "--json"]
+def _trace_hash_in_a_process(history: str, seed: int, hash_seed: str) -> str:
+    command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--history", history, "--seed", str(seed), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONHASHSEED": hash_seed}, check=True)
     trace_hash: str = json.loads(done.stdout)["trace_hash"]
     return trace_hash
 
 
-def test_one_seed_is_one_run_in_every_process():
-    first = _trace_hash_in_a_process(5, "1")
-    assert first == _trace_hash_in_a_process(5, "4242")
-    assert first == run_seed("storm", 5, ()).trace_hash
-    assert first != run_seed("storm", 6, ()).trace_hash
+@pytest.mark.parametrize("history", ["storm", "mirrors"])
+def test_one_seed_is_one_run_in_every_process(history):
+    first = _trace_hash_in_a_process(history, 5, "1")
+    assert first == _trace_hash_in_a_process(history, 5, "4242")
+    assert first == run_seed(history, 5, ()).trace_hash
+    assert first != run_seed(history, 6, ()).trace_hash
 
 
 def test_a_campaign_over_processes_gives_what_one_process_gives():
