@@ -35,6 +35,8 @@ from kmirror.mirror.mirror_coordinator_shard import (
 )
 from kmirror.runtime.api import Runtime, TaskScope, run_together
 
+TOMBSTONE_BACKOFF_MS = 500
+
 _log = logging.getLogger(__name__)
 
 
@@ -224,20 +226,24 @@ class MirrorCoordinator:
             self._scope.spawn(self._tombstone(topic_partition), name=f"delete-{topic_partition}")
 
     async def _tombstone(self, topic_partition: TopicPartition) -> None:
-        """Again after a timeout (too few replicas are in sync) as long as this broker coordinates the partition."""
+        """Again while too few replicas are in sync, as long as this broker coordinates the partition."""
         while True:
             try:
-                stored = await self._shards.read(topic_partition, lambda shard, now_ms: shard.mirror_names())
-                known = set(self._image().configs.mirror_names())
-                for mirror_name in stored:
-                    if mirror_name not in known:
-                        await self._shards.write(topic_partition, partial(_delete_in_shard, mirror_name))
-                return
+                return await self._shards.write(topic_partition, self._delete_unknown)
             except ApiException as error:
-                if error.error is not Errors.REQUEST_TIMED_OUT:
+                if error.error is Errors.NOT_ENOUGH_REPLICAS:
+                    await self._runtime.sleep_ms(TOMBSTONE_BACKOFF_MS)
+                elif error.error is not Errors.REQUEST_TIMED_OUT:
                     if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE):
                         self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
-                    return
+                    return None
+
+    def _delete_unknown(self, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
+        """Looked at and written in one step: a mirror may be created anew under its name, and must neither find what was stored of the
+        deleted one nor lose its own."""
+        known = set(self._image().configs.mirror_names())
+        unknown = [name for name in shard.mirror_names() if name not in known]
+        return CoordinatorResult([record for name in unknown for record in shard.delete_mirror(name).records], None)
 
 
 def _read_shard(mirror_name: str, keys: list[PartitionKey], shard: MirrorCoordinatorShard, now_ms: int) -> dict[PartitionKey, StoredState]:
@@ -248,7 +254,3 @@ def _write_shard(
     mirror_name: str, writes: list[StateWrite], removed_topics: list[str], shard: MirrorCoordinatorShard, now_ms: int
 ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
     return shard.write(mirror_name, writes, removed_topics)
-
-
-def _delete_in_shard(mirror_name: str, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
-    return shard.delete_mirror(mirror_name)

@@ -13,6 +13,7 @@ from kmirror.common.errors import Errors
 from kmirror.mirror import stopping
 from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.primitives import ProtocolReadError
 
 
@@ -193,6 +194,33 @@ def test_an_error_of_the_sender_that_nobody_expected_left_the_askers_waiting(tmp
         assert all(isinstance(each, Exception) for each in done)
         writes._send = send
         await asyncio.wait_for(machine.mirror.states.write_one(machine.driver().id, StateWrite("t", 0)), 5)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_mirror_that_was_created_anew_at_once_found_what_was_stored_of_the_deleted_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.settle()
+        machine.topic(value=None)
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+        await coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING, 7)])
+        read = coordinator._shards.read
+
+        async def read_late(*args: Any) -> Any:
+            answer = await read(*args)
+            await asyncio.sleep(0)
+            return answer
+
+        coordinator._shards.read = read_late
+        servers = machine.cache.image.configs.mirror(MIRROR)["bootstrap.servers"]
+        for value in (None, servers):
+            machine.apply(ConfigRecord(resource_type=64, resource_name=MIRROR, name="bootstrap.servers", value=value))
+            await asyncio.sleep(0)
+        await machine.settle()
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState()
         await machine.close()
 
     run(scenario)
