@@ -29,6 +29,8 @@ MIRROR = "m"
 TOPIC = "orders"
 SETTLE_MS = 700
 SLOWNESS = 3
+LOOKS = 30
+LOOK_PAUSE_MS = 100
 WRITE_TRIES = 20
 WRITE_PAUSE_MS = 100
 FEATURES = {"mirror.version": 1}
@@ -211,9 +213,10 @@ class MirrorStage(SimStage):
         fleet = self.fleets[cluster]
         while True:
             await operation()
-            await self.until(f"the controller of {cluster} serves", lambda: fleet.controller.is_serving)
-            if fleet.image().configs.topic(TOPIC).get(MIRROR_NAME_CONFIG) == association:
-                return
+            for _ in range(LOOKS):
+                if fleet.controller.is_serving and fleet.image().configs.topic(TOPIC).get(MIRROR_NAME_CONFIG) == association:
+                    return
+                await self.sleep_ms(LOOK_PAUSE_MS)
 
     async def mirror(self, source: str, destination: str, *, name: str = MIRROR) -> None:
         """... and wait until it is mirrored."""

@@ -298,22 +298,21 @@ class Operator:
         self.history.add(Told(self.loop.now_us, "operator", what))
 
     async def _insist(self, what: str, attempt: Callable[[], Awaitable[Any]], *, done: Errors) -> None:
-        """`done` is what a second attempt hears when the first was carried out and its answer lost. Without a lost answer it comes from a
-        broker that has not heard yet of what was done before: ask again."""
+        """`done` is what a second attempt hears when the first was carried out and its answer lost; or, from a broker that has not heard yet of
+        what was done before, when nothing was: who must be sure looks (`MirrorStage`)."""
         self.tell(what)
         deadline_ms = self.runtime.clock.monotonic_ms() + self.timeout_ms
-        may_be_done = False
+        tries = 0
         while True:
+            tries += 1
             try:
                 await attempt()
                 return
             except ApiException as error:
-                if error.error is done and may_be_done:
+                if error.error is done and tries > 1:
                     return
-                may_be_done = may_be_done or error.error is not done
                 problem = f"{error.error.name}: {error}"
             except (NoBrokerError, *_LOST) as error:
-                may_be_done = True
                 problem = str(error)
             if self.runtime.clock.monotonic_ms() >= deadline_ms:
                 raise KmirrorError(f"{what}: {problem}")
