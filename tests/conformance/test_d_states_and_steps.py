@@ -12,6 +12,7 @@ from scripted_source import SOURCE_CLUSTER_ID, batch
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
+from kmirror.mirror.local_log import cut, cut_fully
 from kmirror.mirror.mirror_coordinator_shard import StateWrite
 from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateRecord
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
@@ -99,6 +100,25 @@ def test_d1_a_produce_that_waits_fails_when_the_partition_becomes_read_only(tmp_
         assert not waiting.done()
         machine.name(MIRROR)
         await machine.settle()
+        assert (await waiting)[T0].error is Errors.NOT_LEADER_OR_FOLLOWER
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("to_nothing", [False, True])
+def test_d1_a_produce_that_waits_fails_before_a_cut(tmp_path: Path, to_nothing: bool) -> None:
+    """F3 again, should one be there all the same."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.topic(value=None, replicas=(1, 2))
+        waiting = machine.replica_manager.append_records(
+            timeout_ms=60_000, required_acks=-1, origin=AppendOrigin.CLIENT, entries={T0: bytearray(batch(0, b"a"))}
+        )
+        partition = machine.partition("t", 0)
+        removed = cut_fully(partition, 0) if to_nothing else cut(partition, 0)
+        assert (removed, waiting.done()) == (1, True)
         assert (await waiting)[T0].error is Errors.NOT_LEADER_OR_FOLLOWER
         await machine.close()
 
@@ -410,6 +430,27 @@ def test_d5_cut_bump_and_every_replica_before_the_first_fetch(tmp_path: Path) ->
         await machine.reach("MIRRORING")
         await machine.advance(600)
         assert machine.log().log_end_offset == 2
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_an_empty_epoch_entry_is_cut_also_where_no_batch_is(tmp_path: Path) -> None:
+    """A leader of a plain topic had noted its epoch and written nothing in it; asked for that epoch later, it would answer for data
+    of the source (reference-deviations 8)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=1))
+        machine.topic(value=None)
+        machine.local(batch(0, b"a", epoch=1))
+        machine.change(bump=5)
+        assert machine.log().latest_epoch == 5
+        machine.name(MIRROR)
+        await machine.reach("MIRRORING")
+        assert (machine.log().latest_epoch, machine.log().log_end_offset) == (1, 1)
         await machine.close()
 
     run(scenario)
