@@ -25,8 +25,8 @@ from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator import MirrorPartitionId
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
-from kmirror.mirror.mirror_partition import MirrorPartitionStatus
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS
+from kmirror.mirror.mirror_services import MirrorPartitionStatus
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.network.client import DisconnectError, UnsupportedVersionError
 from kmirror.network.client_metrics import ClientMetrics

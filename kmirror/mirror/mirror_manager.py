@@ -35,8 +35,9 @@ from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartition
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
 from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager
 from kmirror.mirror.mirror_metrics import register_mirror_metrics
-from kmirror.mirror.mirror_partition import MirrorPartition, MirrorServices
+from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
+from kmirror.mirror.mirror_services import MirrorServices
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.mirrored_topics import MirroredTopics

@@ -18,22 +18,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_names import association_of
 from kmirror.metadata.registrations import RECOVERING, PartitionRegistration
 from kmirror.mirror import preparing, stopping
 from kmirror.mirror.last_mirror_epoch import NotYetError, RejectedError
-from kmirror.mirror.leader_epoch_bumper import EpochBump, LeaderEpochBumper
+from kmirror.mirror.leader_epoch_bumper import EpochBump
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator import MirrorPartitionId
-from kmirror.mirror.mirror_coordinator_shard import NO_LAST_MIRROR_EPOCH, StateWrite
-from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
-from kmirror.mirror.mirror_lag import CatchUp
-from kmirror.mirror.mirror_safeguards import MirrorSafeguards
-from kmirror.mirror.mirror_state_client import MirrorStateClient
+from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.mirror_services import MirrorPartitionStatus, MirrorServices
 from kmirror.mirror.mirror_state_machine import (
     MirrorAction,
     MirrorEvent,
@@ -44,11 +39,10 @@ from kmirror.mirror.mirror_state_machine import (
     lookup,
     wanted_state,
 )
-from kmirror.mirror.ports import MirrorConfig
+from kmirror.mirror.partition_wait import PartitionWait
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.replica.partition import Partition, ReadOnlyReason
-from kmirror.replica.replica_manager import ReplicaManager
-from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
+from kmirror.runtime.api import TimerHandle
 from kmirror.storage.unified_log import UnifiedLog
 
 FIRST_LOAD_BACKOFF_MS = 100
@@ -61,41 +55,6 @@ _S = MirrorPartitionState
 _E = MirrorEvent
 
 
-@dataclass(slots=True)
-class MirrorServices:
-    """What every partition of this broker's mirrors shares."""
-
-    runtime: Runtime
-    config: MirrorConfig
-    safeguards: MirrorSafeguards
-    cluster_id: str
-    states: MirrorStateClient
-    fetchers: MirrorFetcherManager
-    replica_manager: ReplicaManager
-    image: Callable[[], MetadataImage]
-    mirror: Callable[[str], Mirror]
-    bumper: LeaderEpochBumper
-    scope: TaskScope
-
-
-@dataclass(slots=True)
-class MirrorPartitionStatus:
-    """What the driver knows and others show."""
-
-    state: MirrorPartitionState = _S.UNKNOWN
-    loaded: bool = False
-    last_mirror_epoch: int = -1
-    reason: str | None = None
-    source_offset: int = -1
-    highest_source_epoch: int = -1
-    has_mirrored: bool = False
-    """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A new leader in STOPPING
-    learns it from a local coordinator; a remote one tells the epoch that was stored with STOPPING (`_enter_stopping`), and no more."""
-    missing_since_ms: int | None = None
-    catch_up: CatchUp = field(default_factory=CatchUp)
-    """For the lag in time."""
-
-
 class MirrorPartition:
     """The driver. `start` once; `wake` at every change; `close` when the leadership is gone. Its task lives only while there is work."""
 
@@ -103,7 +62,6 @@ class MirrorPartition:
         "_attempt",
         "_bump_pending",
         "_bumping",
-        "_change",
         "_closed",
         "_gained",
         "_led_from_epoch",
@@ -115,6 +73,7 @@ class MirrorPartition:
         "_storage_error",
         "_task",
         "_unclean",
+        "_wait",
         "_woken",
         "id",
         "partition",
@@ -133,7 +92,6 @@ class MirrorPartition:
         self._load_backoff_ms = FIRST_LOAD_BACKOFF_MS
         self._task: asyncio.Task[None] | None = None
         self._retry: TimerHandle | None = None
-        self._change: asyncio.Future[None] | None = None
         self._woken = False
         self._closed = False
         self._attempt: asyncio.Task[None] | None = None
@@ -143,6 +101,7 @@ class MirrorPartition:
         self._rejected: str | None = None
         self._storage_error: str | None = None
         self._unclean = registration.leader_recovery_state == RECOVERING
+        self._wait = PartitionWait(services.runtime, partition, timeout_ms=services.config.mirror_truncation_backoff_ms)
 
     # --- owner's side -------------------------------------------------------------------------------------------------
 
@@ -203,7 +162,7 @@ class MirrorPartition:
                 self._apply_read_only()
             if registration.leader_recovery_state == RECOVERING:
                 self._unclean = True
-        self._notify_change()
+        self._wait.notify()
         self.wake()
 
     def note_cut(self) -> None:
@@ -242,10 +201,6 @@ class MirrorPartition:
     def unclean_supported(self) -> bool:
         """mirror.support.unclean.leader.election of the topic."""
         return self._services.image().configs.topic(self.id.topic).get(UNCLEAN_ELECTION_CONFIG, "false").lower() == "true"
-
-    @property
-    def registration(self) -> PartitionRegistration | None:
-        return self._services.image().topics.partition(self.id.topic, self.id.partition)
 
     @property
     def mirror(self) -> Mirror:
@@ -311,34 +266,8 @@ class MirrorPartition:
             self._retry = None
 
     async def wait_until(self, problem: Callable[[], str | None]) -> None:
-        """Until `problem()` is None; NotYetError with its text after mirror.truncation.backoff.ms. It is looked at again whenever
-        the partition's metadata, its ISR or what a follower has changes."""
-        if (text := problem()) is None:
-            return
-        runtime, partition = self._services.runtime, self.partition
-        late = False
-
-        def end_wait() -> None:
-            nonlocal late
-            late = True
-            self._notify_change()
-
-        timer = runtime.call_later_ms(self._services.config.mirror_truncation_backoff_ms, end_wait)
-        partition.on_follower_change = self._notify_change
-        try:
-            while (text := problem()) is not None:
-                if late:
-                    raise NotYetError(text)
-                self._change = runtime.create_future()
-                await self._change
-        finally:
-            timer.cancel()
-            self._change = None
-            partition.on_follower_change = None
-
-    def _notify_change(self) -> None:
-        if self._change is not None and not self._change.done():
-            self._change.set_result(None)
+        """Until `problem()` is None; NotYetError with its text after mirror.truncation.backoff.ms."""
+        await self._wait.until(problem)
 
     async def _step(self) -> int | None:
         """One step. 0: step again at once; n: again after n ms or when woken; None: when woken."""
@@ -478,7 +407,7 @@ class MirrorPartition:
             guard = MirrorGuard.RESET_LOST if lost else MirrorGuard.RESET_THERE
         row = lookup(self.status.state, _E.LEADERSHIP_GAINED, guard)
         if MirrorAction.REWRITE in row.actions and self._services.safeguards.state_rewritten_on_election:
-            await self._write(StateWrite(self.id.topic, self.id.partition, self.status.state, rewrite=True))
+            await self.write_state(StateWrite(self.id.topic, self.id.partition, self.status.state, rewrite=True))
         if MirrorAction.FENCE_WRITES in row.actions:
             await stopping.stop(self)
         if row.next_state is not None:
@@ -520,9 +449,9 @@ class MirrorPartition:
         if MirrorAction.BUMP_IF_NEEDED in row.actions:
             await stopping.bump_if_needed(self)
         if row.next_state is _S.STOPPING and self.status.has_mirrored:
-            await self._enter_stopping()
+            await stopping.enter(self)
         else:
-            await self._write(StateWrite(self.id.topic, self.id.partition, row.next_state))
+            await self.write_state(StateWrite(self.id.topic, self.id.partition, row.next_state))
         self.status.state = row.next_state
         self.status.reason = reason
         if row.next_state in (_S.PREPARING, _S.MIRRORING):
@@ -530,35 +459,15 @@ class MirrorPartition:
             self.status.missing_since_ms = None
         level = logging.ERROR if row.next_state is _S.FAILED else logging.INFO
         suffix = f" ({reason})" if reason else ""
-        _log.log(level, "mirror %s, %s: %s -> %s by %s%s", *self._names(), previous.name, row.next_state.name, row.number, suffix)
+        name = f"{self.id.mirror_name}, {self.id.topic_partition}"
+        _log.log(level, "mirror %s: %s -> %s by %s%s", name, previous.name, row.next_state.name, row.number, suffix)
         if MirrorAction.REMOVE_FETCHER in row.actions or row.next_state in (_S.STOPPING, _S.FAILED):
             self._services.fetchers.remove_partition(self.id.topic_partition)
         if not self._gained:
             self._apply_read_only()
         return 0
 
-    async def _enter_stopping(self) -> None:
-        """The last mirror epoch goes with the state: whoever leads next knows from it that this partition has mirrored, which
-        ReadMirrorStates does not tell (D4 step 4). Step 5 stores it again when the cut makes it lower. Where the epochs' record has
-        no room for it (C26) the state alone is written."""
-        self._services.fetchers.remove_partition(self.id.topic_partition)
-        write = StateWrite(self.id.topic, self.id.partition, _S.STOPPING)
-        epoch = await stopping.last_mirror_epoch_on_entry(self)
-        if epoch in (NO_LAST_MIRROR_EPOCH, self.status.last_mirror_epoch):
-            await self._write(write)
-            return
-        try:
-            await self._write(write._replace(last_mirror_epoch=epoch))
-            self.status.last_mirror_epoch = epoch
-        except ApiException as error:
-            if error.error is not Errors.RECORD_LIST_TOO_LARGE:
-                raise
-            await self._write(write)
-
-    def _names(self) -> tuple[str, str]:
-        return self.id.mirror_name, str(self.id.topic_partition)
-
-    async def _write(self, write: StateWrite) -> None:
+    async def write_state(self, write: StateWrite) -> None:
         """Commit at the coordinator. INVALID_REQUEST means that it knows another state: load that, and look again."""
         try:
             await self._services.states.write_one(self.id, write)
@@ -569,7 +478,7 @@ class MirrorPartition:
 
     async def store_last_mirror_epoch(self, epoch: int) -> None:
         """D4 step 5."""
-        await self._write(StateWrite(self.id.topic, self.id.partition, last_mirror_epoch=epoch))
+        await self.write_state(StateWrite(self.id.topic, self.id.partition, last_mirror_epoch=epoch))
 
     async def bump(self, min_leader_epoch: int) -> None:
         """Have the controller raise the leader epoch above `min_leader_epoch`, and wait until this broker leads in it."""

@@ -21,9 +21,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.local_log import cut, summarize_log
 from kmirror.mirror.log_alignment import NO_EPOCH, LogSummary, last_mirror_epoch_to_store, lso_fixpoint, minimum_epoch_to_bump_above
-from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH
+from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.replicas import behind, not_cut
 from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.storage.log_append_info import AppendOrigin
@@ -46,6 +48,25 @@ async def stop(driver: MirrorPartition) -> None:
         summary = await _summarize(driver)
     await _persist_last_mirror_epoch(driver, summary)
     await _append_reset(driver)
+
+
+async def enter(driver: MirrorPartition) -> None:
+    """Write STOPPING of a partition that has mirrored. The last mirror epoch goes with the state: whoever leads next knows from it that
+    the partition has mirrored, which ReadMirrorStates does not tell (D4 step 4). Step 5 stores it again when the cut makes it lower. Where
+    the epochs' record has no room for it (C26) the state alone is written."""
+    driver.services.fetchers.remove_partition(driver.id.topic_partition)
+    write = StateWrite(driver.id.topic, driver.id.partition, MirrorPartitionState.STOPPING)
+    epoch = await last_mirror_epoch_on_entry(driver)
+    if epoch in (NO_EPOCH, driver.status.last_mirror_epoch):
+        await driver.write_state(write)
+        return
+    try:
+        await driver.write_state(write._replace(last_mirror_epoch=epoch))
+        driver.status.last_mirror_epoch = epoch
+    except ApiException as error:
+        if error.error is not Errors.RECORD_LIST_TOO_LARGE:
+            raise
+        await driver.write_state(write)
 
 
 async def last_mirror_epoch_on_entry(driver: MirrorPartition) -> int:
