@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DIR ?=
+# Tests wait more than they compute: three at a time keep two cores busy.
+WORKERS ?= 3
 
 .PHONY: demo test lint bench golden conformance interop foreign messages clean
 
@@ -17,7 +19,7 @@ demo: $(STAMP)
 	$(BIN)/kmirror demo --output build/demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest tests -m "not interop and not foreign"
+	$(BIN)/python -m pytest tests -m "not interop and not foreign" -n $(WORKERS) --dist loadfile
 
 golden: $(STAMP)
 	KMIRROR_GOLDEN_DIR=$(if $(DIR),$(abspath $(DIR)),) $(BIN)/python -m pytest tests/golden
@@ -27,7 +29,7 @@ conformance: $(STAMP)
 
 interop: $(STAMP)
 	$(BIN)/python tools/kafka_jars.py --all
-	$(BIN)/python -m pytest tests/interop -m interop
+	$(BIN)/python -m pytest tests/interop -m interop -n $(WORKERS) --dist loadfile
 
 foreign: $(STAMP)
 	$(BIN)/python tools/foreign_suites.py

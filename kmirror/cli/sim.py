@@ -101,8 +101,11 @@ def _list(*, as_json: bool) -> int:
 
 def _run_one(history: str, seed: int, without: tuple[str, ...], *, trace: str | None, as_json: bool) -> int:
     logging.disable(logging.CRITICAL)
-    with _trace_to(trace) as on_trace:
-        result = run_named(history, seed, without=without, on_trace=on_trace)
+    try:
+        with _trace_to(trace) as on_trace:
+            result = run_named(history, seed, without=without, on_trace=on_trace)
+    finally:
+        logging.disable(logging.NOTSET)
     if as_json:
         print(json.dumps(_as_json(result, without)))
     else:

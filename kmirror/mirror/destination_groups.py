@@ -27,11 +27,6 @@ NO_LEADER_EPOCH = -1
 OFFSET_COMMIT_VERSION = 10
 GROUPS_PER_REQUEST = 100
 POLL_INTERVAL_MS = 100
-NOT_THERE_YET = (
-    Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.COORDINATOR_LOAD_IN_PROGRESS,
-    Errors.NOT_COORDINATOR,
-)
 
 
 class LocalGroupCoordinator(Protocol):
@@ -88,15 +83,6 @@ class DestinationGroups:
                 found |= await self._offsets_at(broker_id, ids[start : start + GROUPS_PER_REQUEST])
         return found
 
-    async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, Errors]:
-        """Commit as if the group's consumers had, without a leader epoch (C19). A coordinator that is loading is asked again."""
-        deadline_ms = self._runtime.clock.monotonic_ms() + self._timeout_ms
-        while True:
-            errors = await self._commit_once(group, offsets)
-            if not any(error in NOT_THERE_YET for error in errors.values()) or self._runtime.clock.monotonic_ms() >= deadline_ms:
-                return errors
-            await self._runtime.sleep_ms(POLL_INTERVAL_MS)
-
     def coordinator_of(self, group: str) -> int:
         """The broker that coordinates the group; -1 while the group's partition, or the topic, has no leader."""
         topic = self._image().topics.topic(GROUP_METADATA_TOPIC_NAME)
@@ -142,7 +128,8 @@ class DestinationGroups:
                     )
         return offsets
 
-    async def _commit_once(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, Errors]:
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, Errors]:
+        """Commit as if the group's consumers had, without a leader epoch (C19)."""
         leader = self.coordinator_of(group)
         if leader < 0:
             return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)

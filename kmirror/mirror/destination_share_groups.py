@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.destination_groups import NOT_THERE_YET, POLL_INTERVAL_MS, DestinationGroups
+from kmirror.mirror.destination_groups import DestinationGroups
 from kmirror.mirror.ports import BrokerChannel
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime
@@ -92,15 +92,7 @@ class DestinationShareGroups:
             return error.error
 
     async def alter(self, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Errors]:
-        """Have the group begin there; it is made if need be. A coordinator that is loading is asked again."""
-        deadline_ms = self._runtime.clock.monotonic_ms() + self._timeout_ms
-        while True:
-            errors = await self._alter_once(group, offsets)
-            if not any(error in NOT_THERE_YET for error in errors.values()) or self._runtime.clock.monotonic_ms() >= deadline_ms:
-                return errors
-            await self._runtime.sleep_ms(POLL_INTERVAL_MS)
-
-    async def _alter_once(self, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Errors]:
+        """Have the group begin there; it is made if need be."""
         coordinator = self._groups.coordinator_of(group)
         if coordinator < 0:
             return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)

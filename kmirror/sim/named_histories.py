@@ -276,7 +276,8 @@ async def source_log_start_above_the_lag(stage: Stage) -> None:
     await stage.sleep_ms(100)
     await stage.write(stage.producer("more", PARTITIONS), ORDERS, cluster="a", batches=6, count=3)
     await _delete_records(stage, "a", before=24)
-    await stage.until("A's log begins behind what B has", lambda: stage.log("a", ORDERS)[0].base_offset == 24)
+    # Whether a segment begins at 24 is the clock's business (segment.ms); B has 12 records.
+    await stage.until("A's log begins behind what B has", lambda: 12 < stage.log("a", ORDERS)[0].base_offset <= 24)
     await stage.fail_over("b", PARTITIONS)
     await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=8, count=3)
     stage.world.network.heal()

@@ -25,7 +25,11 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.embedded import EmbeddedCluster
 
-CONFIG = FAST_MIRROR | {"default.replication.factor": "3", "share.coordinator.state.topic.num.partitions": "3", "offsets.topic.num.partitions": "3"}
+CONFIG = FAST_MIRROR | {
+    "default.replication.factor": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "offsets.topic.num.partitions": "3",
+}
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 GROUPS = [f"workers-{number}" for number in range(4)]
 

@@ -381,9 +381,16 @@ def test_verify_of_a_source_that_is_down_is_not_a_difference(one_and_one: Pair, 
     assert code == 2 and out.startswith("t-0: could not be compared: no broker could be reached")
 
 
+def hear_ctrl_c() -> None:
+    """In the child: a shell that runs the tests in the background has SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def watching(cluster: EmbeddedCluster, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "kmirror.cli.mirrors", "--bootstrap-server", cluster.bootstrap_servers, "--watch", "--interval", "100"]
-    return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    return subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ, preexec_fn=hear_ctrl_c
+    )
 
 
 def test_watch_survives_a_broker_and_ends_with_ctrl_c(pair: Pair) -> None:
@@ -632,7 +639,8 @@ def test_a_converted_mm2_configuration_runs(pair: Pair, tmp_path: pathlib.Path) 
 def on_a_terminal(*arguments: str, until: bytes | None = None) -> tuple[int, bytes]:
     """Run kafka-mirrors with stdout and stderr on a terminal; Ctrl-C when `until` was seen."""
     leader, follower = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "kmirror.cli.mirrors", *arguments], stdout=follower, stderr=follower, stdin=follower)
+    command = [sys.executable, "-m", "kmirror.cli.mirrors", *arguments]
+    process = subprocess.Popen(command, stdout=follower, stderr=follower, stdin=follower, preexec_fn=hear_ctrl_c)
     os.close(follower)
     seen = b""
     with contextlib.suppress(OSError):  # the terminal is closed when the tool is gone

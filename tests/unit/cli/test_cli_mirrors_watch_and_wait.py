@@ -177,7 +177,9 @@ def test_a_paused_partition_that_lacks_nothing_is_drained(monkeypatch: pytest.Mo
 
 def test_a_state_is_reached_when_all_partitions_are_there() -> None:
     """A mirror that was just made is not known to every broker at once."""
-    clusters = Clusters([ApiException(Errors.UNKNOWN_MIRROR), [row(1)], [row(1), row(1, "PREPARING", partition=1)], [row(1), row(1, partition=1)]])
+    clusters = Clusters(
+        [ApiException(Errors.UNKNOWN_MIRROR), [row(1)], [row(1), row(1, "PREPARING", partition=1)], [row(1), row(1, partition=1)]]
+    )
     rows = run(lambda _: waiter(clusters).until_state("MIRRORING", partitions=2))
     assert len(rows) == 2 and clusters.now == 3 * mirrors_wait.POLL_INTERVAL_MS
 
