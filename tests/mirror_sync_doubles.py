@@ -378,7 +378,7 @@ class SyncBench:
                 GroupOffsetSync(self.runtime, groups, self, self.image, retention_ms=retention_ms),
                 ShareGroupSync(
                     self.runtime,
-                    DestinationShareGroups(self.runtime, groups, self.share.offsets, itself, broker_id=BROKER_ID, timeout_ms=1_000),
+                    DestinationShareGroups(groups, self.share.offsets, itself, broker_id=BROKER_ID),
                     self,
                     self.image,
                 ),

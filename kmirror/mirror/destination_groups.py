@@ -57,11 +57,11 @@ class DestinationGroups:
         self._image = image
         self._broker_id = broker_id
         self._create_topic = create_group_metadata_topic
-        self._timeout_ms = timeout_ms
+        self.timeout_ms = timeout_ms
 
     async def prepare(self) -> None:
         """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not come to be in time."""
-        deadline_ms = self._runtime.clock.monotonic_ms() + self._timeout_ms
+        deadline_ms = self._runtime.clock.monotonic_ms() + self.timeout_ms
         while self._image().topics.topic(GROUP_METADATA_TOPIC_NAME) is None:
             if self._runtime.clock.monotonic_ms() >= deadline_ms:
                 raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE, f"{GROUP_METADATA_TOPIC_NAME} could not be created in time")

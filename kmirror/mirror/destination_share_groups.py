@@ -13,7 +13,6 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.destination_groups import DestinationGroups
 from kmirror.mirror.ports import BrokerChannel
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
-from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import alter_share_group_offsets, describe_share_group_offsets
 from kmirror.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from kmirror.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponseGroup
@@ -38,20 +37,17 @@ class DestinationShareGroups:
 
     def __init__(
         self,
-        runtime: Runtime,
         groups: DestinationGroups,
         local: LocalShareGroups,
         brokers: BrokerChannel,
         *,
         broker_id: int,
-        timeout_ms: int,
     ) -> None:
-        self._runtime = runtime
+        self.timeout_ms = groups.timeout_ms
         self._groups = groups
         self._local = local
         self._brokers = brokers
         self._broker_id = broker_id
-        self._timeout_ms = timeout_ms
 
     async def prepare(self) -> None:
         """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not come to be in time."""

@@ -25,14 +25,13 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_filters import included_groups
 from kmirror.mirror.destination_groups import DestinationGroups
-from kmirror.mirror.partition_states import PartitionStates, mirroring_partitions
+from kmirror.mirror.partition_states import PartitionStates, WritesWhileMirrored
 from kmirror.mirror.source_cluster import SourceError, SourceNode
-from kmirror.mirror.source_metadata import CommittedOffset, GroupOffsets, fetch_group_offsets, list_group_types
+from kmirror.mirror.source_metadata import GroupOffsets, fetch_group_offsets, list_group_types
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
 from kmirror.runtime.api import Runtime, run_together
 
 SHARE_GROUP_TYPE = "share"
-COMMITS_AT_A_TIME = 50
 HAS_MEMBERS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.STALE_MEMBER_EPOCH, Errors.REBALANCE_IN_PROGRESS)
 
 
@@ -52,7 +51,7 @@ class GroupOffsetSync:
     ) -> None:
         self._runtime = runtime
         self._groups = groups
-        self._states = states
+        self._writes = WritesWhileMirrored(runtime, states, image, timeout_ms=groups.timeout_ms)
         self._image = image
         self._renewal_ms = retention_ms // 2
         self._committed_at_ms: dict[str, dict[tuple[str, TopicPartition], int]] = {}
@@ -76,20 +75,20 @@ class GroupOffsetSync:
             }
             if changed:
                 wanted[group] = changed
-        groups = list(wanted)
-        for start in range(0, len(groups), COMMITS_AT_A_TIME):
-            part = {group: wanted[group] for group in groups[start : start + COMMITS_AT_A_TIME]}
-            await self._commit_what_is_mirrored(cycle.mirror.name, part, failures)
+        answered = await self._writes.write(cycle.mirror.name, wanted, self._groups.commit, failures)
+        for group, errors in answered.items():
+            failures += self._note(cycle.mirror.name, group, errors)
         return failures
 
-    async def _commit_what_is_mirrored(self, mirror_name: str, wanted: Mapping[str, GroupOffsets], failures: list[str]) -> None:
-        """The states are asked for these groups alone, so that they are as new as can be when the offsets are committed."""
-        concerned = {tp for offsets in wanted.values() for tp in offsets}
-        mirroring = await mirroring_partitions(self._states, self._image(), mirror_name, concerned, failures)
-        allowed = {group: {tp: offset for tp, offset in offsets.items() if tp in mirroring} for group, offsets in wanted.items()}
-        commits = [self._commit(mirror_name, group, offsets) for group, offsets in allowed.items() if offsets]
-        for failed in await run_together(self._runtime, "group-commits", commits) if commits else ():
-            failures += failed
+    def _note(self, mirror_name: str, group: str, errors: Mapping[TopicPartition, Errors]) -> list[str]:
+        now_ms = self._runtime.clock.time_ms()
+        failures = {}
+        for tp, error in errors.items():
+            if error is Errors.NONE or error in HAS_MEMBERS:
+                self._committed_at_ms.setdefault(mirror_name, {})[group, tp] = now_ms
+            else:
+                failures[error] = tp
+        return [f"commit of group {group}, {tp}: {error.name}" for error, tp in failures.items()]
 
     def _forget_all_but(self, mirror_name: str, source: Mapping[str, GroupOffsets]) -> None:
         """When offsets were committed is remembered of those that the source has."""
@@ -130,18 +129,6 @@ class GroupOffsetSync:
         return {group: offsets for group, offsets in answers.items() if not isinstance(offsets, Errors)}
 
     # --- this cluster -------------------------------------------------------------------------------------------------
-
-    async def _commit(self, mirror_name: str, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> list[str]:
-        errors = await self._groups.commit(group, offsets)
-        now_ms = self._runtime.clock.time_ms()
-        failures = {}
-        for tp in offsets:
-            error = errors.get(tp, Errors.UNKNOWN_SERVER_ERROR)
-            if error is Errors.NONE or error in HAS_MEMBERS:
-                self._committed_at_ms.setdefault(mirror_name, {})[group, tp] = now_ms
-            else:
-                failures[error] = tp
-        return [f"commit of group {group}, {tp}: {error.name}" for error, tp in failures.items()]
 
     def _is_due(self, mirror_name: str, group: str, tp: TopicPartition) -> bool:
         """Whether an equal offset has to be committed again: nobody knows how old it is, or it would expire one day."""

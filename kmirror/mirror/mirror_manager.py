@@ -110,9 +110,7 @@ class MirrorManager:
             create_group_metadata_topic=create_group_metadata_topic,
             timeout_ms=config.request_timeout_ms,
         )
-        shared = DestinationShareGroups(
-            runtime, groups, share_groups, brokers, broker_id=config.broker_id, timeout_ms=config.request_timeout_ms
-        )
+        shared = DestinationShareGroups(groups, share_groups, brokers, broker_id=config.broker_id)
         self.metadata_manager = MirrorMetadataManager(
             runtime,
             config,

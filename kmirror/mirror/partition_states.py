@@ -6,8 +6,8 @@ without another look at the states: it may come back after the failover, when wh
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
@@ -64,7 +64,7 @@ class WritesWhileMirrored:
         self,
         mirror_name: str,
         wanted: Mapping[str, Mapping[TopicPartition, V]],
-        send: Callable[[str, Mapping[TopicPartition, V]], Awaitable[Mapping[TopicPartition, Errors]]],
+        send: Callable[[str, Mapping[TopicPartition, V]], Coroutine[Any, Any, Mapping[TopicPartition, Errors]]],
         failures: list[str],
     ) -> dict[str, dict[TopicPartition, Errors]]:
         """Send each group what is wanted for partitions in MIRRORING; what came of it. What could not be asked is added to `failures`."""
@@ -79,7 +79,7 @@ class WritesWhileMirrored:
         self,
         mirror_name: str,
         wanted: Mapping[str, Mapping[TopicPartition, V]],
-        send: Callable[[str, Mapping[TopicPartition, V]], Awaitable[Mapping[TopicPartition, Errors]]],
+        send: Callable[[str, Mapping[TopicPartition, V]], Coroutine[Any, Any, Mapping[TopicPartition, Errors]]],
         failures: list[str],
     ) -> dict[str, dict[TopicPartition, Errors]]:
         answered: dict[str, dict[TopicPartition, Errors]] = {}

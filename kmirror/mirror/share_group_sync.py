@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kmirror.common.errors import Errors
-from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.features import SHARE_VERSION
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_filters import included_groups
 from kmirror.mirror.destination_share_groups import DestinationShareGroups, StartOffsets, start_offsets
-from kmirror.mirror.partition_states import PartitionStates, mirroring_partitions
+from kmirror.mirror.partition_states import PartitionStates, WritesWhileMirrored
 from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceNode
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
 from kmirror.network.client import UnsupportedVersionError
@@ -45,7 +44,7 @@ class ShareGroupSync:
     ) -> None:
         self._runtime = runtime
         self._groups = groups
-        self._states = states
+        self._writes = WritesWhileMirrored(runtime, states, image, timeout_ms=groups.timeout_ms)
         self._image = image
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
@@ -66,25 +65,14 @@ class ShareGroupSync:
             changed = {tp: offset for tp, offset in offsets.items() if known.get(tp, NO_OFFSET) not in (offset, None)}
             if changed:
                 wanted[group] = changed
-        concerned = {tp for offsets in wanted.values() for tp in offsets}
-        mirroring = await mirroring_partitions(self._states, self._image(), cycle.mirror.name, concerned, failures)
-        for group, offsets in wanted.items():
-            allowed = {tp: offset for tp, offset in offsets.items() if tp in mirroring}
-            if allowed:
-                failures += await self._alter(group, allowed)
+        answered = await self._writes.write(cycle.mirror.name, wanted, self._groups.alter, failures)
+        for group, errors in answered.items():
+            failed = {error: tp for tp, error in errors.items() if error not in (Errors.NONE, Errors.NON_EMPTY_GROUP)}
+            failures += [f"start of share group {group}, {tp}: {error.name}" for error, tp in failed.items()]
         return failures
 
     def forget(self, mirror_name: str) -> None:
         """Nothing is remembered from one cycle to the next."""
-
-    async def _alter(self, group: str, offsets: StartOffsets) -> list[str]:
-        errors = await self._groups.alter(group, offsets)
-        failed: dict[Errors, TopicPartition] = {}
-        for tp in offsets:
-            error = errors.get(tp, Errors.UNKNOWN_SERVER_ERROR)
-            if error not in (Errors.NONE, Errors.NON_EMPTY_GROUP):
-                failed[error] = tp
-        return [f"start of share group {group}, {tp}: {error.name}" for error, tp in failed.items()]
 
     # --- the source ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from metadata_doubles import ControllerDouble
 from mirror_sync_doubles import INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench
 
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.image import StandardAcl
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
@@ -173,6 +173,27 @@ def test_c18_offsets_committed_after_a_failover_are_not_overwritten(bench: SyncB
     source.groups["g"].offsets[T0] = (12, "")
     bench.cycle(times=3)
     assert bench.groups.offset("g", "t") == (15, -1, "")
+
+
+@pytest.mark.parametrize("kind", ["classic", "share"])
+def test_c18_a_coordinator_that_comes_back_after_the_failover_gets_nothing(bench: SyncBench, source: SourceDouble, kind: str) -> None:
+    """The commit is tried again while the coordinator loads; what the group has when it has loaded may be its own."""
+    bench.share_version = 1
+    source.groups["g"] = SourceGroupDouble({T0: (10, "")}, type="Share" if kind == "share" else "Consumer")
+    asked = 0
+
+    async def loading(*arguments: Any, **options: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        bench.states[T0] = MirrorPartitionState.STOPPED
+        raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS)
+
+    if kind == "share":
+        bench.share.offsets.alter = loading
+    else:
+        bench.groups.commit_offsets = loading
+    assert bench.cycle() == {"group_offset": 1}
+    assert asked == 1
 
 
 def test_c18_a_group_with_members_here_keeps_its_offsets_and_is_no_error(bench: SyncBench, source: SourceDouble) -> None:
