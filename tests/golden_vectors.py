@@ -7,11 +7,13 @@ every test looks at whatever cases that folder has.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import os
 import pathlib
 import tarfile
+import tempfile
 from functools import lru_cache
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -32,13 +34,24 @@ def golden_dir() -> pathlib.Path:
     archives = [ROOT / "tests" / "golden" / name for name in ARCHIVES]
     digest = hashlib.sha256(b"".join(archive.read_bytes() for archive in archives)).hexdigest()[:16]
     target = ROOT / ".cache" / "golden" / digest
-    if not (target / ".complete").exists():
-        target.mkdir(parents=True, exist_ok=True)
+    _unpack(archives, target)
+    return target
+
+
+def _unpack(archives: list[pathlib.Path], target: pathlib.Path) -> None:
+    """Unless it is there; several processes may want it at once."""
+    if (target / ".complete").exists():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         for archive in archives:
             with tarfile.open(archive) as tar:
-                tar.extractall(target, filter="data")
-        (target / ".complete").touch()
-    return target
+                tar.extractall(scratch, filter="data")
+        (pathlib.Path(scratch) / ".complete").touch()
+        with contextlib.suppress(OSError):  # another process was first
+            os.rename(scratch, target)
+            pathlib.Path(scratch).mkdir()
+    assert (target / ".complete").exists(), f"{target} cannot be unpacked"
 
 
 def golden_cases(*prefixes: str) -> list[str]:
@@ -68,9 +81,5 @@ def unpacked_stage(stage: str) -> pathlib.Path:
     archive = golden_dir() / "20-reference" / f"{stage}.tar.xz"
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
     target = ROOT / ".cache" / "golden-stages" / f"{stage}-{digest}"
-    if not (target / ".complete").exists():
-        target.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(archive) as tar:
-            tar.extractall(target, filter="data")
-        (target / ".complete").touch()
+    _unpack([archive], target)
     return target / stage
