@@ -68,7 +68,9 @@ def reference_classpath() -> str:
 def _log4j(folder: pathlib.Path, stream: str, level: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"log4j2-{stream}.xml"
-    path.write_text(LOG4J.format(stream=stream.upper(), level=level))
+    text = LOG4J.format(stream=stream.upper(), level=level)
+    if not path.exists() or path.read_text() != text:  # another process may read it now
+        path.write_text(text)
     return f"-Dlog4j2.configurationFile={path}"
 
 
