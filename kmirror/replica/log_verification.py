@@ -69,6 +69,9 @@ def _same_origin(ours: BatchHeader, theirs: RecordBatch) -> bool:
     )
 
 
+EMPTY_ANSWERS_ASKED_AGAIN = 10
+
+
 class LogVerification:
     """The partitions whose logs are not verified yet, and how many batches the next step back takes."""
 
@@ -76,6 +79,7 @@ class LogVerification:
         self._strides: dict[TopicPartition, int] = {}
         self._equal_until: dict[TopicPartition, int] = {}
         self._lenient: set[TopicPartition] = set()
+        self._empty_answers: dict[TopicPartition, int] = {}
 
     def begin(self, topic_partition: TopicPartition, log: UnifiedLog, *, is_lenient: bool = False) -> int:
         """From now on answers go to `check`; the offset to fetch from first."""
@@ -85,6 +89,7 @@ class LogVerification:
         else:
             self._lenient.discard(topic_partition)
         self._equal_until.pop(topic_partition, None)
+        self._empty_answers.pop(topic_partition, None)
         last = log.last_batch()
         return log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
 
@@ -95,6 +100,15 @@ class LogVerification:
         self._strides.pop(topic_partition, None)
         self._equal_until.pop(topic_partition, None)
         self._lenient.discard(topic_partition)
+        self._empty_answers.pop(topic_partition, None)
+
+    def is_worth_asking_again(self, topic_partition: TopicPartition) -> bool:
+        """After an answer without records from an offset below the leader's high watermark: other partitions may have taken the room of
+        the response, and a log must not be cut for that. Or the leader's cleaner took the batches, so this ends. (Leniently nothing is cut.)"""
+        if topic_partition in self._lenient:
+            return False
+        count = self._empty_answers[topic_partition] = self._empty_answers.get(topic_partition, 0) + 1
+        return count <= EMPTY_ANSWERS_ASKED_AGAIN
 
     def is_lenient(self, topic_partition: TopicPartition) -> bool:
         """How the verification under way was begun."""

@@ -92,6 +92,9 @@ class ReplicaFetcher:
     def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> tuple[int, int | None]:
         """Compare what came with what is there; then go on as usual, or compare on."""
         log = self._partition(topic_partition).local_log
+        has_no_answer = not data.records and data.high_watermark > state.fetch_offset
+        if has_no_answer and self.verification.is_worth_asking_again(topic_partition):
+            return state.fetch_offset, log.latest_epoch
         verdict = self.verification.check(
             topic_partition,
             log,

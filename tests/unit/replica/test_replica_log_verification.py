@@ -71,6 +71,38 @@ def test_equal_logs_are_told_by_one_batch(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_an_answer_that_had_no_room_for_the_batch_emptied_the_log(tmp_path: Path) -> None:
+    """Many partitions are verified at a time, and the response has room for some: the only batch of a log was cut for that, below the
+    high watermark, and in the ISR."""
+
+    async def scenario() -> None:
+        follower, batches = Follower(tmp_path), history(b"aaa")
+        follower.have(batches)
+        offset = follower.hooks.first_fetch_offset(T0, 3)
+        for _ in range(3):
+            data = FetchedPartition(Errors.NONE, 3, 0, b"")
+            offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
+            assert (offset, follower.log.log_end_offset) == (0, 3)
+        data = FetchedPartition(Errors.NONE, 3, 0, b"".join(batches))
+        offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
+        assert (offset, follower.log.log_end_offset, follower.hooks.verification.is_pending(T0)) == (3, 3, False)
+
+    run(scenario)
+
+
+def test_a_leader_whose_cleaner_took_the_last_batch_is_not_asked_for_ever(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        follower = Follower(tmp_path)
+        follower.have(history(b"aaa"))
+        offset = follower.hooks.first_fetch_offset(T0, 3)
+        for _ in range(50):
+            data = FetchedPartition(Errors.NONE, 3, 0, b"")
+            offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
+        assert not follower.hooks.verification.is_pending(T0)
+
+    run(scenario)
+
+
 def test_a_history_of_equal_epochs_and_offsets_is_not_taken_for_the_leaders(tmp_path: Path) -> None:
     async def scenario() -> None:
         follower = Follower(tmp_path)
