@@ -32,8 +32,8 @@ class InterBrokerChannel:
 
 
 def source_clients(runtime: Runtime, config: MirrorConfig) -> SourceClientFactory:
-    """Clients for mirrors, with the broker's timeouts (CFG17), and with TLS and SASL as a mirror's configs say (`security.protocol`, `sasl.*`, `ssl.*`). What is wrong with them
-    is the mirror's reason; it is tried again, its topics stay as they are."""
+    """Clients for mirrors, with the broker's timeouts (CFG17), and with TLS and SASL as a mirror's configs say (`security.protocol`, `sasl.*`,
+    `ssl.*`). What is wrong with them is the mirror's reason; it is tried again, its topics stay as they are."""
 
     settings = ClientSettings(socket_connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms)
 

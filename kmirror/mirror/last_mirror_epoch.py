@@ -1,8 +1,8 @@
 """Asking the source for a partition's last mirror epoch (LME): D5 step 1.
 
 The question decides whether a log is cut to a point, or to nothing, so only a definite answer counts (C6, C7). -1 needs that
-every source broker answers that it has no such mirror (136, or left out of DescribeMirrors and ListMirrors; or no API 99), or that the mirror there belongs to another source
-than us, or that the partition's leader, the same before and after, describes the mirror without a row for it. A row in
+every source broker answers that it has no such mirror (136, or left out of DescribeMirrors and ListMirrors; or no API 99), or that the
+mirror there belongs to another source than us, or that the partition's leader, the same before and after, describes the mirror without a row for it. A row in
 state STOPPED gives the LME. Everything else, silence and errors first of all, is "not yet": ask again later. A broker knows of
 a new leader later than another one does, also when it is that leader itself, and describes nothing then; so its answer counts
 only if, asked first, it said that it leads.
