@@ -10,8 +10,8 @@ what comes with what it has; nothing is asked twice but that batch.
     different, or not there         go back 1, 2, 4 … batches and compare from there; before the leader's log start: start over there
     equal as far as the answer goes compare on from there; different, or not there, then: cut there
 
-An empty log whose end lies above the leader's log start begins there, or the records between would be skipped. A topic under a
-leader's throttle is not verified: an answer without records would say nothing.
+An empty log whose end lies above the leader's log start begins there, or the records between would be skipped. An answer without
+records from below the leader's high watermark says nothing: it had no room, or the leader is throttled, and is asked for again.
 
 Every topic is verified, because one that is in no mirror now may have been in one while this follower was away (F5). What the leader's
 cleaner took away or rewrote in a compacted topic that has no `mirror.name` says nothing (`is_lenient`): there only a batch at the same
@@ -102,11 +102,14 @@ class LogVerification:
         self._lenient.discard(topic_partition)
         self._empty_answers.pop(topic_partition, None)
 
-    def is_worth_asking_again(self, topic_partition: TopicPartition) -> bool:
+    def is_worth_asking_again(self, topic_partition: TopicPartition, *, is_throttled: bool) -> bool:
         """After an answer without records from an offset below the leader's high watermark: other partitions may have taken the room of
-        the response, and a log must not be cut for that. Or the leader's cleaner took the batches, so this ends. (Leniently nothing is cut.)"""
+        the response, and a log must not be cut for that. Or the leader's cleaner took the batches, so this ends, but not while the
+        topic is throttled, when most answers are like that. (Leniently nothing is cut.)"""
         if topic_partition in self._lenient:
             return False
+        if is_throttled:
+            return True
         count = self._empty_answers[topic_partition] = self._empty_answers.get(topic_partition, 0) + 1
         return count <= EMPTY_ANSWERS_ASKED_AGAIN
 

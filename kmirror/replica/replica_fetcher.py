@@ -44,8 +44,7 @@ class ReplicaFetcher:
         """Where a new leader epoch begins: at `fetch_offset`, or before it where the log has to be verified."""
         partition = self._partition(topic_partition)
         self.verification.end(topic_partition)
-        is_verified = partition.has_mirror_name or self._replica_manager.is_mirroring_enabled
-        if not is_verified or self._replica_manager.quotas.leader.has_throttle(topic_partition.topic):
+        if not partition.has_mirror_name and not self._replica_manager.is_mirroring_enabled:
             return fetch_offset
         log = partition.local_log
         return self.verification.begin(topic_partition, log, is_lenient=log.config.compact and not partition.has_mirror_name)
@@ -92,9 +91,10 @@ class ReplicaFetcher:
     def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> tuple[int, int | None]:
         """Compare what came with what is there; then go on as usual, or compare on."""
         log = self._partition(topic_partition).local_log
-        has_no_answer = not data.records and data.high_watermark > state.fetch_offset
-        if has_no_answer and self.verification.is_worth_asking_again(topic_partition):
-            return state.fetch_offset, log.latest_epoch
+        if not data.records and data.high_watermark > state.fetch_offset:
+            is_throttled = self._replica_manager.quotas.leader.has_throttle(topic_partition.topic)
+            if self.verification.is_worth_asking_again(topic_partition, is_throttled=is_throttled):
+                return state.fetch_offset, log.latest_epoch
         verdict = self.verification.check(
             topic_partition,
             log,
