@@ -20,6 +20,7 @@ from mirror_harness import log_bytes, quiet, wait_for
 from peers import BROKER_JVM, ROOT, KafkaPeer, free_port, java, kafka_classpath, reference_classpath
 
 from kmirror import EmbeddedCluster
+from kmirror.record.record_batch import iter_batches
 
 LOG4J_1 = """log4j.rootLogger=INFO, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
@@ -118,17 +119,29 @@ class Load:
         self._thread.join()
 
 
+def _end(data: bytes) -> str:
+    """The last batch, for a message."""
+    batches = list(iter_batches(data))
+    last = batches[-1] if batches else None
+    return "empty" if last is None else f"ends at {last.last_offset} in epoch {last.partition_leader_epoch}, {len(batches)} batches"
+
+
 def assert_replicas_equal(peers: PeerCluster, ours: EmbeddedCluster, folders: Sequence[str], *, replicas: int) -> None:
     """Each of our replicas, of which there are so many, gets exactly the bytes that the peers have."""
     for folder in folders:
         nodes = [node for node in range(len(ours.nodes)) if (ours.log_dir(node) / folder).exists()]
         assert len(nodes) == replicas
         for node in nodes:
-            wait_for(
-                f"{folder} on node {node} to be as the peers'",
-                lambda folder=folder, node=node: log_bytes(ours.log_dir(node), folder) == peers.log_bytes(folder),
-                60,
-            )
+            try:
+                wait_for(
+                    f"{folder} on node {node} to be as the peers'",
+                    lambda folder=folder, node=node: log_bytes(ours.log_dir(node), folder) == peers.log_bytes(folder),
+                    60,
+                )
+            except AssertionError as error:
+                ends = {f"ours {other}": _end(log_bytes(ours.log_dir(other), folder)) for other in nodes}
+                ends |= {f"peer {peer.node_id}": _end(log_bytes(peer.data, folder)) for peer in peers.nodes}
+                raise AssertionError(f"{error}: {ends}") from None
         assert peers.log_bytes(folder)
 
 
