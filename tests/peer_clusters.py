@@ -126,7 +126,9 @@ def _end(data: bytes) -> str:
     return "empty" if last is None else f"ends at {last.last_offset} in epoch {last.partition_leader_epoch}, {len(batches)} batches"
 
 
-def assert_replicas_equal(peers: PeerCluster, ours: EmbeddedCluster, folders: Sequence[str], *, replicas: int) -> None:
+def assert_replicas_equal(
+    peers: PeerCluster, ours: EmbeddedCluster, folders: Sequence[str], *, replicas: int, timeout_s: float = 60
+) -> None:
     """Each of our replicas, of which there are so many, gets exactly the bytes that the peers have."""
     for folder in folders:
         nodes = [node for node in range(len(ours.nodes)) if (ours.log_dir(node) / folder).exists()]
@@ -136,7 +138,7 @@ def assert_replicas_equal(peers: PeerCluster, ours: EmbeddedCluster, folders: Se
                 wait_for(
                     f"{folder} on node {node} to be as the peers'",
                     lambda folder=folder, node=node: log_bytes(ours.log_dir(node), folder) == peers.log_bytes(folder),
-                    60,
+                    timeout_s,
                 )
             except AssertionError as error:
                 ends = {f"ours {other}": _end(log_bytes(ours.log_dir(other), folder)) for other in nodes}

@@ -1,7 +1,7 @@
 """The KIP's reference implementation with two brokers and two replicas, three of ours: both ways, under leader changes.
 
 It is our source; we fail over; it fails back from us; it fails over; we fail back from it. After each step every replica of both
-clusters has the same batches. Where the reference sticks (entry 7) it is restarted, as its operators would have to.
+clusters has the same batches. Where the reference sticks (entries 2, 3, 7) it is restarted, as its operators would have to.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def ours() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-def all_equal(reference: PeerCluster, ours: EmbeddedCluster) -> None:
-    assert_replicas_equal(reference, ours, FOLDERS, replicas=2)
+def all_equal(reference: PeerCluster, ours: EmbeddedCluster, timeout_s: float = 60) -> None:
+    assert_replicas_equal(reference, ours, FOLDERS, replicas=2, timeout_s=timeout_s)
     for folder in FOLDERS:
         for node in reference.nodes:
             wait_for(
@@ -53,6 +53,21 @@ def all_equal(reference: PeerCluster, ours: EmbeddedCluster) -> None:
                 lambda folder=folder, node=node: log_bytes(node.data, folder) == reference.log_bytes(folder),
                 60,
             )
+
+
+def the_reference_catches_up(reference: PeerCluster, ours: EmbeddedCluster) -> None:
+    """Entries 2 and 3: it cuts partitions again that it fetches already, and does not go on with those until it is restarted."""
+    try:
+        all_equal(reference, ours, 15)
+    except AssertionError:
+        restart(reference)
+        all_equal(reference, ours)
+
+
+def restart(reference: PeerCluster) -> None:
+    for node in reversed(reference.nodes):
+        node.stop()
+        node.start()
 
 
 def epochs(logs: Sequence[bytes]) -> set[int]:
@@ -85,6 +100,7 @@ def test_both_ways_with_two_replicas_and_leader_changes(reference: PeerCluster, 
     wait_states(ours.bootstrap_servers, "m", "STOPPED", partitions=PARTITIONS)
     create_mirror(reference.bootstrap_servers, "m", ours.bootstrap_servers)
     kafka_mirrors(reference.bootstrap_servers, "--add", "--mirror", "m", "--topic", "r")
+    the_reference_catches_up(reference, ours)
     load = Load(ours.bootstrap_servers, "r", PARTITIONS)
     try:
         ours.kill_node(1)
@@ -94,7 +110,7 @@ def test_both_ways_with_two_replicas_and_leader_changes(reference: PeerCluster, 
     finally:
         load.end()
     assert not load.errors
-    all_equal(reference, ours)
+    the_reference_catches_up(reference, ours)
 
     kafka_mirrors(reference.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "r")
     wait_stopped(reference)
@@ -113,7 +129,5 @@ def wait_stopped(reference: PeerCluster) -> None:
     try:
         wait_for("the reference to stop", stopped, 10)
     except AssertionError:
-        for node in reversed(reference.nodes):
-            node.stop()
-            node.start()
+        restart(reference)
     wait_for("the reference to stop", stopped, 40)
