@@ -42,6 +42,7 @@ from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResour
 from kmirror.metadata.mirror_filters import log_overlaps
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MirrorAssociation, association_of, validate_mirror_name
 from kmirror.metadata.record import ApiMessageAndVersion
+from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG, validate_mirror_configs
 from kmirror.wire.messages import add_topics_to_mirror as add
 from kmirror.wire.messages import bump_leader_epochs as bump
@@ -52,6 +53,7 @@ from kmirror.wire.messages.create_mirror import CreateMirrorRequest, CreateMirro
 from kmirror.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from kmirror.wire.messages.delete_mirror import DeleteMirrorRequest, DeleteMirrorResponse
 
+LARGEST_LEADER_EPOCH = 2**31 - 1
 INTERNAL_TOPICS = (
     GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, CLUSTER_METADATA_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME,
 )  # fmt: skip
@@ -208,22 +210,27 @@ class MirrorControlManager:
     # ---- leader epochs
 
     def bump_leader_epochs(self, request: bump.BumpLeaderEpochsRequest) -> ControllerResult[bump.BumpLeaderEpochsResponse]:
-        """Raise each partition's leader epoch above its `min_leader_epoch`; nothing to do where it is above already.
+        """Raise each partition's leader epoch above its `min_leader_epoch`; nothing to do where it is above already. There is no epoch
+        above the largest int32: INVALID_REQUEST.
 
         The record is a whole PartitionRecord, which every 4.x reader takes as a replacement, so the format stays Kafka's.
         """
         self._check_enabled()
         records: list[ApiMessageAndVersion] = []
+        raised: dict[tuple[Uuid, int], PartitionRegistration] = {}
         response = bump.BumpLeaderEpochsResponse()
         for wanted in request.topics:
             topic = self._state.image.topics.by_id.get(wanted.topic_id)
             details = []
             for entry in wanted.partitions:
-                partition = None if topic is None else topic.partitions.get(entry.partition_index)
+                key = (wanted.topic_id, entry.partition_index)
+                partition = raised.get(key) or (None if topic is None else topic.partitions.get(entry.partition_index))
                 code = Errors.UNKNOWN_TOPIC_ID if topic is None else Errors.UNKNOWN_TOPIC_OR_PARTITION if partition is None else Errors.NONE
-                if topic is not None and partition is not None and partition.leader_epoch <= entry.min_leader_epoch:
-                    raised = replace(partition, leader_epoch=entry.min_leader_epoch + 1, partition_epoch=partition.partition_epoch + 1)
-                    records.append(raised.to_record(topic.id, entry.partition_index, self._state.metadata_version))
+                if entry.min_leader_epoch >= LARGEST_LEADER_EPOCH and partition is not None:
+                    code = Errors.INVALID_REQUEST
+                elif topic is not None and partition is not None and partition.leader_epoch <= entry.min_leader_epoch:
+                    raised[key] = replace(partition, leader_epoch=entry.min_leader_epoch + 1, partition_epoch=partition.partition_epoch + 1)
+                    records.append(raised[key].to_record(topic.id, entry.partition_index, self._state.metadata_version))
                 details.append(bump.PartitionDetail(partition_index=entry.partition_index, error_code=code))
             response.topics.append(bump.TopicPartitions(topic_name="" if topic is None else topic.name, partitions=details))
         return ControllerResult(records, response)

@@ -244,6 +244,11 @@ def test_leader_epochs_rise_above_the_sources() -> None:
     assert codes == [("t", 0), ("t", 0), ("t", 0), *unknown]
     ask((topic.id, 0, 7))
     assert controller.records == [], "already above"
+    ask((topic.id, 1, 9), (topic.id, 1, 4))
+    assert controller.partition("t", 1).leader_epoch == 10, "asked for twice, the epoch does not go back"
+    response = ask((topic.id, 2, 2**31 - 1), (topic.id, 0, 2**31 - 2))
+    assert [found.partitions[0].error_code for found in response.topics] == [Errors.INVALID_REQUEST, 0], "no int32 is above the largest"
+    assert [controller.partition("t", i).leader_epoch for i in (0, 2)] == [2**31 - 1, 0]
 
 
 def test_an_epoch_is_bumped_without_a_leader_too() -> None:
