@@ -20,6 +20,7 @@ offset with another epoch or producer is a difference.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kmirror.common.ports import Buffer
@@ -72,50 +73,50 @@ def _same_origin(ours: BatchHeader, theirs: RecordBatch) -> bool:
 EMPTY_ANSWERS_ASKED_AGAIN = 10
 
 
+@dataclass(slots=True)
+class _Progress:
+    """How far one log's verification is: how many batches the next step back takes, up to where the logs are known to be equal, and
+    how many answers in a row said nothing."""
+
+    is_lenient: bool
+    stride: int = 1
+    equal_until: int | None = None
+    empty_answers: int = 0
+
+
 class LogVerification:
-    """The partitions whose logs are not verified yet, and how many batches the next step back takes."""
+    """The partitions whose logs are not verified yet."""
 
     def __init__(self) -> None:
-        self._strides: dict[TopicPartition, int] = {}
-        self._equal_until: dict[TopicPartition, int] = {}
-        self._lenient: set[TopicPartition] = set()
-        self._empty_answers: dict[TopicPartition, int] = {}
+        self._pending: dict[TopicPartition, _Progress] = {}
 
     def begin(self, topic_partition: TopicPartition, log: UnifiedLog, *, is_lenient: bool = False) -> int:
         """From now on answers go to `check`; the offset to fetch from first."""
-        self._strides[topic_partition] = 1
-        if is_lenient:
-            self._lenient.add(topic_partition)
-        else:
-            self._lenient.discard(topic_partition)
-        self._equal_until.pop(topic_partition, None)
-        self._empty_answers.pop(topic_partition, None)
+        self._pending[topic_partition] = _Progress(is_lenient)
         last = log.last_batch()
         return log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
 
     def is_pending(self, topic_partition: TopicPartition) -> bool:
-        return topic_partition in self._strides
+        return topic_partition in self._pending
 
     def end(self, topic_partition: TopicPartition) -> None:
-        self._strides.pop(topic_partition, None)
-        self._equal_until.pop(topic_partition, None)
-        self._lenient.discard(topic_partition)
-        self._empty_answers.pop(topic_partition, None)
+        self._pending.pop(topic_partition, None)
 
     def is_worth_asking_again(self, topic_partition: TopicPartition, *, is_throttled: bool) -> bool:
         """After an answer without records from an offset below the leader's high watermark: other partitions may have taken the room of
         the response, and a log must not be cut for that. Or the leader's cleaner took the batches, so this ends, but not while the
         topic is throttled, when most answers are like that. (Leniently nothing is cut.)"""
-        if topic_partition in self._lenient:
+        progress = self._pending[topic_partition]
+        if progress.is_lenient:
             return False
         if is_throttled:
             return True
-        count = self._empty_answers[topic_partition] = self._empty_answers.get(topic_partition, 0) + 1
-        return count <= EMPTY_ANSWERS_ASKED_AGAIN
+        progress.empty_answers += 1
+        return progress.empty_answers <= EMPTY_ANSWERS_ASKED_AGAIN
 
     def is_lenient(self, topic_partition: TopicPartition) -> bool:
         """How the verification under way was begun."""
-        return topic_partition in self._lenient
+        return self._pending[topic_partition].is_lenient
 
     def check(
         self, topic_partition: TopicPartition, log: UnifiedLog, *, fetch_offset: int, records: Buffer, leader_log_start_offset: int
@@ -125,8 +126,9 @@ class LogVerification:
         our: BatchHeader | None = next(ours, None)
         if our is None:
             return StartOver(leader_log_start_offset) if leader_log_start_offset < fetch_offset else Verified(fetch_offset, 0)
-        if topic_partition in self._lenient:
-            return self._check_leniently(topic_partition, log, our, records, leader_log_start_offset)
+        progress = self._pending[topic_partition]
+        if progress.is_lenient:
+            return self._check_leniently(progress, log, our, records, leader_log_start_offset)
         equal_until, position = None, 0
         for batch in iter_batches(memoryview(records)):
             if our is None:
@@ -136,36 +138,31 @@ class LogVerification:
             equal_until, position, our = our.next_offset, position + batch.size_in_bytes, next(ours, None)
         else:
             if equal_until is not None and our is not None:
-                self._equal_until[topic_partition] = equal_until
+                progress.equal_until = equal_until
                 return CompareAt(equal_until)
             if equal_until is not None:
                 return Verified(equal_until, position)
-        if equal_until is not None or self._equal_until.get(topic_partition) == fetch_offset:
+        if equal_until is not None or progress.equal_until == fetch_offset:
             return Verified(fetch_offset if equal_until is None else equal_until)
-        return self._step_back(topic_partition, log, fetch_offset, leader_log_start_offset)
+        return self._step_back(progress, log, fetch_offset, leader_log_start_offset)
 
     def _check_leniently(
-        self, topic_partition: TopicPartition, log: UnifiedLog, our: BatchHeader, records: Buffer, leader_log_start_offset: int
+        self, progress: _Progress, log: UnifiedLog, our: BatchHeader, records: Buffer, leader_log_start_offset: int
     ) -> Verified | StartOver | CompareAt:
         """Only the batch at our own one's offset is looked at: equal, or not there any more, is good enough."""
         theirs = next(iter_batches(memoryview(records)), None)
-        if theirs is None or theirs.base_offset != our.base_offset:
-            return Verified(log.log_end_offset if self._strides[topic_partition] == 1 else our.next_offset)
-        if _same_origin(our, theirs):
-            return Verified(log.log_end_offset if self._strides[topic_partition] == 1 else our.next_offset)
-        return self._step_back(topic_partition, log, our.base_offset, leader_log_start_offset)
+        if theirs is None or theirs.base_offset != our.base_offset or _same_origin(our, theirs):
+            return Verified(log.log_end_offset if progress.stride == 1 else our.next_offset)
+        return self._step_back(progress, log, our.base_offset, leader_log_start_offset)
 
-    def _step_back(
-        self, topic_partition: TopicPartition, log: UnifiedLog, offset: int, leader_log_start_offset: int
-    ) -> StartOver | CompareAt:
-        stride = self._strides[topic_partition]
+    def _step_back(self, progress: _Progress, log: UnifiedLog, offset: int, leader_log_start_offset: int) -> StartOver | CompareAt:
         candidate: BatchHeader | None = None
-        for _ in range(stride):
+        for _ in range(progress.stride):
             previous = log.batch_before(offset)
             if previous is None or previous.base_offset < leader_log_start_offset:
                 break
             candidate, offset = previous, previous.base_offset
         if candidate is None:
             return StartOver(leader_log_start_offset)
-        self._strides[topic_partition] = 2 * stride
+        progress.stride *= 2
         return CompareAt(candidate.base_offset)
