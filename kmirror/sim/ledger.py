@@ -251,6 +251,27 @@ def totals(ledger: Ledger) -> list[Total]:
     return list(found.values())
 
 
+def joined(ledgers: Sequence[Ledger]) -> list[Chunk]:
+    """What all of them say in as few lines as possible: neighbouring seeds of one program and campaign in one, each seed once."""
+    lines: list[Chunk] = []
+    merged: dict[tuple[str, Campaign], list[Chunk]] = {}
+    for ledger in ledgers:
+        for chunk in ledger.chunks():
+            merged.setdefault((chunk.program.key, chunk.campaign), []).append(chunk)
+    for chunks in merged.values():
+        last: Chunk | None = None
+        for chunk in sorted(chunks, key=lambda chunk: (chunk.first, -chunk.last)):
+            if last is None or chunk.first > last.last + 1:
+                last = Chunk(chunk.program, chunk.campaign, chunk.first, chunk.first - 1)
+                lines.append(last)
+            if chunk.last > last.last:
+                share = (chunk.last - last.last) / len(chunk.seeds())
+                last.last = chunk.last
+                last.cpu_s += chunk.cpu_s * share
+            last.broken.update(chunk.broken)
+    return lines
+
+
 def total_as_json(total: Total) -> dict[str, Any]:
     return {
         "commit": total.commit,

@@ -13,7 +13,8 @@ from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError
 from kmirror.sim import campaign as campaigns
 from kmirror.sim.campaign import SeedResult, resume_campaign
-from kmirror.sim.ledger import CHUNK_SEEDS, Campaign, Chunk, Ledger, Program, chunks_of, this_program, totals
+from kmirror.sim.ledger import CHUNK_SEEDS, Campaign, Chunk, Ledger, Program, chunks_of, joined, this_program, totals
+from tools import keep_ledger
 
 OURS = Program("tree-1", "c0ffee")
 OTHER = Program("tree-2", "decade")
@@ -165,3 +166,33 @@ class TestCommand:
     def test_options_that_make_no_sense_are_refused(self, arguments, text, capsys):
         assert main(["sim", *arguments]) == 1
         assert text in capsys.readouterr().err
+
+
+def test_ledgers_are_joined_each_seed_once(tmp_path):
+    """Neighbours become one line; seeds that were run twice count once, and what broke is kept."""
+    first, second = Ledger(tmp_path / "first"), Ledger(tmp_path / "second")
+    first.add(Chunk(OURS, STORM, 50, 99, {70: "broke"}, 50.0))
+    first.add(Chunk(OURS, STORM, 0, 49, {}, 50.0))
+    first.add(Chunk(OTHER, STORM, 100, 149, {}, 1.0))
+    second.add(Chunk(OURS, STORM, 80, 119, {99: "too", 110: "late"}, 40.0))
+    second.add(Chunk(OURS, STORM, 10, 19, {}, 10.0))
+    second.add(Chunk(OURS, STORM, 200, 249, {}, 5.0))
+    assert joined([first, second]) == [
+        Chunk(OURS, STORM, 0, 119, {70: "broke", 99: "too", 110: "late"}, 120.0),
+        Chunk(OURS, STORM, 200, 249, {}, 5.0),
+        Chunk(OTHER, STORM, 100, 149, {}, 1.0),
+    ]
+
+
+def test_keep_ledger_adds_to_what_is_kept(tmp_path, capsys):
+    kept, new = tmp_path / "kept.jsonl", Ledger(tmp_path / "new.jsonl")
+    for first in (0, 50):
+        new.add(Chunk(OURS, STORM, first, first + 49, {}, 50.0))
+        assert keep_ledger.main(["--into", str(kept), str(new.path)]) == 0
+    assert kept.read_text().count("\n") == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "100 seeds clean, 0 broken, 100 CPU-s"
+
+
+def test_the_kept_ledger_can_be_read(capsys):
+    assert main(["sim", "--summary", "--ledger", str(keep_ledger.KEPT)]) == 0
+    assert "no seeds" not in capsys.readouterr().out
