@@ -52,7 +52,11 @@ def build_parser() -> argparse.ArgumentParser:
         "partition; auto: local unless an input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
     add("--topics", metavar="REGEX", help="only topics whose whole name matches")
     add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
-    add("--include-internal", action="store_true", help="also topics whose names begin with __ (left out in data dirs and clusters)")
+    add(
+        "--include-internal",
+        action="store_true",
+        help="also Kafka's own topics, like __consumer_offsets (left out in data dirs and clusters)",
+    )
     add("--ignore", metavar="KINDS", default="", help="kinds that do not count, separated by commas; see below")
     add("--allow-lag", action="store_true", help="a tail that B does not have yet does not count")
     add("--max-differences", metavar="N", type=int, default=100, help="how many to show of a partition; all are counted (default: 100)")

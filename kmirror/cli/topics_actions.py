@@ -13,11 +13,10 @@ from kmirror.cli.java_order import hash_map_order
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import CommandError, print_json
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import INTERNAL_TOPICS, TopicPartition
 from kmirror.common.uuid import Uuid
 
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 MAX_SHORT = 32_767
 COLLISION_WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "

@@ -11,6 +11,11 @@ TRANSACTION_STATE_TOPIC_NAME = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC_NAME = "__share_group_state"
 CLUSTER_METADATA_TOPIC_NAME = "__cluster_metadata"
 MIRROR_STATE_TOPIC_NAME = "__mirror_state"
+INTERNAL_TOPICS = frozenset(
+    (GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME)
+)
+"""The topics of coordinators, which clients may not write to and mirrors leave alone (Kafka's `Topic.INTERNAL_TOPICS`, and KIP-1279's).
+`__cluster_metadata` is a log that no metadata lists as a topic."""
 
 
 class TopicPartition(NamedTuple):

@@ -25,13 +25,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import (
-    CLUSTER_METADATA_TOPIC_NAME,
-    GROUP_METADATA_TOPIC_NAME,
-    MIRROR_STATE_TOPIC_NAME,
-    SHARE_GROUP_STATE_TOPIC_NAME,
-    TRANSACTION_STATE_TOPIC_NAME,
-)
+from kmirror.common.topic_partition import INTERNAL_TOPICS, MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.controller.configuration_control_manager import ConfigurationControlManager
 from kmirror.controller.controller_result import ControllerResult
@@ -54,9 +48,6 @@ from kmirror.wire.messages.create_topics import CreatableTopic, CreatableTopicCo
 from kmirror.wire.messages.delete_mirror import DeleteMirrorRequest, DeleteMirrorResponse
 
 LARGEST_LEADER_EPOCH = 2**31 - 1
-INTERNAL_TOPICS = (
-    GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, CLUSTER_METADATA_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME,
-)  # fmt: skip
 MIRROR_STATE_TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",

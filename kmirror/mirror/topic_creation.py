@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import INTERNAL_TOPICS
 from kmirror.mirror.config_sync import config_changes, excluded_properties
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_manager import MirrorManager
@@ -19,7 +20,6 @@ from kmirror.mirror.source_cluster import SourceError, SourceTopic
 from kmirror.mirror.source_metadata import describe_topic_configs
 from kmirror.mirror.topic_sync import in_requests
 from kmirror.network.client import UnsupportedVersionError
-from kmirror.replica.replica_manager import INTERNAL_TOPICS
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import create_topics
 

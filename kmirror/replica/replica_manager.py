@@ -19,14 +19,7 @@ from typing import Protocol
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.ports import Buffer
-from kmirror.common.topic_partition import (
-    GROUP_METADATA_TOPIC_NAME,
-    MIRROR_STATE_TOPIC_NAME,
-    SHARE_GROUP_STATE_TOPIC_NAME,
-    TRANSACTION_STATE_TOPIC_NAME,
-    TopicIdPartition,
-    TopicPartition,
-)
+from kmirror.common.topic_partition import INTERNAL_TOPICS, TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
@@ -58,11 +51,6 @@ from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 from kmirror.storage.producer_state_entry import VerificationGuard
-
-INTERNAL_TOPICS = frozenset(
-    (GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME)
-)
-"""Topics that clients may not write to."""
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, INTERNAL_TOPICS, TopicPartition
 from kmirror.storage.offset_checkpoint_file import (
     CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
     HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
@@ -25,12 +25,11 @@ from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
 
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
-INTERNAL_PREFIX: Final = "__"
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a topic is Kafka's own (`__consumer_offsets`, `__mirror_state`, `__cluster_metadata` ...)."""
-    return topic.startswith(INTERNAL_PREFIX)
+    """Whether a log is Kafka's own: of an internal topic, or `__cluster_metadata`. Other names may begin with `__`, too."""
+    return topic in INTERNAL_TOPICS or topic == CLUSTER_METADATA_TOPIC_NAME
 
 
 def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]:

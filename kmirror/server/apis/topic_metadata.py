@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import INTERNAL_TOPICS
 from kmirror.metadata.registrations import PartitionRegistration
-from kmirror.replica.replica_manager import INTERNAL_TOPICS
 from kmirror.server.metadata_cache import MetadataCache
 
 NO_LEADER_ID = -1

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition, partition_for
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, INTERNAL_TOPICS, TopicPartition, partition_for
 from kmirror.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kmirror.coordinator.transaction.transaction_metadata import TRANSACTIONS_V2
 from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from kmirror.replica.replica_manager import INTERNAL_TOPICS
 from kmirror.runtime.api import run_together
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys

@@ -49,6 +49,17 @@ def test_data_dirs_are_matched_by_name_without_internal_topics(dirs: tuple[Path,
     assert lines[8] == "3 partitions: 2 equal, 1 different (epoch only: 1)"
 
 
+def test_a_topic_of_users_whose_name_begins_as_internal_ones_do_is_compared(
+    dirs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_log(dirs[0] / "__audit-0", *batches(2))
+    for name in ("__mirror_state-0", "__share_group_state-0", "__transaction_state-0", "__cluster_metadata-0"):
+        write_log(dirs[0] / name, *batches(1))
+    code, out, _ = run(capsys, *dirs, "--topics", "__.*")
+    assert code == 1
+    assert [line for line in out.splitlines() if line.startswith("__")] == ["__audit-0: different, missing: 1"], out
+
+
 def test_selection_and_what_does_not_count(dirs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *dirs, "--topics", "same")[0] == 0
     assert run(capsys, *dirs, "--topics", "sam")[0] == 2, "the whole name must match"

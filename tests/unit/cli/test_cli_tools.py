@@ -96,6 +96,7 @@ def test_topics_match_whole_names_and_lists() -> None:
     assert matching("a.*, b", names) == ["a", "ab", "b"]
     assert matching('"a|b"', names) == ["a", "b"]
     assert matching(".*", names, exclude_internal=True) == ["a", "ab", "b"]
+    assert matching(".*", ["__mirror_state", "__share_group_state", "__transaction_state"], exclude_internal=True) == []
     with pytest.raises(KmirrorError, match=r"^\[ is an invalid regex\.$"):
         matching("[", names)
 
