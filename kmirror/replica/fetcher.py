@@ -15,6 +15,10 @@ point is told which partitions were touched since the last request: the cost of 
 
 Failures. No answer at all (`LeaderUnavailableError`): every partition asked backs off. An error of one partition: it backs
 off alone, or leaves the fetcher when retrying cannot help (`on_partition_failed`); the others go on.
+
+A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the like. It needs milliseconds,
+and a new leader's producers (acks=all) wait for us; so it is asked again soon, and then in times that double up to the backoff
+(Kafka waits for the whole of `replica.fetch.backoff.ms`, a second).
 """
 
 from __future__ import annotations
@@ -50,6 +54,11 @@ RETRIED_ERRORS = frozenset(
     )
 )
 """Errors of the leader that may pass by themselves, or with the next metadata update."""
+LEADER_IS_BEHIND = frozenset(
+    (Errors.UNKNOWN_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
+)
+"""Those of them that a broker gives which has not read yet that it leads."""
+FIRST_RETRY_MS = 10
 
 
 class LeaderUnavailableError(KmirrorError):
@@ -58,7 +67,8 @@ class LeaderUnavailableError(KmirrorError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetchState:
-    """What is fetched next. Immutable: a new state means that answers to the old one are void. Times are monotonic ms."""
+    """What is fetched next. Immutable: a new state means that answers to the old one are void. Times are monotonic ms; `retry_ms`
+    is how long the partition waited for a leader that is behind us, the last time, and 0 once it was fetched."""
 
     topic_id: Uuid
     fetch_offset: int
@@ -67,6 +77,7 @@ class PartitionFetchState:
     mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
     log_start_offset: int = -1
     delayed_until_ms: int = 0
+    retry_ms: int = 0
     lag: int | None = None
 
 
@@ -296,7 +307,7 @@ class AbstractFetcher:
             elif data.error is Errors.OFFSET_OUT_OF_RANGE:
                 await self._move_into_range(topic_partition, state)
             elif data.error in RETRIED_ERRORS:
-                self._delay(topic_partition, state)
+                self._delay(topic_partition, state, soon=data.error in LEADER_IS_BEHIND)
             else:
                 self._fail(topic_partition, ApiException(data.error, data.error.message))
         except LeaderUnavailableError as error:
@@ -332,6 +343,7 @@ class AbstractFetcher:
                 last_fetched_epoch=last_epoch,
                 mirror_leader_epoch=self._hooks.next_mirror_leader_epoch(topic_partition, state, data),
                 log_start_offset=self._hooks.log_start_offset(topic_partition),
+                retry_ms=0,
                 lag=max(0, data.high_watermark - next_offset),
             )
             self._set(topic_partition, advanced)
@@ -364,10 +376,11 @@ class AbstractFetcher:
         lag = max(0, leader_end_offset - next_offset)
         self._set(topic_partition, replace(state, fetch_offset=next_offset, last_fetched_epoch=last_epoch, lag=lag))
 
-    def _delay(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
+    def _delay(self, topic_partition: TopicPartition, state: PartitionFetchState, *, soon: bool = False) -> None:
         if self._states.get(topic_partition) is state:
-            until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
-            self._set(topic_partition, replace(state, delayed_until_ms=until_ms))
+            retry_ms = min(max(FIRST_RETRY_MS, 2 * state.retry_ms), self._backoff_ms) if soon else 0
+            until_ms = self._runtime.clock.monotonic_ms() + (retry_ms or self._backoff_ms)
+            self._set(topic_partition, replace(state, delayed_until_ms=until_ms, retry_ms=retry_ms))
 
     def _fail(self, topic_partition: TopicPartition, error: ApiException) -> None:
         self._remove(topic_partition)

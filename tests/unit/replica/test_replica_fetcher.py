@@ -211,6 +211,29 @@ def test_no_answer_and_fenced_epochs(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_leader_that_had_not_read_of_its_election_kept_producers_waiting_for_the_whole_backoff(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        clock = pair.follower.runtime.clock
+        await pair.produce(b"a")
+        pair.follow(epoch=1)
+        waits = []
+        for _ in range(5):
+            await pair.fetcher.do_work()
+            state = pair.fetcher.state(T0)
+            assert state is not None
+            waits.append(state.delayed_until_ms - clock.now_ms)
+            pair.follower.runtime.advance(waits[-1])
+        assert waits == [10, 20, 40, 80, 100], "soon, then ever later, and never later than the backoff"
+        pair.leader.elect("t", 0, 1)
+        await pair.fetcher.do_work()
+        assert pair.follower.partition("t").log.log_end_offset == 1
+        state = pair.fetcher.state(T0)
+        assert state is not None and state.retry_ms == 0, "the next election begins anew"
+
+    run(scenario)
+
+
 def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) -> None:
     class Hooks:
         def __init__(self) -> None:
