@@ -46,15 +46,20 @@ V = TypeVar("V")
 
 
 class ConfigurationsDelta:
-    """Changed configs: `changed[resource][name]` is the new value, None when it was removed."""
+    """Changed configs: `changed[resource][name]` is the new value, None when it was removed. `emptied` are resources that had no config
+    left at some moment, though they may have some now: a mirror that was deleted and created again, for a mirror is its configs."""
 
     def __init__(self, image: ConfigurationsImage) -> None:
         self.image = image
         self.changed: dict[ConfigResource, dict[str, str | None]] = {}
+        self.emptied: dict[ConfigResource, None] = {}
 
     def replay(self, record: ConfigRecord) -> None:
         resource = ConfigResource(record.resource_type, record.resource_name)
-        self.changed.setdefault(resource, {})[record.name] = record.value
+        changes = self.changed.setdefault(resource, {})
+        changes[record.name] = record.value
+        if record.value is None and not _without_none(self.image.props(resource), changes):
+            self.emptied[resource] = None
 
     def remove_resource(self, resource: ConfigResource) -> None:
         """Forget every config of `resource` (its topic was deleted)."""

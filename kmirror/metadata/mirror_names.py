@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kmirror.common.errors import ApiException, Errors
 
 MIRROR_NAME_CONFIG = "mirror.name"
+MIRROR_SUPPORT_UNCLEAN_CONFIG = "mirror.support.unclean.leader.election"
 PAUSED_SUFFIX = ".paused"
 REMOVED_SUFFIX = ".removed"
 MAX_NAME_LENGTH = 249
@@ -49,6 +50,11 @@ def parse_association(value: str | None) -> MirrorAssociation | None:
 def association_of(topic_configs: Mapping[str, str]) -> MirrorAssociation | None:
     """The association in a topic's dynamic configs."""
     return parse_association(topic_configs.get(MIRROR_NAME_CONFIG))
+
+
+def is_unclean_election_supported(topic_configs: Mapping[str, str]) -> bool:
+    """Whether a mirror topic is prepared again after an unclean election here (D3-31), and waits for every replica before it is mirrored."""
+    return topic_configs.get(MIRROR_SUPPORT_UNCLEAN_CONFIG, "false").lower() == "true"
 
 
 def topic_name_problem(name: str) -> str | None:

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from kmirror.common.config import ConfigDef, ConfigType, Validator, at_least, between, invalid_value, to_text, valid_list, valid_string
 from kmirror.common.errors import ApiException, ConfigError, Errors
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_SUPPORT_UNCLEAN_CONFIG
 
 MAX_LONG = 2**63 - 1
 MIRROR_THROTTLED_REPLICAS_CONFIG = "mirror.replication.throttled.replicas"
-MIRROR_SUPPORT_UNCLEAN_CONFIG = "mirror.support.unclean.leader.election"
 
 
 def throttled_replicas(name: str, value: Any) -> None:

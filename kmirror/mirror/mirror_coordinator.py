@@ -26,6 +26,7 @@ from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, C
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.image import MetadataImage, TopicImage
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, is_unclean_election_supported
 from kmirror.mirror.mirror_coordinator_shard import (
     NO_LAST_MIRROR_EPOCH,
     MirrorCoordinatorShard,
@@ -33,6 +34,7 @@ from kmirror.mirror.mirror_coordinator_shard import (
     StateWrite,
     StoredState,
 )
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.runtime.api import Runtime, TaskScope, run_together
 
 TOMBSTONE_BACKOFF_MS = 500
@@ -110,15 +112,17 @@ class MirrorCoordinator:
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
         return registration.leader
 
-    def on_metadata_update(self, image: MetadataImage, *, mirrors_deleted: bool) -> None:
-        """Load what this broker leads, unload what it does not (level-triggered; nothing to do while `__mirror_state` is the same)."""
+    def on_metadata_update(self, image: MetadataImage, *, ended_mirrors: Iterable[str]) -> None:
+        """Load what this broker leads, unload what it does not (level-triggered; nothing to do while `__mirror_state` is the same).
+        `ended_mirrors`: deleted, whether or not metadata has another mirror of the name since."""
         topic = image.topics.topic(MIRROR_STATE_TOPIC_NAME)
         if topic is not self._state_topic:
             self._state_topic = topic
             self._follow_leaders(topic)
-        if mirrors_deleted:
+        ended = frozenset(ended_mirrors)
+        if ended:
             for topic_partition in self._shards.active_partitions():
-                self._delete_unknown_mirrors(topic_partition)
+                self._delete_ended_mirrors(topic_partition, ended)
 
     def _follow_leaders(self, topic: TopicImage | None) -> None:
         if topic is None:
@@ -172,15 +176,27 @@ class MirrorCoordinator:
 
     async def _write_group(self, mirror_name: str, where: TopicPartition, writes: list[StateWrite]) -> dict[PartitionKey, Errors]:
         try:
-            return await self._shards.write(where, partial(_write_shard, mirror_name, writes, []))
+            return await self._shards.write(where, partial(self._write_shard, mirror_name, writes, []))
         except ApiException as error:
             if error.error is Errors.RECORD_LIST_TOO_LARGE:
                 _log.error("mirror %s: the last mirror epochs do not fit into a record of %s: %s", mirror_name, where, error.message)
             return {(write.topic, write.partition): error.error for write in writes}
 
+    def _write_shard(
+        self, mirror_name: str, writes: list[StateWrite], removed_topics: list[str], shard: MirrorCoordinatorShard, now_ms: int
+    ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
+        return shard.write(mirror_name, writes, removed_topics, may_prepare=partial(self._may_prepare, mirror_name))
+
+    def _may_prepare(self, mirror_name: str, topic: str, current: MirrorPartitionState) -> bool:
+        """What asks for PREPARING: an operator, of a topic that was stopped (D3-4), or an unclean election where it is supported (D3-31)."""
+        configs = self._image().configs.topic(topic)
+        if current is MirrorPartitionState.STOPPED:
+            return configs.get(MIRROR_NAME_CONFIG) == mirror_name
+        return is_unclean_election_supported(configs)
+
     async def _remove_topics(self, mirror_name: str, where: TopicPartition, topics: list[str]) -> None:
         try:
-            await self._shards.write(where, partial(_write_shard, mirror_name, [], topics))
+            await self._shards.write(where, partial(self._write_shard, mirror_name, [], topics))
             await self._shards.read(where, lambda shard, now_ms: shard.drop_topics(mirror_name, topics))
         except ApiException as error:
             _log.warning("mirror %s: topics %s are still in %s: %s", mirror_name, ", ".join(topics), where, error.error.name)
@@ -218,18 +234,19 @@ class MirrorCoordinator:
 
     def _on_shard_state(self, topic_partition: TopicPartition, state: CoordinatorState) -> None:
         if state is CoordinatorState.ACTIVE:
-            self._delete_unknown_mirrors(topic_partition)
+            self._delete_ended_mirrors(topic_partition, frozenset())
 
-    def _delete_unknown_mirrors(self, topic_partition: TopicPartition) -> None:
-        """D3-33: tombstones for mirrors that metadata no longer knows, also when they were deleted while nobody led the partition."""
+    def _delete_ended_mirrors(self, topic_partition: TopicPartition, ended: frozenset[str]) -> None:
+        """D3-33: tombstones for mirrors that metadata no longer knows, also when they were deleted while nobody led the partition, and for
+        those of `ended` that were created again meanwhile."""
         if not self._scope.closed:
-            self._scope.spawn(self._tombstone(topic_partition), name=f"delete-{topic_partition}")
+            self._scope.spawn(self._tombstone(topic_partition, ended), name=f"delete-{topic_partition}")
 
-    async def _tombstone(self, topic_partition: TopicPartition) -> None:
+    async def _tombstone(self, topic_partition: TopicPartition, ended: frozenset[str]) -> None:
         """Again while too few replicas are in sync, as long as this broker coordinates the partition."""
         while True:
             try:
-                return await self._shards.write(topic_partition, self._delete_unknown)
+                return await self._shards.write(topic_partition, partial(self._delete_ended, ended))
             except ApiException as error:
                 if error.error is Errors.NOT_ENOUGH_REPLICAS:
                     await self._runtime.sleep_ms(TOMBSTONE_BACKOFF_MS)
@@ -238,19 +255,13 @@ class MirrorCoordinator:
                         self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
                     return None
 
-    def _delete_unknown(self, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
+    def _delete_ended(self, ended: frozenset[str], shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
         """Looked at and written in one step: a mirror may be created anew under its name, and must neither find what was stored of the
-        deleted one nor lose its own."""
+        deleted one nor lose its own. A mirror is deleted when all its partitions are STOPPED: any other state is the new one's."""
         known = set(self._image().configs.mirror_names())
-        unknown = [name for name in shard.mirror_names() if name not in known]
-        return CoordinatorResult([record for name in unknown for record in shard.delete_mirror(name).records], None)
+        gone = [name for name in shard.mirror_names() if name not in known or (name in ended and shard.is_all_stopped(name))]
+        return CoordinatorResult([record for name in gone for record in shard.delete_mirror(name).records], None)
 
 
 def _read_shard(mirror_name: str, keys: list[PartitionKey], shard: MirrorCoordinatorShard, now_ms: int) -> dict[PartitionKey, StoredState]:
     return shard.read(mirror_name, keys)
-
-
-def _write_shard(
-    mirror_name: str, writes: list[StateWrite], removed_topics: list[str], shard: MirrorCoordinatorShard, now_ms: int
-) -> CoordinatorResult[dict[PartitionKey, Errors]]:
-    return shard.write(mirror_name, writes, removed_topics)

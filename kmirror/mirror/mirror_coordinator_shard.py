@@ -5,6 +5,11 @@ State per mirror: (topic, partition) -> state, and (topic, partition) -> last mi
 state that is stored already writes nothing, except with `rewrite`: a new leader appends PREPARING or STOPPING again before
 it acts, so that a deposed coordinator's answer cannot be the newest (D3-28, D3-29).
 
+A request may be carried out long after its sender gave it up, when the partition has moved on, and neither request nor record says how
+old it is. Most states refuse what is late by their transitions alone; PREPARING may follow MIRRORING and STOPPED, and would
+throw a partition that mirrors, or has failed over and is written to, back to the beginning. So these two need a reason in the metadata too:
+`may_prepare` (D3-31, D3-4).
+
 A type-1 record carries the whole map of its mirror at this coordinator partition (C26), so the shard builds it from its
 own state: only that mirror, only partitions that hash here (C25). -1 is stored where a value was stored before (D4 step 5)
 and where a topic is removed (D3-34).
@@ -12,7 +17,7 @@ and where a topic is removed (D3-34).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kmirror.common.errors import Errors
@@ -30,6 +35,8 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState, is_valid_t
 NO_LAST_MIRROR_EPOCH = -1
 CLEAR_LAST_MIRROR_EPOCH = -2
 """In a write, also on the wire between kmirror's brokers: store -1. The wire's -1 means "do not change" (RS9)."""
+
+GOES_BACK_FROM = (MirrorPartitionState.MIRRORING, MirrorPartitionState.STOPPED)
 
 PartitionKey = tuple[str, int]
 
@@ -86,10 +93,21 @@ class MirrorCoordinatorShard:
         """Mirrors of which anything is stored here, sorted."""
         return sorted(self._mirrors)
 
+    def is_all_stopped(self, mirror_name: str) -> bool:
+        """Whether no other state than STOPPED is stored of the mirror."""
+        mirror = self._mirrors.get(mirror_name)
+        return mirror is None or all(state is MirrorPartitionState.STOPPED for state in mirror.states.values())
+
     def write(
-        self, mirror_name: str, writes: Iterable[StateWrite], removed_topics: Iterable[str] = ()
+        self,
+        mirror_name: str,
+        writes: Iterable[StateWrite],
+        removed_topics: Iterable[str] = (),
+        *,
+        may_prepare: Callable[[str, MirrorPartitionState], bool] = lambda topic, current: True,
     ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
-        """Decide a WriteMirrorStates: the records, and one error per partition. Topics are removed after the writes."""
+        """Decide a WriteMirrorStates: the records, and one error per partition. Topics are removed after the writes. `may_prepare`: whether
+        metadata has a reason for a topic's partition to go back to PREPARING from MIRRORING or STOPPED."""
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         epochs = dict(mirror.epochs)
         records: list[CoordinatorRecord] = []
@@ -97,7 +115,9 @@ class MirrorCoordinatorShard:
         for write in writes:
             key = (write.topic, write.partition)
             current = mirror.states.get(key, MirrorPartitionState.UNKNOWN)
-            if write.state is not MirrorPartitionState.UNKNOWN and not is_valid_transition(current, write.state):
+            is_valid = write.state is MirrorPartitionState.UNKNOWN or is_valid_transition(current, write.state)
+            goes_back = write.state is MirrorPartitionState.PREPARING and current in GOES_BACK_FROM
+            if not is_valid or (goes_back and not may_prepare(write.topic, current)):
                 errors[key] = Errors.INVALID_REQUEST
                 continue
             errors[key] = Errors.NONE

@@ -40,7 +40,7 @@ from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.mirror_services import MirrorServices
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.mirrored_topics import MirroredTopics
+from kmirror.mirror.mirrored_topics import ALL_PARTITIONS, MirroredTopics
 from kmirror.mirror.ports import BrokerChannel, ControllerChannel, MirrorConfig, SourceClientFactory
 from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.mirror.topic_sync import TopicSync
@@ -177,18 +177,23 @@ class MirrorManager:
             return
         before = {topic: self._topics.associations.get(topic) for topic in delta.topics.deleted_ids.values()}
         known_mirrors = set(self._topics.mirror_names)
+        recreated = self._topics.recreated(delta, image)
         touched = self._topics.apply(delta, image) if self._is_following else self._topics.load(image)
         self._is_following = True
-        deleted = known_mirrors - self._topics.mirror_names
-        self.coordinator.on_metadata_update(image, mirrors_deleted=bool(deleted))
-        for name in sorted(deleted):
+        ended = (known_mirrors - self._topics.mirror_names) | recreated
+        self.coordinator.on_metadata_update(image, ended_mirrors=ended)
+        for name in sorted(ended):
             mirror = self._mirrors.pop(name, None)
             if mirror is not None:
                 self._scope.spawn(mirror.shutdown(), name=f"end-{name}")
         self._reconfigure(delta)
+        for topic in (topic for name in sorted(recreated) for topic in self._topics.topics_of(name)):
+            touched[topic] = ALL_PARTITIONS
+            for number in sorted(self._partitions.get(topic, {})):
+                self._end_driver(topic, number)
         for topic in sorted(touched):
             self._update_topic(topic, touched[topic])
-        self.metadata_manager.on_metadata_update(delta, self._topics.mirror_names)
+        self.metadata_manager.on_metadata_update(delta, self._topics.mirror_names, recreated)
         for topic, association in before.items():
             if association is not None and association.mirror_name in self._topics.mirror_names:
                 self._forget_deleted_topic(association.mirror_name, topic)
@@ -222,15 +227,18 @@ class MirrorManager:
             existing.on_metadata_update(registration)
             return
         if existing is not None:
-            del self._partitions[topic][number]
-            if not self._partitions[topic]:
-                del self._partitions[topic]
-            existing.resign()
-            self._scope.spawn(existing.close(), name=f"close-{topic_partition}")
+            self._end_driver(topic, number)
         if wanted is not None and partition is not None and registration is not None:
             driver = MirrorPartition(self._services, wanted, partition, registration)
             self._partitions.setdefault(topic, {})[number] = driver
             driver.start()
+
+    def _end_driver(self, topic: str, number: int) -> None:
+        driver = self._partitions[topic].pop(number)
+        if not self._partitions[topic]:
+            del self._partitions[topic]
+        driver.resign()
+        self._scope.spawn(driver.close(), name=f"close-{topic}-{number}")
 
     def _forget_deleted_topic(self, mirror_name: str, topic: str) -> None:
         """D3-34, by the sync owner of the mirror: coordinators forget topics that are gone."""

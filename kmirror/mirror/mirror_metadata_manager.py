@@ -69,17 +69,18 @@ class MirrorMetadataManager:
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
-    def on_metadata_update(self, delta: MetadataDelta, mirror_names: Iterable[str]) -> None:
-        """A loop for each mirror that there is. Where only demand makes a cycle, a change of the mirror or of its topics is one."""
+    def on_metadata_update(self, delta: MetadataDelta, mirror_names: Iterable[str], recreated: Iterable[str] = ()) -> None:
+        """A loop for each mirror that there is; a mirror that was created anew under its name gets another one. Where only demand makes a
+        cycle, a change of the mirror or of its topics is one."""
         if self._scope.closed:
             return
         names = set(mirror_names)
+        for name in sorted(self._loops.keys() - (names - set(recreated))):
+            self._loops.pop(name).cancel()
+            self._forget(name)
         for name in sorted(names - self._loops.keys()):
             loop = self._loops[name] = _Loop(self._runtime, self._config.mirror_metadata_refresh_interval_ms)
             loop.task = self._scope.spawn(self._run(name, loop), name=name)
-        for name in sorted(self._loops.keys() - names):
-            self._loops.pop(name).cancel()
-            self._forget(name)
         if self._config.mirror_metadata_refresh_interval_ms == 0:
             for name in sorted(self._changed_mirrors(delta) & names):
                 self.request(name)

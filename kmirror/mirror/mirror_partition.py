@@ -20,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.metadata.mirror_names import association_of
+from kmirror.metadata.mirror_names import association_of, is_unclean_election_supported
 from kmirror.metadata.registrations import RECOVERING, PartitionRegistration
 from kmirror.mirror import preparing, stopping
 from kmirror.mirror.last_mirror_epoch import NotYetError, RejectedError
@@ -48,7 +48,6 @@ from kmirror.storage.unified_log import UnifiedLog
 FIRST_LOAD_BACKOFF_MS = 100
 MAX_LOAD_BACKOFF_MS = 5_000
 FAILED_BEFORE = "it failed under a leader before this one, whose log says why"
-UNCLEAN_ELECTION_CONFIG = "mirror.support.unclean.leader.election"
 
 _log = logging.getLogger(__name__)
 _S = MirrorPartitionState
@@ -200,7 +199,7 @@ class MirrorPartition:
     @property
     def unclean_supported(self) -> bool:
         """mirror.support.unclean.leader.election of the topic."""
-        return self._services.image().configs.topic(self.id.topic).get(UNCLEAN_ELECTION_CONFIG, "false").lower() == "true"
+        return is_unclean_election_supported(self._services.image().configs.topic(self.id.topic))
 
     @property
     def mirror(self) -> Mirror:

@@ -48,6 +48,8 @@ class MirrorPartitionStatus:
     has_mirrored: bool = False
     """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A new leader in STOPPING
     learns it from a local coordinator; a remote one tells the epoch that was stored with STOPPING (`stopping.enter`), and no more."""
+    reset_written: tuple[int, int] | None = None
+    """Offset of the last MIRROR_PID_RESET that this driver appended, and the leader epoch in which it did."""
     missing_since_ms: int | None = None
     catch_up: CatchUp = field(default_factory=CatchUp)
     """For the lag in time."""

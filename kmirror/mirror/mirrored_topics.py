@@ -5,6 +5,7 @@ from __future__ import annotations
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, MetadataImage
 from kmirror.metadata.mirror_names import MirrorAssociation, association_of
+from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG
 
 ALL_PARTITIONS = None
 
@@ -47,6 +48,18 @@ class MirroredTopics:
                 assert numbers is not None
                 numbers.update(changed.partition_changes)
         return touched
+
+    def recreated(self, delta: MetadataDelta, image: MetadataImage) -> set[str]:
+        """Mirrors that were there and are there, but not the same: deleted and created again within one delta. A snapshot tells no deletions;
+        there a mirror that no longer knows the source it belonged to is another one."""
+        found = set()
+        for resource in delta.configs.changed:
+            if resource.type == RESOURCE_MIRROR and resource.name in self.mirror_names and image.configs.mirror(resource.name):
+                source_id = delta.image.configs.mirror(resource.name).get(SOURCE_CLUSTER_ID_CONFIG)
+                is_another = source_id is not None and image.configs.mirror(resource.name).get(SOURCE_CLUSTER_ID_CONFIG) != source_id
+                if is_another or resource in delta.configs.emptied:
+                    found.add(resource.name)
+        return found
 
     def _take_mirror(self, mirror_name: str, image: MetadataImage, touched: dict[str, set[int] | None]) -> None:
         exists = bool(image.configs.mirror(mirror_name))

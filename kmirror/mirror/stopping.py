@@ -12,7 +12,8 @@
 The order is what makes it safe. The bump comes first, because truncation would lose its minimum in a crash (F15). The reset
 comes after the awaited bump: in the old epoch it would share it with the source's next batch (reference deviation 1). The
 epoch is persisted before the reset, because the reset is what step 0 recognises a finished run by. Each step is idempotent,
-so a run that was cut off anywhere is simply made again. Waits are for the current ISR; min.insync.replicas is not needed,
+so a run that was cut off anywhere is simply made again. A leader remembers the reset that it wrote: step 0 knows it by the stored last
+mirror epoch alone, and there is none of a partition that never mirrored. Waits are for the current ISR; min.insync.replicas is not needed,
 for a failover must work on what is left.
 """
 
@@ -40,8 +41,8 @@ async def stop(driver: MirrorPartition) -> None:
     """One attempt at D4 up to step 6. ApiException or NotYetError: try again later."""
     driver.services.fetchers.remove_partition(driver.id.topic_partition)
     summary = await _summarize(driver)
-    if _is_complete(driver, summary):
-        await _wait_replicated(driver)
+    if _is_complete(driver, summary) or _has_written_reset(driver, summary):
+        await _secure_reset(driver)
         return
     await _bump_above_everything(driver, summary)
     if await _truncate(driver, summary):
@@ -85,6 +86,12 @@ async def is_stopped_already(driver: MirrorPartition) -> bool:
 
 def _is_complete(driver: MirrorPartition, summary: LogSummary) -> bool:
     return summary.ends_in_own_reset(stored_epoch=driver.status.last_mirror_epoch, leader_epoch=driver.partition.leader_epoch)
+
+
+def _has_written_reset(driver: MirrorPartition, summary: LogSummary) -> bool:
+    """Whether an earlier try under this leadership got as far as step 6."""
+    last, written = summary.last_batch, driver.status.reset_written
+    return last is not None and last.reset_source is not None and (last.base_offset, driver.partition.leader_epoch) == written
 
 
 async def is_reset_lost(driver: MirrorPartition) -> bool:
@@ -170,8 +177,14 @@ async def _persist_last_mirror_epoch(driver: MirrorPartition, summary: LogSummar
 async def _append_reset(driver: MirrorPartition) -> None:
     now_ms = driver.services.runtime.clock.time_ms()
     batch = build_mirror_pid_reset(driver.mirror.source_cluster_id, timestamp=now_ms)
+    offset = driver.log.log_end_offset
     driver.partition.append_records_to_leader(batch, origin=AppendOrigin.COORDINATOR, required_acks=1)
+    driver.status.reset_written = (offset, driver.partition.leader_epoch)
     driver.services.replica_manager.complete_delayed(driver.id.topic_partition)
+    await _secure_reset(driver)
+
+
+async def _secure_reset(driver: MirrorPartition) -> None:
     await _wait_replicated(driver)
     log = driver.log
     await driver.services.runtime.run_blocking(lambda: log.flush(force_flush_active_segment=True))

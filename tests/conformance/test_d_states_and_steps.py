@@ -266,6 +266,35 @@ def test_d3_29b_a_lost_reset_is_written_again_before_anything_else(tmp_path: Pat
     run(scenario)
 
 
+def test_d2_a_preparing_that_is_carried_out_late_does_not_throw_a_partition_back(tmp_path: Path) -> None:
+    """The request was given up and sent again; the first one was in some buffer until the partition was mirrored, or failed over and in use.
+    The next leader would have begun anew, and cut what clients had written."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await mirroring(machine, batch(0, b"a", epoch=3))
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+
+        async def late() -> tuple[Errors, State]:
+            errors = await coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING, rewrite=True)])
+            return errors["t", 0], (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0].state
+
+        assert await late() == (Errors.INVALID_REQUEST, State.MIRRORING)
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        assert machine.produce(batch(0, b"own")) is Errors.NONE
+        assert await late() == (Errors.INVALID_REQUEST, State.STOPPED)
+        end = machine.log().log_end_offset
+        machine.change(leader=2)
+        machine.change(leader=1)
+        await machine.reach("STOPPED")
+        assert machine.log().log_end_offset == end and machine.produce(batch(0, b"own")) is Errors.NONE
+        await machine.close()
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("flag", [True, False])
 def test_d3_31_an_unclean_election_here_prepares_again_where_that_is_supported(tmp_path: Path, flag: bool, caplog: Any) -> None:
     async def scenario() -> None:
@@ -402,6 +431,31 @@ def test_d4_the_own_epoch_of_a_partition_that_never_mirrored_is_not_stored(tmp_p
         driver = await machine.reach("STOPPED")
         assert driver.status.last_mirror_epoch == -1
         assert not [record for record in machine.state_records() if isinstance(record, LastMirrorEpochs)]
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d4_a_step_that_is_tried_again_adds_no_second_reset(tmp_path: Path) -> None:
+    """Never mirrored, so no epoch is stored by which step 0 would know the reset; and a follower that is late with it."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.source.down.update(machine.source.addresses.values())
+        machine.topic(value=None, replicas=(1, 2))
+        machine.local(batch(0, b"mine", epoch=5))
+        await machine.follow(2, 1)
+        machine.name(MIRROR)
+        await machine.advance(500)
+        machine.name("m.removed")
+        await machine.advance(500)
+        await machine.follow(2, 1)
+        await machine.advance(4 * BACKOFF_MS)
+        assert machine.state() == "STOPPING" and [header.reset_source for header in machine.headers()] == [None, ""]
+        epoch = machine.registration().leader_epoch
+        await machine.follow(2, 2)
+        await machine.reach("STOPPED")
+        assert len(machine.headers()) == 2 and machine.registration().leader_epoch == epoch, "nor a second bump"
         await machine.close()
 
     run(scenario)

@@ -66,6 +66,28 @@ def test_invalid_transition_writes_nothing_for_its_partition_alone() -> None:
     assert shard.read("m", [("t", 0), ("t", 1)]) == {("t", 0): StoredState(S.MIRRORING, -1, True), ("t", 1): StoredState(S.PREPARING)}
 
 
+def test_a_late_preparing_needs_a_reason_to_throw_a_partition_back() -> None:
+    shard = MirrorCoordinatorShard()
+    asked: list[tuple[str, S]] = []
+
+    def no_reason(topic: str, current: S) -> bool:
+        asked.append((topic, current))
+        return False
+
+    late = [StateWrite("t", 0, S.PREPARING, 9, rewrite=True)]
+    for state, error in (
+        (S.PREPARING, Errors.NONE),
+        (S.MIRRORING, Errors.INVALID_REQUEST),
+        (S.STOPPING, Errors.INVALID_REQUEST),
+        (S.STOPPED, Errors.INVALID_REQUEST),
+    ):
+        apply(shard, shard.write("m", [StateWrite("t", 0, state)]))
+        result = shard.write("m", late, may_prepare=no_reason)
+        assert result.response == {("t", 0): error} and bool(result.records) is (error is Errors.NONE), state
+    assert asked == [("t", S.MIRRORING), ("t", S.STOPPED)]
+    assert apply(shard, shard.write("m", late))["t", 0] is Errors.NONE
+
+
 def test_same_state_writes_only_when_rewritten() -> None:
     shard = MirrorCoordinatorShard()
     apply(shard, shard.write("m", [StateWrite("t", 0, S.PREPARING)]))

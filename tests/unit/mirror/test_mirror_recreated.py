@@ -1,0 +1,139 @@
+"""A mirror that was deleted and created again under its name before a broker heard of either: nothing of the old one is its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirror_machine import MIRROR, REFRESH_MS, MirrorMachine, run
+from scripted_source import batch
+
+from kmirror.metadata.delta import MetadataDelta
+from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource, MetadataImage, MetadataProvenance
+from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.mirror.mirrored_topics import MirroredTopics
+from kmirror.wire.messages.config_record import ConfigRecord
+
+
+async def stopped(machine: MirrorMachine) -> None:
+    machine.source.create("t")
+    machine.at_source(batch(0, b"a", epoch=3))
+    machine.topic()
+    await machine.reach("MIRRORING")
+    await machine.advance(600)
+    machine.name(f"{MIRROR}.removed")
+    await machine.reach("STOPPED")
+
+
+def recreation(machine: MirrorMachine, *, topic: bool) -> list[Any]:
+    """What DeleteMirror, CreateMirror and, with `topic`, AddTopicsToMirror write."""
+    configs = machine.cache.image.configs.mirror(MIRROR)
+    records = [ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name="t", name="mirror.name", value=None)]
+    records += [ConfigRecord(resource_type=RESOURCE_MIRROR, resource_name=MIRROR, name=name, value=None) for name in configs]
+    servers = configs["bootstrap.servers"]
+    records.append(ConfigRecord(resource_type=RESOURCE_MIRROR, resource_name=MIRROR, name="bootstrap.servers", value=servers))
+    if topic:
+        records.append(ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name="t", name="mirror.name", value=MIRROR))
+    return records
+
+
+def test_its_states_and_epochs_are_not_those_of_the_deleted_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await stopped(machine)
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState(State.STOPPED, 3, True)
+        machine.apply(*recreation(machine, topic=False))
+        await machine.settle()
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState()
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("one_delta", [True, False])
+def test_it_belongs_to_the_source_that_answers_it_first_and_begins_from_nothing(tmp_path: Path, one_delta: bool) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await stopped(machine)
+        assert machine.mirror is not None
+        before, driver = machine.mirror.mirror(MIRROR), machine.driver()
+        records = recreation(machine, topic=True)
+        machine.source.cluster_id = "another source"
+        for part in [records] if one_delta else [records[:-2], records[-2:]]:
+            machine.apply(*part)
+        assert machine.mirror.mirror(MIRROR) is not before
+        assert machine.driver() is not driver and machine.driver().status.last_mirror_epoch == -1
+        await machine.reach("MIRRORING")
+        await machine.advance(REFRESH_MS)
+        assert machine.mirror.source_cluster_id(MIRROR) == "another source"
+        assert not machine.mirror.mirror(MIRROR).is_suspended
+        assert len(machine.headers()) == 1, "begun from nothing: the reset of the deleted mirror is gone"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_its_sync_cycles_know_nothing_of_the_deleted_ones(tmp_path: Path) -> None:
+    """Access rules that were seen at the old source must not be deleted because the new one lacks them (C15)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await stopped(machine)
+        assert machine.mirror is not None
+        manager = machine.mirror.metadata_manager
+        forgotten: list[str] = []
+        for step in manager._steps:
+            step.forget = forgotten.append
+        loop = manager._loops[MIRROR]
+        machine.apply(*recreation(machine, topic=False))
+        assert forgotten == [MIRROR] * len(manager._steps) and manager._loops[MIRROR] is not loop
+        await machine.settle()
+        assert loop.task is not None and loop.task.cancelled()
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_state_that_the_new_mirror_has_written_already_is_not_deleted(tmp_path: Path) -> None:
+    """The leader of a topic that was not in the old mirror heard of it before the coordinator."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await stopped(machine)
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+        machine.topic("u", value=None)
+        await coordinator.write_states(MIRROR, [StateWrite("u", 0, State.PREPARING)])
+        machine.apply(*recreation(machine, topic=False))
+        await machine.settle()
+        assert (await coordinator.read_states(MIRROR, [("u", 0)]))["u", 0].state is State.PREPARING
+        await machine.close()
+
+    run(scenario)
+
+
+def delta_of(image: MetadataImage, **configs: str | None) -> tuple[MetadataDelta, MetadataImage]:
+    delta = MetadataDelta(image)
+    for name, value in configs.items():
+        delta.replay(ConfigRecord(resource_type=RESOURCE_MIRROR, resource_name=MIRROR, name=name.replace("_", "."), value=value))
+    return delta, delta.apply(MetadataProvenance(1, 1, 0))
+
+
+def test_which_changes_of_a_mirror_make_another_one() -> None:
+    topics = MirroredTopics()
+    delta, image = delta_of(MetadataImage.EMPTY, bootstrap_servers="a:1")
+    assert topics.recreated(delta, image) == set(), "created"
+    topics.apply(delta, image)
+    assert topics.recreated(*delta_of(image, bootstrap_servers="b:1")) == set(), "altered"
+    learned = delta_of(image, source_cluster_id="A")
+    assert topics.recreated(*learned) == set(), "the source was reached"
+    assert topics.recreated(*delta_of(learned[1], source_cluster_id=None, bootstrap_servers="a:1")) == {MIRROR}, "as after a snapshot"
+    deleted, after = delta_of(image, bootstrap_servers=None)
+    assert topics.recreated(deleted, after) == set(), "deleted"
+    deleted.replay(ConfigRecord(resource_type=RESOURCE_MIRROR, resource_name=MIRROR, name="bootstrap.servers", value="a:1"))
+    assert topics.recreated(deleted, deleted.apply(MetadataProvenance(1, 1, 0))) == {MIRROR}
+    assert list(deleted.configs.emptied) == [ConfigResource(RESOURCE_MIRROR, MIRROR)]
