@@ -26,7 +26,7 @@ from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
 from kmirror.replica.partition import Partition
 from kmirror.sim.mirror_ablations import MIRROR_REPLACEMENTS, Replacement
-from kmirror.storage import log_segment
+from kmirror.storage import log_segment_recovery
 from kmirror.storage.log_state import LogState
 from kmirror.storage.producer_append_info import ProducerAppendInfo
 
@@ -79,8 +79,8 @@ def replaced(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator
         setattr(owner, attribute, original)
 
 
-def _trusting(ensure_valid: Any) -> Any:
-    def trust(path: str, header: object, batch: object) -> None:
+def _trusting(refuse_crc: Any) -> Any:
+    def trust(path: str, position: int, stored: int, computed: int) -> None:
         """Whatever is there is right."""
 
     return trust
@@ -128,7 +128,7 @@ def _the_high_watermark(last_stable_offset: Any) -> Any:
 
 
 _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
-    "tail_recovery": [(log_segment, "ensure_valid", _trusting)],
+    "tail_recovery": [(log_segment_recovery, "refuse_crc", _trusting)],
     "epoch_truncation": [(BrokerLeaderEndPoint, "_partition", _without_epoch)],
     "min_isr": [(Partition, "effective_min_isr", _one)],
     "epoch_fencing": [

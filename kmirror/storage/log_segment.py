@@ -30,11 +30,11 @@ from kmirror.storage.lazy_file import LazyFile
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET, LogOffsetMetadata
-from kmirror.storage.log_segment_recovery import InvalidOffsetError, LogSegmentOffsetOverflowError, StateRecovery
+from kmirror.storage.log_segment_recovery import SegmentRecovery
 from kmirror.storage.offset_index import OffsetIndex
 from kmirror.storage.producer_state_entry import CompletedTxn
 from kmirror.storage.producer_state_manager import ProducerStateManager
-from kmirror.storage.segment_scan import CorruptBatchError, ensure_valid, read_header, scan_batches, scan_headers
+from kmirror.storage.segment_scan import CorruptBatchError, read_header, scan_batches, scan_headers
 from kmirror.storage.time_index import TimeIndex, TimestampOffset
 from kmirror.storage.transaction_index import TransactionIndex, TxnIndexSearchResult
 
@@ -349,34 +349,17 @@ class LogSegment:
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
-        self._max_timestamp_and_offset = None
-        valid_bytes = 0
-        last_index_entry = 0
-        states = StateRecovery(producer_state_manager, leader_epoch_cache, self.update_txn_index)
+        recovery = SegmentRecovery(self, producer_state_manager, leader_epoch_cache, index_interval_bytes=self._index_interval_bytes)
         try:
-            for header, batch in self.batches():
-                ensure_valid(self.path, header, batch)
-                if not self.offset_index.can_append_offset(header.last_offset):
-                    raise LogSegmentOffsetOverflowError(self, header.last_offset, header.position)
-                if header.max_timestamp > self.max_timestamp_so_far:
-                    self._max_timestamp_and_offset = TimestampOffset(header.max_timestamp, header.last_offset)
-                if valid_bytes - last_index_entry > self._index_interval_bytes:
-                    if self.offset_index.entries and header.last_offset <= self.offset_index.last_offset:
-                        raise InvalidOffsetError(
-                            self.path, header.position, f"offset {header.last_offset} after {self.offset_index.last_offset}"
-                        )
-                    self.offset_index.append(header.last_offset, valid_bytes)
-                    largest = self.max_timestamp_and_offset
-                    self.time_index.maybe_append(largest.timestamp, largest.offset)
-                    last_index_entry = valid_bytes
-                valid_bytes = header.end_position
-                states.add(header, batch)
+            recovery.scan()
         except CorruptBatchError as error:
             log.warning("Found invalid messages in log segment: %s", error)
-        states.apply()
-        if self._size > valid_bytes and before_cut is not None:
+        finally:
+            self._max_timestamp_and_offset = recovery.largest
+        recovery.finish()
+        if self._size > recovery.valid_bytes and before_cut is not None:
             before_cut()
-        return self._finish_recovery(valid_bytes)
+        return self._finish_recovery(recovery.valid_bytes)
 
     def _finish_recovery(self, valid_bytes: int) -> int:
         truncated = self._size - valid_bytes

@@ -1,20 +1,52 @@
-"""What the recovery of a segment needs besides the segment: its errors, and what batches mean for epochs and producers."""
+"""Recovery of a segment after an unclean shutdown: every batch is checked, and what is derived from batches is made anew (the scan of
+Kafka's `LogSegment.recover`).
+
+A broker comes back only after this, and the segment that a producer of small batches wrote holds a hundred thousand of them; so the
+scan is one loop over a block of the file, on the fields of a header as they are unpacked. What it leaves out of the loop, and why
+it may:
+
+- *Odd batches.* The loop stops before whatever is not wholly in its block, too short, or of another format. The next block begins
+  there, and `segment_scan.read_block_with_batch` says what it is: the end, an error, or a batch that only needed more bytes.
+- *Producers.* A producer's entry keeps its last five batches. A batch with the producer, epoch and kind (plain, or part of a
+  transaction that is open) of one that was taken in before can neither be refused nor open or end anything, and of a run of such
+  batches only the last five are of any consequence: they are kept in a tail until something else happens. Markers, resets, the first
+  batch of a transaction and every new epoch are applied one by one, after the tails that could matter to them.
+- *Epochs and index entries* are few, and made by the same calls as in an append.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import CorruptFileError
 from kmirror.record.append_origin import AppendOrigin
-from kmirror.storage.batch_header import BatchHeader
+from kmirror.record.record_batch import (
+    ATTRIBUTES_POSITION,
+    CONTROL_FLAG,
+    CURRENT_MAGIC,
+    LOG_OVERHEAD,
+    RECORD_BATCH_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+)
+from kmirror.storage.batch_header import BatchHeader, RawHeader, unpack_raw_header
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
-from kmirror.storage.producer_state_entry import CompletedTxn
+from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET
+from kmirror.storage.producer_state_entry import NUM_BATCHES_TO_RETAIN, CompletedTxn
 from kmirror.storage.producer_state_manager import ProducerStateManager
 from kmirror.storage.producer_state_update import ProducerStateUpdate
+from kmirror.storage.segment_scan import read_block_with_batch, refuse_crc
+from kmirror.storage.time_index import TimestampOffset
 
 if TYPE_CHECKING:
     from kmirror.storage.log_segment import LogSegment
+
+_KIND: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
+_SMALLEST_LENGTH: Final = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
+_Tails = dict[tuple[int, int, int], deque[RawHeader]]
+"""The last batches by (producer id, producer epoch, transactional and control flags)."""
 
 
 class LogSegmentOffsetOverflowError(CorruptFileError):
@@ -30,44 +62,139 @@ class InvalidOffsetError(CorruptFileError):
     """Offsets do not ascend: no index can be built over this segment."""
 
 
-class StateRecovery:
-    """Feeds recovered batches to the epochs and the producers. Plain data batches are applied together, which is what makes the
-    recovery of many small ones bearable; transactional and control batches one by one, for they move the last stable offset."""
+class SegmentRecovery:
+    """One scan. The segment's indexes are empty before; `scan` fills them, the epochs and, at its end, the producers."""
 
     def __init__(
         self,
+        segment: LogSegment,
         producers: ProducerStateManager,
         epochs: LeaderEpochFileCache | None,
-        on_completed: Callable[[CompletedTxn, int], None],
+        *,
+        index_interval_bytes: int,
     ) -> None:
-        self._producers = producers
+        self.largest = segment.time_index.last_entry
+        """The largest timestamp of the batches scanned, and the last offset of the first batch that has it."""
+        self.valid_bytes = 0
+        """Where the scan has come to."""
+        self._segment = segment
+        self._index_interval_bytes = index_interval_bytes
+        self._last_index_entry = 0
         self._epochs = epochs
-        self._on_completed = on_completed
-        self._update: ProducerStateUpdate | None = None
-        self._latest_epoch = None if epochs is None else epochs.latest_epoch
-        self._next_offset: int | None = None
+        self._last_offset: int | None = None
+        self._producers = producers
+        self._states = _ProducerRecovery(producers, segment.update_txn_index)
 
-    def add(self, header: BatchHeader, batch: memoryview) -> None:
-        epoch = header.partition_leader_epoch
-        if self._epochs is not None and epoch >= 0 and (self._latest_epoch is None or epoch > self._latest_epoch):
-            self._epochs.assign(epoch, header.base_offset)
-            self._latest_epoch = epoch
-        if header.has_producer_id or header.is_control:
-            is_plain = not (header.is_control or header.is_transactional)
-            if not is_plain:
-                self.apply()
-            if self._update is None:
-                self._update = ProducerStateUpdate(self._producers, AppendOrigin.REPLICATION)
-            self._update.add(header, batch, 0)
-            self._next_offset = header.next_offset
-            if not is_plain:
-                self.apply()
-        self._next_offset = header.next_offset
+    def scan(self) -> None:
+        """Take in the batches up to the end; CorruptBatchError at one that is not valid, after which `finish` is still due.
+
+        InvalidOffsetError, LogSegmentOffsetOverflowError: no recovery of this segment.
+        """
+        file, end = self._segment.file, self._segment.size
+        while block := read_block_with_batch(file, self.valid_bytes, end):
+            self._take(block)
+
+    def finish(self) -> None:
+        """Every batch in front of `valid_bytes` is in the producer states now."""
+        self._states.apply()
+        if self._last_offset is not None:
+            self._producers.update_map_end_offset(self._last_offset + 1)
+
+    def _take(self, block: bytes) -> None:
+        """Take in the batches at the head of `block`, which lies at `valid_bytes` in the file."""
+        view, size = memoryview(block), len(block)
+        position, last_start = self.valid_bytes, size - RECORD_BATCH_OVERHEAD
+        lowest, highest = self._segment.base_offset, self._segment.base_offset + MAX_RELATIVE_OFFSET
+        next_entry = self._last_index_entry + self._index_interval_bytes - position
+        max_timestamp, latest_epoch = self.largest.timestamp, self._latest_epoch()
+        tails = self._states.tails
+        start, offset = 0, self._last_offset
+        try:
+            while start <= last_start:
+                header = unpack_raw_header(block, start)
+                base_offset, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, producer_epoch, _, _ = header
+                end = start + length + LOG_OVERHEAD
+                if end > size or length < _SMALLEST_LENGTH or 0 <= magic < CURRENT_MAGIC:
+                    break
+                computed = crc32c(view[start + ATTRIBUTES_POSITION : end])
+                if computed != crc:
+                    refuse_crc(self._segment.path, position + start, crc, computed)
+                offset = base_offset + delta
+                if not lowest <= offset <= highest:
+                    raise LogSegmentOffsetOverflowError(self._segment, offset, position + start)
+                if timestamp > max_timestamp:
+                    max_timestamp = timestamp
+                    self.largest = TimestampOffset(timestamp, offset)
+                if start > next_entry:
+                    self._add_index_entries(offset, position + start)
+                    next_entry = start + self._index_interval_bytes
+                if epoch > latest_epoch:
+                    latest_epoch = self._assign_epoch(epoch, base_offset)
+                if producer_id >= 0:
+                    tail = tails.get((producer_id, producer_epoch, attributes & _KIND))
+                    if tail is not None:
+                        tail.append(header)
+                    else:
+                        self._states.add(header, view[start:end])
+                elif attributes & CONTROL_FLAG:
+                    self._states.add(header, view[start:end])
+                start = end
+        finally:
+            self.valid_bytes = position + start
+            self._last_offset = offset
+
+    def _latest_epoch(self) -> int:
+        if self._epochs is None:
+            return 1 << 31  # above every epoch: none is kept
+        latest = self._epochs.latest_epoch
+        return -1 if latest is None else latest
+
+    def _assign_epoch(self, epoch: int, base_offset: int) -> int:
+        assert self._epochs is not None, ("an epoch without a cache", epoch, self._segment.path)
+        self._epochs.assign(epoch, base_offset)
+        return epoch
+
+    def _add_index_entries(self, offset: int, position: int) -> None:
+        """The batch at `position` ends with `offset`, and enough bytes lie between it and the last one that got entries."""
+        offset_index = self._segment.offset_index
+        if offset_index.entries and offset <= offset_index.last_offset:
+            raise InvalidOffsetError(self._segment.path, position, f"offset {offset} after {offset_index.last_offset}")
+        offset_index.append(offset, position)
+        self._segment.time_index.maybe_append(self.largest.timestamp, self.largest.offset)
+        self._last_index_entry = position
+
+
+class _ProducerRecovery:
+    """Brings recovered batches to the producers. What has no key in `tails` goes through `add`, everything else straight into its tail."""
+
+    def __init__(self, producers: ProducerStateManager, on_completed: Callable[[CompletedTxn, int], None]) -> None:
+        self.tails: _Tails = {}
+        self._of_run: set[int] = set()
+        self._producers = producers
+        self._on_completed = on_completed
+        self._update = ProducerStateUpdate(producers, AppendOrigin.REPLICATION)
+
+    def add(self, raw: RawHeader, batch: memoryview) -> None:
+        """A batch that may change more than the list of its producer's batches. Transactional and control batches are applied at once,
+        for they move the last stable offset; so is what came before a producer's next epoch, which forgets it."""
+        header = BatchHeader(*raw, 0)
+        key = (header.producer_id, header.producer_epoch, header.attributes & _KIND)
+        is_plain = not key[2]
+        if not is_plain or header.producer_id in self._of_run:
+            self.apply()
+        self._update.add(header, batch, 0)
+        if not is_plain:
+            self.apply()
+        if not header.is_control:
+            self.tails[key] = deque(maxlen=NUM_BATCHES_TO_RETAIN)
+            self._of_run.add(header.producer_id)
 
     def apply(self) -> None:
         """Everything that was added is in the states now."""
-        if self._update is not None:
-            self._update.apply(self._on_completed)
-            self._update = None
-        if self._next_offset is not None:
-            self._producers.update_map_end_offset(self._next_offset)
+        for tail in self.tails.values():
+            for raw in tail:
+                self._update.add(BatchHeader(*raw, 0), b"", 0)
+        self.tails.clear()
+        self._of_run.clear()
+        self._update.apply(self._on_completed)
+        self._update = ProducerStateUpdate(self._producers, AppendOrigin.REPLICATION)

@@ -11,11 +11,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import File
 from kmirror.record.record_batch import (
-    ATTRIBUTES_POSITION,
     CURRENT_MAGIC,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
@@ -75,11 +73,26 @@ def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[BatchHea
         position += size
 
 
-def ensure_valid(path: str, header: BatchHeader, batch: memoryview) -> None:
-    """CorruptBatchError unless the CRC holds."""
-    computed = crc32c(batch[ATTRIBUTES_POSITION:])
-    if computed != header.crc:
-        raise CorruptBatchError(path, header.position, f"Record is corrupt (stored crc = {header.crc}, computed crc = {computed})")
+def read_block_with_batch(file: File, position: int, end: int) -> bytes:
+    """Bytes from `position` on that begin with a whole batch, the CRC unchecked; none where the log ends in front of one.
+
+    A mebibyte unless the batch is larger. CorruptBatchError if the bytes there are no batch.
+    """
+    if position >= end - HEADER_SIZE_UP_TO_MAGIC:
+        return b""
+    block = file.pread(min(SCAN_BLOCK_BYTES, end - position), position)
+    header = _header(file, block, 0, position, end)
+    if header is None:
+        return b""
+    size = header.size_in_bytes
+    if size > len(block):
+        block = file.pread(size, position)
+    return block if len(block) >= size else b""
+
+
+def refuse_crc(path: str, position: int, stored: int, computed: int) -> None:
+    """CorruptBatchError: the batch at `position` says `stored`, its bytes say `computed`."""
+    raise CorruptBatchError(path, position, f"Record is corrupt (stored crc = {stored}, computed crc = {computed})")
 
 
 def _header(file: File, block: bytes | memoryview, start: int, position: int, end: int) -> BatchHeader | None:

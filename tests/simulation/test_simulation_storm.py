@@ -22,7 +22,7 @@ from kmirror.sim.ablations import Ablations, safeguard_names
 from kmirror.sim.campaign import run_campaign, run_seed
 from kmirror.sim.histories import HISTORIES, run_named
 from kmirror.sim.named_histories import NAMED_HISTORIES
-from kmirror.storage import log_segment
+from kmirror.storage import log_segment_recovery
 from tests.simulation.test_simulation_fleet import ABLATIONS as FLEET_ABLATIONS
 from tests.simulation.test_simulation_mirrors import ABLATIONS as MIRROR_ABLATIONS
 
@@ -107,10 +107,10 @@ def test_a_checker_notices_that_a_safeguard_is_off(without, history, rule):
 
 
 def test_recovery_is_whole_again_after_the_ablation():
-    ensure_valid = log_segment.ensure_valid
+    refuse_crc = log_segment_recovery.refuse_crc
     with Ablations.without(["tail_recovery"]).applied():
-        assert log_segment.ensure_valid is not ensure_valid
-    assert log_segment.ensure_valid is ensure_valid
+        assert log_segment_recovery.refuse_crc is not refuse_crc
+    assert log_segment_recovery.refuse_crc is refuse_crc
 
 
 def test_unknown_names_are_refused():
