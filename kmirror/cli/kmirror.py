@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 
 from kmirror import __version__
-from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.cli.user_errors import exit_code
 
 COMMANDS = {
     "random-uuid": ("kmirror.cli.storage", "print a new random cluster id"),
@@ -39,6 +39,10 @@ def usage() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    return exit_code(lambda: _run(given), failed=f"kmirror {given[0]}: " if given else "")
+
+
+def _run(given: list[str]) -> int:
     if not given or given[0] in ("-h", "--help"):
         print(usage())
         return 0 if given else 2
@@ -53,13 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=f"kmirror {command}", description=COMMANDS[command][1])
     module.add_arguments(parser, command)
     options = parser.parse_args(given[1:])
-    try:
-        code: int = module.run(command, options)
-    except USER_ERRORS as error:
-        print(f"kmirror {command}: {one_line(error)}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    code: int = module.run(command, options)
     return code
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import KmirrorError
 
 DESCRIPTION = """\
@@ -84,13 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     from kmirror.cli.log_diff_run import run_log_diff
 
-    try:
-        return run_log_diff(options)
-    except USER_ERRORS as error:
-        print(f"kafka-log-diff: {one_line(error)}", file=sys.stderr)
-    except KeyboardInterrupt:
-        return 130
-    return 2
+    return exit_code(lambda: run_log_diff(options), failed="kafka-log-diff: ", failure_code=2)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kmirror.cli.tool_options import KAFKA_VERSION
+from kmirror.cli.user_errors import exit_code
 
 KIP_ACTIONS = ("create", "alter", "add", "remove", "delete", "pause", "resume", "list", "describe")
 ACTIONS = (*KIP_ACTIONS, "reverse", "verify", "watch", "from-mm2")
@@ -152,7 +153,8 @@ def check_options(options: argparse.Namespace) -> str:
     chosen = [action for action in ACTIONS if getattr(options, _dest(action))]
     if len(chosen) != 1:
         raise UsageError(
-            "Command must include exactly one action: --create, --alter, --add, --remove, --delete, --pause, --resume, --list, or --describe"
+            "Command must include exactly one action: --create, --alter, --add, --remove, --delete, --pause, --resume, --list, --describe, "
+            "--reverse, --verify, --watch, or --from-mm2"
         )
     action = chosen[0]
     if not options.bootstrap_server and action != "from-mm2":
@@ -191,6 +193,10 @@ def _dest(action: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    return exit_code(lambda: _run(given), failed="kafka-mirrors: ")
+
+
+def _run(given: list[str]) -> int:
     if not given or "--help" in given:
         print(HELP)
         return 0 if given else 1

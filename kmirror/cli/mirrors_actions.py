@@ -27,8 +27,7 @@ from kmirror.cli.mirrors_topics import add_topics, add_until_known, matching, of
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.mirrors_watch import watch
 from kmirror.cli.properties import read_properties
-from kmirror.cli.tool_options import closed_pipe
-from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, ConfigError, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import topic_name_problem
@@ -41,19 +40,16 @@ NOT_FINISHED = 2
 
 
 def run_action(action: str, options: argparse.Namespace) -> int:
-    """Run it; errors are one line on stderr and exit code 1, or 2 when it is only not finished."""
+    """Run it; 2 when it is only not finished."""
     try:
         return run(lambda runtime: _run(runtime, action, options))
     except NotFinishedError as error:
         print(f"kafka-mirrors: {error}", file=sys.stderr)
         return NOT_FINISHED
-    except BrokenPipeError:
-        return closed_pipe()
-    except USER_ERRORS as error:
-        print(f"kafka-mirrors: {one_line(error)}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
-        return 0 if action == "watch" else 130
+        if action == "watch":
+            return 0
+        raise
 
 
 async def _run(runtime: Runtime, action: str, options: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ class MirrorClients:
                 entries = await self.admin.describe_configs(ConfigResourceType.MIRROR, mirror_name)
                 configs = {entry.name: entry.value for entry in entries if entry.value is not None}
             if not configs.get(BOOTSTRAP_SERVERS):
-                raise ApiException(Errors.UNKNOWN_MIRROR, "The mirror does not exist.")
+                raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{mirror_name}' does not exist.")
             self._sources[mirror_name] = configs
         return self._sources[mirror_name]
 

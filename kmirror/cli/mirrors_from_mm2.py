@@ -11,14 +11,12 @@ import argparse
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kmirror.cli.mm2_converter import ConvertedFlow, convert
 from kmirror.cli.properties import read_properties
-from kmirror.cli.user_errors import USER_ERRORS, one_line
 from kmirror.common.errors import KmirrorError
 
 SECRETS = ("sasl.jaas.config", "password", "ssl.keystore.key")
@@ -26,20 +24,17 @@ HIDDEN = "(hidden; --output writes it)"
 
 
 def run_from_mm2(options: argparse.Namespace) -> int:
-    """The exit code; errors are one line on stderr."""
+    """The exit code."""
+    properties = read_properties(options.from_mm2)
     try:
-        try:
-            flows = convert(read_properties(options.from_mm2))
-        except KmirrorError as error:
-            raise KmirrorError(f"{options.from_mm2}: {error}") from error
-        if options.output is not None:
-            write_files(flows, options.output)
-        print(json.dumps([_as_json(flow) for flow in flows], indent=2) if options.json else "\n\n".join(map(flow_text, flows)))
-        if options.output is not None and not options.json:
-            print(f"\nWritten to {options.output}: {', '.join(sorted(path.name for path in options.output.iterdir()))}")
-    except USER_ERRORS as error:
-        print(f"kafka-mirrors: {one_line(error)}", file=sys.stderr)
-        return 1
+        flows = convert(properties)
+    except KmirrorError as error:
+        raise KmirrorError(f"{options.from_mm2}: {error}") from error
+    if options.output is not None:
+        write_files(flows, options.output)
+    print(json.dumps([_as_json(flow) for flow in flows], indent=2) if options.json else "\n\n".join(map(flow_text, flows)))
+    if options.output is not None and not options.json:
+        print(f"\nWritten to {options.output}: {', '.join(sorted(path.name for path in options.output.iterdir()))}")
     return 0
 
 

@@ -38,12 +38,17 @@ def in_order(mirrors: Iterable[MirrorDescription]) -> list[tuple[str, MirrorPart
     )
 
 
-def describe_table(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> str:
-    """One row per partition, sorted by mirror, topic and partition; -1 shows as "-". With `ends` the verbose columns."""
+def describe_table(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None, *, is_narrow: bool = False) -> str:
+    """One row per partition, sorted by mirror, topic and partition; -1 shows as "-". With `ends` the verbose columns; `is_narrow`: columns
+    no wider than what stands in them."""
     rows = [_row(name, row, ends) for name, row in in_order(mirrors)]
     if not rows:
         return "No mirror partitions found"
-    return _table(DESCRIBE_HEADER, rows, DESCRIBE_WIDTHS) if ends is None else _table(VERBOSE_HEADER, rows, VERBOSE_WIDTHS)
+    header: tuple[str, ...] = DESCRIBE_HEADER if ends is None else VERBOSE_HEADER
+    widths: tuple[int, ...] = DESCRIBE_WIDTHS if ends is None else VERBOSE_WIDTHS
+    if is_narrow:
+        widths = tuple(max(map(len, column)) for column in zip(header, *rows, strict=True))
+    return _table(header, rows, widths)
 
 
 def _row(mirror_name: str, row: MirrorPartitionDescription, ends: SourceEnds | None) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -30,8 +29,7 @@ from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_tables import in_order
 from kmirror.cli.mirrors_topics import of_topics
 from kmirror.cli.mirrors_wait import STOPPED, Progress, progress_bar
-from kmirror.cli.tool_options import closed_pipe
-from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
@@ -55,20 +53,16 @@ T = TypeVar("T")
 
 def run_verify(options: argparse.Namespace) -> int:
     """The exit code; errors that are not of one partition are one line on stderr and exit code 2."""
-    try:
+
+    def verify() -> int:
         with asyncio.Runner() as runner:
             runtime = AsyncioRuntime(loop=runner.get_loop(), worker_count=1)
             try:
                 return _verify(MirrorClients(runtime, options), runner.run)
             finally:
                 runtime.close()
-    except BrokenPipeError:
-        return closed_pipe()
-    except USER_ERRORS as error:
-        print(f"kafka-mirrors: {one_line(error)}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+
+    return exit_code(verify, failed="kafka-mirrors: ", failure_code=2)
 
 
 class Ask:

@@ -9,9 +9,12 @@ before. A broker that goes away costs some looks, said once, and nothing else. C
 from __future__ import annotations
 
 import json
+import math
+import os
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -25,8 +28,8 @@ from kmirror.cli.mirrors_wait import MIRRORING
 from kmirror.common.errors import ApiException
 
 DEFAULT_INTERVAL_MS = 1_000
-HEAD_LINES = 4
-"""The headline, the table's header, how many are left out, the cursor's line."""
+OTHER_LINES = 3
+"""The headline, how many are left out, the cursor's line; besides them the table has its header."""
 CLEAR = "\x1b[H\x1b[J"
 """To the upper left corner, and clear from there on."""
 
@@ -36,9 +39,9 @@ Key = tuple[str, str, int]
 class MirrorWatch:
     """What has been seen so far, and how a look is shown. `looked` and `failed` print; they know no clock and no network."""
 
-    def __init__(self, out: TextIO, *, as_json: bool, height: int = 50) -> None:
+    def __init__(self, out: TextIO, *, as_json: bool, size: Callable[[], os.terminal_size] = shutil.get_terminal_size) -> None:
         self._out = out
-        self._height = height
+        self._size = size
         self._as_json = as_json
         self._is_terminal = out.isatty() and not as_json
         self._before: dict[Key, dict[str, Any]] = {}
@@ -56,9 +59,7 @@ class MirrorWatch:
         if self._as_json:
             self._print(json.dumps({"timestampMs": now_ms, "partitions": rows}))
         elif self._is_terminal:
-            shown, left_out = worst(mirrors, self._height - HEAD_LINES)
-            more = f"\n... and {left_out} more" if left_out else ""
-            self._print(f"{CLEAR}{_time(now_ms)}  {headline(rows)}\n{describe_table(shown, ends)}{more}")
+            self._print(f"{CLEAR}{_time(now_ms)}  {headline(rows)}\n{self._table(mirrors, ends)}")
         else:
             for row in rows:
                 if _shown(row) != _shown(self._before.get(_key(row), {})):
@@ -83,6 +84,14 @@ class MirrorWatch:
         moved = int(row["destinationOffset"] - before["destinationOffset"])
         return round(max(0, moved) * 1000 / (now_ms - self._before_ms), 1)
 
+    def _table(self, mirrors: list[MirrorDescription], ends: SourceEnds | None) -> str:
+        """As much of it as there is room for now; a row that the terminal wraps takes the room of several."""
+        size = self._size()
+        table = describe_table(mirrors, ends, is_narrow=True)
+        lines_per_row = math.ceil(len(table.splitlines()[0]) / size.columns)
+        shown, left_out = worst(mirrors, (size.lines - OTHER_LINES) // lines_per_row - 1)
+        return f"{describe_table(shown, ends, is_narrow=True)}\n... and {left_out} more" if left_out else table
+
     def _print(self, text: str) -> None:
         print(text, file=self._out, flush=True)
 
@@ -90,7 +99,7 @@ class MirrorWatch:
 async def watch(clients: MirrorClients) -> int:
     """Look until Ctrl-C."""
     options, clock = clients.options, clients.runtime.clock
-    shown = MirrorWatch(sys.stdout, as_json=options.json, height=shutil.get_terminal_size().lines)
+    shown = MirrorWatch(sys.stdout, as_json=options.json)
     interval_ms = DEFAULT_INTERVAL_MS if options.interval is None else options.interval
     while True:
         try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from kmirror.cli.tool_options import CommandError
-from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.cli.user_errors import exit_code
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -39,15 +39,14 @@ def run_command_tool(
     parser: argparse.ArgumentParser, arguments: Sequence[str] | None, run: Callable[[argparse.Namespace], int], *, failed: str = ""
 ) -> int:
     """Parse and run; the exit code."""
-    try:
-        return run(parser.parse_args(sys.argv[1:] if arguments is None else list(arguments)))
-    except SystemExit as end:
-        return int(end.code or 0)
-    except CommandError as error:
-        print(error, file=sys.stdout if error.on_stdout else sys.stderr)
-        return error.code
-    except USER_ERRORS as error:
-        print(f"{failed}{one_line(error)}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+
+    def run_parsed() -> int:
+        try:
+            return run(parser.parse_args(sys.argv[1:] if arguments is None else list(arguments)))
+        except SystemExit as end:
+            return int(end.code or 0)
+        except CommandError as error:
+            print(error, file=sys.stdout if error.on_stdout else sys.stderr)
+            return error.code
+
+    return exit_code(run_parsed, failed=failed)

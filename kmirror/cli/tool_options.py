@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
-from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import KmirrorError
 
 KAFKA_VERSION: Final = "4.3.0"
@@ -208,35 +208,24 @@ def run_tool(
 ) -> int:
     """Parse, check and run; the exit code. `failed` is what Kafka's tool says before the reason of a failure, whose code is `failure_code`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        if not given or "--help" in given:
-            raise UsageError(parser.description or "")
-        options = parser.parse(given)
-        if options.version:
-            print(KAFKA_VERSION)
-            return 0
-        check(options)
-        return run(options)
-    except UsageError as error:
-        print(error, file=sys.stderr)
-        if error.show_help:
-            sys.stderr.write(parser.format_help())
-        return 1
-    except CommandError as error:
-        print(error, file=sys.stdout if error.on_stdout else sys.stderr)
-        return error.code
-    except USER_ERRORS as error:
-        print(f"{failed}{one_line(error)}", file=sys.stdout if failed_on_stdout else sys.stderr)
-        return failure_code
-    except BrokenPipeError:
-        return closed_pipe()
-    except KeyboardInterrupt:
-        return 130
 
+    def run_checked() -> int:
+        try:
+            if not given or "--help" in given:
+                raise UsageError(parser.description or "")
+            options = parser.parse(given)
+            if options.version:
+                print(KAFKA_VERSION)
+                return 0
+            check(options)
+            return run(options)
+        except UsageError as error:
+            print(error, file=sys.stderr)
+            if error.show_help:
+                sys.stderr.write(parser.format_help())
+            return 1
+        except CommandError as error:
+            print(error, file=sys.stdout if error.on_stdout else sys.stderr)
+            return error.code
 
-def closed_pipe() -> int:
-    """The reader of our output went away (`| head`); nothing more may be written, at exit neither."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
+    return exit_code(run_checked, failed=failed, on_stdout=failed_on_stdout, failure_code=failure_code)

@@ -1,7 +1,10 @@
-"""What a command line says about an error that is the user's to mend: one line, never a traceback."""
+"""How a command line ends: what it says about an error that is the user's to mend (one line, never a traceback), and its exit code."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from typing import Final
 
 from kmirror.common.errors import ApiException, KmirrorError
@@ -16,3 +19,24 @@ def one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror is not None:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return str(error)
+
+
+def exit_code(run: Callable[[], int], *, failed: str = "", on_stdout: bool = False, failure_code: int = 1) -> int:
+    """`run`'s exit code, with all printed that it said; `failure_code` with `failed` and the reason after one of USER_ERRORS, 1 when the
+    reader of our output went away (`| head`), 130 after Ctrl-C."""
+    try:
+        try:
+            code = run()
+        except BrokenPipeError:
+            raise
+        except USER_ERRORS as error:
+            print(f"{failed}{one_line(error)}", file=sys.stdout if on_stdout else sys.stderr)
+            code = failure_code
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        for stream in (sys.stdout, sys.stderr):  # nothing more may be written, at exit neither
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -82,12 +83,24 @@ def test_a_terminal_gets_one_table_in_its_place() -> None:
 
 def test_a_terminal_that_is_too_small_shows_the_worst() -> None:
     out = Terminal()
-    watch = MirrorWatch(out, as_json=False, height=7)
+    watch = MirrorWatch(out, as_json=False, size=lambda: os.terminal_size((80, 7)))
     rows = [row(100 - number, partition=number) for number in range(9)] + [row(100, "FAILED", partition=9)]
     watch.looked(0, mirror(*rows), None)
     lines = out.getvalue().splitlines()
     assert [line.split()[2] for line in lines[2:5]] == ["7", "8", "9"] and lines[5] == "... and 7 more"
     assert lines[0].endswith("10 partition(s): 1 FAILED, 9 MIRRORING; lag 36; 0.0 offsets/s")
+    assert lines[2] == "m      t     7         100           93                 7   MIRRORING", "80 columns are enough"
+
+
+def test_on_a_narrow_terminal_wrapped_rows_pushed_the_headline_out_of_it() -> None:
+    out, sizes = Terminal(), [(80, 9), (40, 9)]
+    watch = MirrorWatch(out, as_json=False, size=lambda: os.terminal_size(sizes[0]))
+    watch.looked(0, mirror(*[row(10, partition=number) for number in range(9)]), None)
+    del sizes[0]
+    watch.looked(1_000, mirror(*[row(10, partition=number) for number in range(9)]), None)
+    wide, narrow = (part.splitlines() for part in out.getvalue().split(CLEAR)[1:])
+    assert (len(wide), wide[-1]) == (8, "... and 4 more")
+    assert (len(narrow), narrow[-1]) == (5, "... and 7 more"), "two lines a row, the header too; the size is that of the moment"
 
 
 def test_json_watch_is_a_line_a_look() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -111,6 +114,20 @@ def test_what_a_failure_prints_and_where(capsys: pytest.CaptureFixture[str]) -> 
     assert outcome(capsys, FileNotFoundError(2, "No such file or directory", "x")) == (1, "", "x: No such file or directory\n")
     code, out, err = outcome(capsys, UsageError("wrong"))
     assert (code, out) == (1, "") and err.startswith("wrong\nOption  ")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["mirrors --help", "topics --version", "kmirror --version"])
+def test_a_reader_that_goes_away_got_a_traceback(command: str, unbuffered: str) -> None:
+    module, argument = command.split()
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        [sys.executable, "-m", f"kmirror.cli.{module}", argument], stdout=writer, stderr=subprocess.PIPE, env=environment, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 @pytest.mark.parametrize(
