@@ -300,6 +300,15 @@ class MirrorMachine(BrokerWorld):
             await self.settle()
         return self.driver(topic, number)
 
+    async def mirroring(self, *batches: bytes, **topic: Any) -> None:
+        """Topic t, which has these batches at the source, mirrored to its end."""
+        self.source.create("t")
+        self.at_source(*batches)
+        self.topic(**topic)
+        await self.reach("MIRRORING")
+        await self.advance(600)
+        assert self.log().log_end_offset == self.source.log("t").decided
+
     async def close(self) -> None:
         assert self.mirror is not None
         await self.mirror.shutdown()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,22 +21,6 @@ from kmirror.wire.messages import incremental_alter_configs as alter
 from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@pytest.fixture
-def bench() -> Iterator[SyncBench]:
-    made = SyncBench()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def source(bench: SyncBench) -> SourceDouble:
-    """The source of mirror m, which has topic t with two partitions."""
-    made = bench.make_mirror("m", SourceDouble())
-    made.topic("t", 2)
-    bench.topic("t", 2, mirror="m")
-    return made
 
 
 def rule(

@@ -53,23 +53,13 @@ def marker(offset: int, producer_id: int, *, epoch: int = 0, commit: bool = True
     )  # fmt: skip
 
 
-async def mirroring(machine: MirrorMachine, *batches: bytes, **topic: Any) -> None:
-    """Topic t mirrored to its end."""
-    machine.source.create("t")
-    machine.at_source(*batches)
-    machine.topic(**topic)
-    await machine.reach("MIRRORING")
-    await machine.advance(600)
-    assert machine.log().log_end_offset == machine.source.log("t").decided
-
-
 # --- C1 ---------------------------------------------------------------------------------------------------------------
 
 
 def test_c1_the_cleaner_never_takes_the_state_topic(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
         machine.create_topic("plain", configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
         for name in (MIRROR_STATE_TOPIC_NAME, "plain"):
@@ -109,8 +99,8 @@ def test_c2_the_cut_is_repeated_until_nothing_is_open(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(
-            machine, transactional(0, 4001, b"A"), transactional(1, 4001, b"B", sequence=1), transactional(2, 4002, b"X"), marker(3, 4001)
+        await machine.mirroring(
+            transactional(0, 4001, b"A"), transactional(1, 4001, b"B", sequence=1), transactional(2, 4002, b"X"), marker(3, 4001)
         )
         assert machine.log().last_stable_offset == 2
         machine.name("m.removed")
@@ -127,7 +117,7 @@ def test_c2_the_cut_is_repeated_until_nothing_is_open(tmp_path: Path) -> None:
 def test_c4_what_will_be_dropped_is_logged_before_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"), transactional(1, 7, b"open", b"too"), batch(3, b"behind"))
+        await machine.mirroring(batch(0, b"a"), transactional(1, 7, b"open", b"too"), batch(3, b"behind"))
         caplog.set_level(logging.INFO)
         machine.name("m.removed")
         await machine.reach("STOPPED")
@@ -145,7 +135,7 @@ def test_c5_the_last_mirror_epoch_is_that_of_the_last_batch(tmp_path: Path) -> N
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a", epoch=1), batch(1, b"b", epoch=3), epoch=9)
+        await machine.mirroring(batch(0, b"a", epoch=1), batch(1, b"b", epoch=3), epoch=9)
         machine.name("m.removed")
         driver = await machine.reach("STOPPED")
         assert driver.status.last_mirror_epoch == 3
@@ -294,7 +284,7 @@ def test_c11_stopping_completes_with_a_dead_source(tmp_path: Path, known: bool) 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         if known:
-            await mirroring(machine, batch(0, b"a"))
+            await machine.mirroring(batch(0, b"a"))
         machine.source.down.update(machine.source.addresses.values())
         if not known:
             machine.topic(value=None)
@@ -317,7 +307,7 @@ def test_c12_a_cluster_id_is_any_text(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         machine.source.cluster_id = "dc-east"
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         assert machine.cache.image.configs.mirror(MIRROR)["source.cluster.id"] == "dc-east"
         machine.name("m.removed")
         await machine.reach("STOPPED")
@@ -333,7 +323,7 @@ def test_c12_a_cluster_id_is_any_text(tmp_path: Path) -> None:
 def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         del machine.source.topic_ids["t"]
         await machine.reach("STOPPED", within_ms=90_000)
         assert machine.cache.image.configs.topic("t")["mirror.name"] == "m.paused", "nothing starts again by itself"
@@ -361,7 +351,7 @@ def test_c24_the_wanted_state_is_a_level(tmp_path: Path) -> None:
         for seed in range(12):
             machine = MirrorMachine(str(tmp_path / str(seed)), others=(2,))
             random = machine.runtime.random
-            await mirroring(machine, batch(0, b"a"))
+            await machine.mirroring(batch(0, b"a"))
             for _ in range(12):
                 value = ("m", "m.paused", "m.removed", "m.paused.removed")[random.randrange(4)]
                 if not machine.cache.image.configs.topic("t")["mirror.name"].endswith(".removed") or value == "m":
@@ -455,7 +445,7 @@ def test_c27_a_malformed_batch_fails_its_partition_alone_and_says_why(tmp_path: 
 def test_c28_stopping_is_tried_again_with_its_reason_and_a_disk_error_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         machine.mirror_controller.fail = lambda request: ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
         machine.name("m.removed")
         await machine.advance(3 * BACKOFF_MS)
@@ -521,7 +511,7 @@ def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases(tmp_p
 def test_c38_until_the_state_is_loaded_a_produce_may_be_tried_again(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         machine.name("m.removed")
         await machine.reach("STOPPED")
         machine.change(leader=2)

@@ -25,14 +25,6 @@ BACKOFF_MS = 5_000
 LAG_MS = 30_000
 
 
-async def mirroring(machine: MirrorMachine, *batches: bytes, **topic: Any) -> None:
-    machine.source.create("t")
-    machine.at_source(*batches)
-    machine.topic(**topic)
-    await machine.reach("MIRRORING")
-    await machine.advance(600)
-
-
 async def store(machine: MirrorMachine, state: State, *, epoch: int = -1, topic: str = "t", **options: Any) -> None:
     """What `__mirror_state` says before this broker leads the topic."""
     await machine.settle()
@@ -272,7 +264,7 @@ def test_d2_a_preparing_that_is_carried_out_late_does_not_throw_a_partition_back
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
-        await mirroring(machine, batch(0, b"a", epoch=3))
+        await machine.mirroring(batch(0, b"a", epoch=3))
         assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
 
@@ -300,7 +292,7 @@ def test_d3_31_an_unclean_election_here_prepares_again_where_that_is_supported(t
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
         machine.followers.add(2)
-        await mirroring(machine, batch(0, b"a"), replicas=(1, 2), **({"mirror_support_unclean_leader_election": "true"} if flag else {}))
+        await machine.mirroring(batch(0, b"a"), replicas=(1, 2), **({"mirror_support_unclean_leader_election": "true"} if flag else {}))
         machine.change(leader=2, isr=(2,))
         machine.change(leader=1, isr=(1, 2), recovering=True)
         await machine.advance(BACKOFF_MS + 1_000)
@@ -314,7 +306,7 @@ def test_d3_31_an_unclean_election_here_prepares_again_where_that_is_supported(t
 def test_d3_34_a_deleted_topic_is_forgotten_and_its_epoch_written_off(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a", epoch=2))
+        await machine.mirroring(batch(0, b"a", epoch=2))
         machine.name("m.removed")
         await machine.reach("STOPPED")
         machine.delete_topic("t")
@@ -331,7 +323,7 @@ def test_d3_34_a_deleted_topic_is_forgotten_and_its_epoch_written_off(tmp_path: 
 def test_d3_35_another_source_suspends_and_the_known_one_resumes(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         machine.source.cluster_id = "impostor"
         await machine.advance(REFRESH_MS + 1_000)
         assert machine.mirror is not None and not machine.mirror.fetchers.owns(T0)
@@ -356,8 +348,8 @@ def test_d4_the_steps_come_in_their_order(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
         machine.followers.add(2)
-        await mirroring(
-            machine, batch(0, b"a", epoch=3), batch(1, b"x", epoch=3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
+        await machine.mirroring(
+            batch(0, b"a", epoch=3), batch(1, b"x", epoch=3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
             replicas=(1, 2),
         )  # fmt: skip
         machine.followers.clear()
@@ -386,7 +378,7 @@ def test_d4_the_steps_come_in_their_order(tmp_path: Path) -> None:
 def test_d4_a_run_that_was_cut_off_is_made_again_and_a_finished_one_is_not(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
-        await mirroring(machine, batch(0, b"a", epoch=3))
+        await machine.mirroring(batch(0, b"a", epoch=3))
         machine.name("m.removed")
         await machine.reach("STOPPED")
         records, end = len(machine.state_records()), machine.log().log_end_offset
@@ -404,7 +396,7 @@ def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_remote_c
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
-        await mirroring(machine, batch(0, b"a", epoch=3))
+        await machine.mirroring(batch(0, b"a", epoch=3))
         machine.mirror_controller.fail = lambda request: (
             ApiException(Errors.REQUEST_TIMED_OUT, "cut off") if isinstance(request, bump_leader_epochs.BumpLeaderEpochsRequest) else None
         )

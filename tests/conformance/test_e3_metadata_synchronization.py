@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,21 +23,6 @@ from kmirror.wire.messages import create_partitions, create_topics, incremental_
 from kmirror.wire.messages.config_record import ConfigRecord
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@pytest.fixture
-def bench() -> Iterator[SyncBench]:
-    made = SyncBench()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def source(bench: SyncBench) -> SourceDouble:
-    made = bench.make_mirror("m", SourceDouble())
-    made.topic("t", 2)
-    bench.topic("t", 2, mirror="m")
-    return made
 
 
 class Driver:

@@ -27,14 +27,6 @@ def bench() -> Iterator[SyncBench]:
     made.close()
 
 
-@pytest.fixture
-def source(bench: SyncBench) -> SourceDouble:
-    made = bench.make_mirror("m", SourceDouble())
-    made.topic("t", 2)
-    bench.topic("t", 2, mirror="m")
-    return made
-
-
 def share_group(coordinator: int = 10, **offsets: int) -> SourceGroupDouble:
     """A share group that begins at these offsets: `t0` is partition 0 of t."""
     named = {TopicPartition(name[:-1], int(name[-1])): (offset, "") for name, offset in offsets.items()}

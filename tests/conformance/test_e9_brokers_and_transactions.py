@@ -22,14 +22,6 @@ BACKOFF_MS = 5_000
 LAG_MS = 30_000
 
 
-async def mirroring(machine: MirrorMachine, *batches: bytes, **topic: Any) -> None:
-    machine.source.create("t")
-    machine.at_source(*batches)
-    machine.topic(**topic)
-    await machine.reach("MIRRORING")
-    await machine.advance(600)
-
-
 def move_coordinator(machine: MirrorMachine, leader: int) -> None:
     machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=leader, replicas=(1, 2), isr=(1, 2))
 
@@ -132,7 +124,7 @@ def test_fm3_a_new_leader_here_loads_the_state_and_goes_on_from_its_end(tmp_path
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
         machine.followers.add(2)
-        await mirroring(machine, batch(0, b"a"), replicas=(1, 2))
+        await machine.mirroring(batch(0, b"a"), replicas=(1, 2))
         machine.change(leader=2)
         await machine.settle()
         assert machine.mirror is not None and machine.mirror.driver(T0) is None and not machine.mirror.fetchers.owns(T0)
@@ -153,7 +145,7 @@ def test_fm3_a_new_leader_here_loads_the_state_and_goes_on_from_its_end(tmp_path
 def test_fm4_a_coordinator_that_comes_back_loads_everything_and_one_that_goes_clears_its_memory(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
-        await mirroring(machine, batch(0, b"a", epoch=3))
+        await machine.mirroring(batch(0, b"a", epoch=3))
         machine.name("m.removed")
         await machine.reach("STOPPED")
         assert machine.mirror is not None
@@ -174,7 +166,7 @@ def test_fm4_a_coordinator_that_comes_back_loads_everything_and_one_that_goes_cl
 def test_fm4_a_write_that_a_coordinator_loses_is_made_again_at_the_next_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         move_coordinator(machine, 2)
         machine.name("m.paused")
         await machine.advance(2 * BACKOFF_MS)
@@ -207,7 +199,7 @@ def test_fm6_a_failover_needs_no_min_isr(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
         machine.followers.add(2)
-        await mirroring(machine, batch(0, b"a"), replicas=(1, 2), min_insync_replicas="2")
+        await machine.mirroring(batch(0, b"a"), replicas=(1, 2), min_insync_replicas="2")
         machine.followers.clear()
         machine.change(isr=(1,), bump=0)
         machine.name("m.removed")
@@ -268,8 +260,7 @@ def test_fm17_transactions_in_flight_are_cut_and_so_is_one_whose_marker_was_not_
             base_offset=1,
             partition_leader_epoch=0,
         )
-        await mirroring(
-            machine,
+        await machine.mirroring(
             batch(0, b"committed", producer_id=7, **settings),
             bytes(commit),
             batch(2, b"plain"),
@@ -288,7 +279,7 @@ def test_fm17_transactions_in_flight_are_cut_and_so_is_one_whose_marker_was_not_
 def test_fm18_what_was_not_mirrored_at_failover_is_lost_and_counted_as_lag(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"), batch(1, b"b"))
+        await machine.mirroring(batch(0, b"a"), batch(1, b"b"))
         machine.source.down.update(machine.source.addresses.values())
         machine.source.log("t").batches.append(batch(2, b"too late"))
         machine.driver().status.source_offset = 3

@@ -17,14 +17,6 @@ from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.primitives import ProtocolReadError
 
 
-async def mirroring(machine: MirrorMachine, *batches: bytes) -> None:
-    machine.source.create("t")
-    machine.at_source(*batches)
-    machine.topic()
-    await machine.reach("MIRRORING")
-    await machine.advance(600)
-
-
 def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newest(tmp_path: Path) -> None:
     """Leader, then another, then leader again, all while the answer of the first question is under way: what it says has passed."""
 
@@ -92,7 +84,7 @@ def test_a_leader_change_while_the_new_leader_wrote_its_state_again_was_forgotte
 def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(tmp_path: Path, monkeypatch: Any) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         machine.driver().on_storage_error("the disk is gone")
         await machine.reach("FAILED")
         tries = 0
@@ -118,7 +110,7 @@ def test_a_topic_that_came_back_at_the_source_was_paused_again_when_it_was_resum
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         topic_id = machine.source.topic_ids.pop("t")
         await machine.advance(3 * REFRESH_MS, step_ms=1_000)
         await machine.reach("STOPPED")
@@ -136,7 +128,7 @@ def test_bytes_that_are_no_answer_ended_the_fetcher_for_good(tmp_path: Path) -> 
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         fetching = [client for client in machine.clients if "fetcher" in client.client_id]
         ask = fetching[0].api_version
 
@@ -179,7 +171,7 @@ def test_what_was_known_of_a_deleted_topic_was_taken_for_its_successor(tmp_path:
 def test_an_error_of_the_sender_that_nobody_expected_left_the_askers_waiting(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        await mirroring(machine, batch(0, b"a"))
+        await machine.mirroring(batch(0, b"a"))
         assert machine.mirror is not None
         writes = machine.mirror.states.writes
         send = writes._send
