@@ -94,7 +94,7 @@ class ManualRuntime:
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], Any]) -> Any:
         raise AssertionError("no sockets here")
 
-    async def connect(self, host: str, port: int, protocol_factory: Callable[[], Any]) -> Any:
+    async def connect(self, host: str, port: int, protocol_factory: Callable[[], Any], **options: Any) -> Any:
         raise AssertionError("no sockets here")
 
 

@@ -32,10 +32,15 @@ class InterBrokerChannel:
 
 
 def source_clients(runtime: Runtime, config: MirrorConfig) -> SourceClientFactory:
-    """Clients for mirrors, with the broker's timeouts (CFG17), and with TLS and SASL as a mirror's configs say (`security.protocol`, `sasl.*`,
-    `ssl.*`). What is wrong with them is the mirror's reason; it is tried again, its topics stay as they are."""
+    """Clients for mirrors, with the broker's timeouts and socket buffers (CFG17), and with TLS and SASL as a mirror's configs say
+    (`security.protocol`, `sasl.*`, `ssl.*`). Buffers that nobody set are left to the system: Kafka's defaults, 64 and 100 KiB, would hold a
+    connection over a WAN to one buffer a round trip. What is wrong with them is the mirror's reason; it is tried again, its topics stay as they are."""
 
-    settings = ClientSettings(socket_connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms)
+    settings = ClientSettings(
+        socket_connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+        send_buffer_bytes=config.socket_send_buffer_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+    )
 
     def make(client_id: str, mirror_configs: dict[str, str]) -> NetworkClient:
         try:

@@ -43,6 +43,8 @@ class MirrorConfig:
     mirror_truncation_backoff_ms: int = 5_000  # mirror.truncation.backoff.ms
     request_timeout_ms: int = 30_000  # request.timeout.ms
     socket_connection_setup_timeout_ms: int = 10_000  # socket.connection.setup.timeout.ms
+    socket_send_buffer_bytes: int = -1  # socket.send.buffer.bytes, where it is set
+    socket_receive_buffer_bytes: int = -1  # replica.socket.receive.buffer.bytes or socket.receive.buffer.bytes, where one is set
     replica_lag_time_max_ms: int = 30_000  # replica.lag.time.max.ms
     replica_fetch_max_bytes: int = 1_048_576  # replica.fetch.max.bytes
     replica_fetch_response_max_bytes: int = 10_485_760  # replica.fetch.response.max.bytes

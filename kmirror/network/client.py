@@ -32,7 +32,7 @@ from kmirror.network.client_errors import AuthenticationError, DisconnectError, 
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.network.client_security import ClientChannelBuilder, ClientSecurity
 from kmirror.network.frames import new_scratch
-from kmirror.runtime.api import ConnectionProtocol, Runtime
+from kmirror.runtime.api import ConnectionProtocol, Runtime, SocketBuffers
 from kmirror.wire.framing import read_response
 from kmirror.wire.messages.api_versions import ApiVersionsResponse
 from kmirror.wire.primitives import ProtocolReadError
@@ -58,6 +58,8 @@ class ClientSettings:
     reconnect_backoff_max_ms: int = 1_000
     connections_max_idle_ms: int = 540_000
     socket_connection_setup_timeout_ms: int = 10_000
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
     client_software_version: str = "0.1.0"
 
 
@@ -218,7 +220,8 @@ class NetworkClient:
 
     async def _connect(self, node: Node) -> ClientConnection:
         connection = ClientConnection(self, node)
-        await self._runtime.connect(node.host, node.port, lambda: self._over_tls(connection))
+        buffers = SocketBuffers(self._settings.send_buffer_bytes, self._settings.receive_buffer_bytes)
+        await self._runtime.connect(node.host, node.port, lambda: self._over_tls(connection), buffers=buffers)
         node.connection = connection
         return connection
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kmirror.common.ports import Buffer, Clock, FileSlice, FileSystem, Random
 
@@ -111,6 +111,17 @@ class TimerHandle(Protocol):
     def cancel(self) -> None: ...
 
 
+class SocketBuffers(NamedTuple):
+    """Sizes in bytes that a connection asks the system for, as Kafka's `send.buffer.bytes` and `receive.buffer.bytes`; -1: what the system
+    finds best, which it goes on fitting to the connection. A size that was asked for is never changed."""
+
+    send_bytes: int = -1
+    receive_bytes: int = -1
+
+
+SYSTEM_BUFFERS: Final = SocketBuffers()
+
+
 class Runtime(Protocol):
     """One node's view of the world."""
 
@@ -150,7 +161,7 @@ class Runtime(Protocol):
         ...
 
     async def connect(
-        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT]
+        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT], *, buffers: SocketBuffers = SYSTEM_BUFFERS
     ) -> tuple[Connection, ConnectionProtocolT]:
         """Connect to the first address of `host` that accepts; OSError if none does. No timeout of its own."""
         ...

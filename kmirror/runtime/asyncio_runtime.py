@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from kmirror.common.ports import Clock, FileSystem, Random
-from kmirror.runtime.api import ConnectionProtocol, ConnectionProtocolT, TimerHandle
+from kmirror.runtime.api import SYSTEM_BUFFERS, ConnectionProtocol, ConnectionProtocolT, SocketBuffers, TimerHandle
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.runtime.sockets import SocketConnection, SocketListener, prepare_stream
 from kmirror.runtime.system_ports import SystemClock, SystemRandom
@@ -76,12 +76,12 @@ class AsyncioRuntime:
             raise OSError(error.errno, f"cannot listen on {host or 'every interface'} port {port}: {error.strerror}") from error
 
     async def connect(
-        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT]
+        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT], *, buffers: SocketBuffers = SYSTEM_BUFFERS
     ) -> tuple[SocketConnection, ConnectionProtocolT]:
         first_error: OSError | None = None
         for family, address in await self._resolve(host, port):
             try:
-                sock = await self._connect_one(family, address)
+                sock = await self._connect_one(family, address, buffers)
             except OSError as error:
                 first_error = first_error or error
                 continue
@@ -89,11 +89,11 @@ class AsyncioRuntime:
             return SocketConnection(self._loop, sock, protocol), protocol
         raise first_error or OSError(f"{host} has no address")
 
-    async def _connect_one(self, family: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
+    async def _connect_one(self, family: socket.AddressFamily, address: tuple[Any, ...], buffers: SocketBuffers) -> socket.socket:
         sock = socket.socket(family, socket.SOCK_STREAM)
         connected = False
         try:
-            prepare_stream(sock)
+            prepare_stream(sock, buffers)
             await self._loop.sock_connect(sock, address)
             connected = sock.getsockname() != sock.getpeername()
             if not connected:  # TCP lets a socket meet itself on an ephemeral port where nobody listens

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from kmirror.common.ports import Buffer, FileSlice
-from kmirror.runtime.api import WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, ConnectionProtocol
+from kmirror.runtime.api import SYSTEM_BUFFERS, WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, ConnectionProtocol, SocketBuffers
 from kmirror.runtime.os_files import IOV_MAX
 
 READ_SIZE_HINT = 1 << 16
@@ -312,11 +312,14 @@ class SocketListener:
                 sock.close()
 
 
-def prepare_stream(sock: socket.socket) -> None:
-    """What Kafka sets on every connection."""
+def prepare_stream(sock: socket.socket, buffers: SocketBuffers = SYSTEM_BUFFERS) -> None:
+    """What Kafka sets on every connection; before it is made, for TCP agrees on the scale of its window then."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, size_bytes in ((socket.SO_SNDBUF, buffers.send_bytes), (socket.SO_RCVBUF, buffers.receive_bytes)):
+        if size_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, option, size_bytes)
 
 
 def plain_address(address: tuple[str, int] | tuple[str, int, int, int]) -> tuple[str, int]:

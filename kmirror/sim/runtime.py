@@ -29,7 +29,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from kmirror.common.ports import Random
-from kmirror.runtime.api import ConnectionProtocol, ConnectionProtocolT
+from kmirror.runtime.api import SYSTEM_BUFFERS, ConnectionProtocol, ConnectionProtocolT, SocketBuffers
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.loop import NodeKilledError, SimLoop, current_owner
@@ -175,7 +175,7 @@ class SimRuntime:
         return self._network.listen(self._node.host, host, port, protocol_factory)
 
     async def connect(
-        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT]
+        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT], *, buffers: SocketBuffers = SYSTEM_BUFFERS
     ) -> tuple[SimConnection, ConnectionProtocolT]:
         self._ensure_alive("connect")
         return await self._network.connect(self._node.host, host, port, protocol_factory)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, wait_for
+from mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, produce, wait_caught_up, wait_for, wait_state
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import ConfigError
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.room_settings import mirror_config
 from kmirror.wire.api_keys import ApiKeys
@@ -107,6 +110,43 @@ def test_cfg17_socket_settings_are_the_brokers() -> None:
     assert mirror_config(KafkaConfig.from_props(MINIMUM)).socket_connection_setup_timeout_ms == 10_000
     props = MINIMUM | {"socket.connection.setup.timeout.ms": "321"}
     assert mirror_config(KafkaConfig.from_props(props)).socket_connection_setup_timeout_ms == 321
+
+
+def test_cfg17_socket_buffers_are_the_brokers_where_they_are_set() -> None:
+    """Kafka's defaults would fix the buffers of connections over a WAN at 64 KiB: unset, the system fits them to the connection."""
+
+    def buffers(**props: str) -> tuple[int, int]:
+        named = {name.replace("_", "."): value for name, value in props.items()}
+        config = mirror_config(KafkaConfig.from_props(MINIMUM | named))
+        return config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes
+
+    assert buffers() == (-1, -1)
+    assert buffers(socket_send_buffer_bytes="1", socket_receive_buffer_bytes="2") == (1, 2)
+    assert buffers(socket_receive_buffer_bytes="2", replica_socket_receive_buffer_bytes="3") == (-1, 3)
+
+
+def test_cfg17_socket_buffers_are_those_of_every_connection_to_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: dict[int, list[tuple[int, int]]] = {}
+    connect = AsyncioRuntime._connect_one
+
+    async def connected(self: AsyncioRuntime, family: Any, address: Any, buffers: Any) -> socket.socket:
+        made = await connect(self, family, address, buffers)
+        asked = (made.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), made.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+        sizes.setdefault(address[1], []).append(asked)
+        return made
+
+    monkeypatch.setattr(AsyncioRuntime, "_connect_one", connected)
+    config = FAST_MIRROR | {"socket.send.buffer.bytes": "20000", "replica.socket.receive.buffer.bytes": "30000"}
+    with EmbeddedCluster(mirroring=True) as source, EmbeddedCluster(mirroring=True, config=config) as cluster:
+        create_topic(source.bootstrap_servers, "t")
+        create_mirror(cluster.bootstrap_servers, "m", source.bootstrap_servers)
+        add(cluster.bootstrap_servers, "m", "t")
+        produce(source.bootstrap_servers, "t", ["a"])
+        wait_state(cluster.bootstrap_servers, "m", "MIRRORING")
+        wait_caught_up(cluster.bootstrap_servers, source.bootstrap_servers, "m")
+        port = int(source.bootstrap_servers.rpartition(":")[2])
+    of_kernel = 2 if sys.platform == "linux" else 1  # Linux doubles what it is asked for, for its own bookkeeping
+    assert sizes[port].count((20_000 * of_kernel, 30_000 * of_kernel)) >= 2, "for metadata, and the fetcher's"
 
 
 def test_cfg17_a_source_that_takes_connections_and_is_silent_is_given_up(silent: SilentSource) -> None:
