@@ -7,11 +7,12 @@ import io
 import json
 import pathlib
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as ConsumedPartition
 
 from kmirror.admin.admin_client import AdminClient, NoBrokerError, parse_bootstrap_servers
@@ -178,6 +179,42 @@ def produce_numbered(
         if number % 100 == 99:
             producer.flush(10)
     assert producer.flush(30) == 0 and not errors, errors[:3]
+
+
+class Load:
+    """Numbered records of an idempotent producer to all partitions of a topic in turn until it is ended; `acknowledged` are those that must
+    stay."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int, *, prefix: str = "load") -> None:
+        self._topic, self._partitions, self._prefix = topic, partitions, prefix
+        settings = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
+        self._producer = Producer(quiet(settings | {"compression.type": "lz4", "message.timeout.ms": 60_000}))
+        self._ended = threading.Event()
+        self.acknowledged: set[bytes] = set()
+        self.errors: list[object] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ended.is_set():
+            value = f"{self._prefix}-{number}".encode()
+            self._producer.produce(self._topic, value, partition=number % self._partitions, on_delivery=self._delivered)
+            self._producer.poll(0.001)
+            number += 1
+        assert self._producer.flush(60) == 0
+
+    def _delivered(self, error: object, message: Message) -> None:
+        if error is None:
+            self.acknowledged.add(message.value())
+        else:
+            self.errors.append(error)
+
+    def end(self) -> set[bytes]:
+        """Every record is acknowledged or an error from now on."""
+        self._ended.set()
+        self._thread.join()
+        return self.acknowledged
 
 
 def produce_transactions(bootstrap_servers: str, topic: str) -> None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from confluent_kafka import Producer
-from mirror_harness import log_bytes, quiet, wait_for
+from mirror_harness import log_bytes, wait_for
 from peers import BROKER_JVM, ROOT, KafkaPeer, free_port, java, kafka_classpath, reference_classpath
 
 from kmirror import EmbeddedCluster
@@ -85,38 +83,6 @@ class PeerCluster:
     def log_bytes(self, folder: str) -> bytes:
         """A partition's bytes, from the replica that has most of them."""
         return max((log_bytes(node.data, folder) for node in self.nodes), key=len)
-
-
-class Load:
-    """Acknowledged records for all partitions of a topic until it is ended."""
-
-    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
-        self._topic, self._partitions = topic, partitions
-        settings = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
-        self._producer = Producer(quiet(settings | {"compression.type": "lz4", "message.timeout.ms": 60_000}))
-        self._ended = threading.Event()
-        self.acknowledged = 0
-        self.errors: list[object] = []
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._ended.is_set():
-            self._producer.produce(self._topic, f"load-{number}".encode(), partition=number % self._partitions, on_delivery=self._delivered)
-            self._producer.poll(0.001)
-            number += 1
-        self._producer.flush(60)
-
-    def _delivered(self, error: object, _: object) -> None:
-        if error is None:
-            self.acknowledged += 1
-        else:
-            self.errors.append(error)
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 def _end(data: bytes) -> str:

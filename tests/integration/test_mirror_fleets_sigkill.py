@@ -4,20 +4,18 @@ broker down, and failback. Nothing acknowledged is lost (acks=all, min ISR 2), a
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
 from mirror_harness import (
     FAST_MIRROR,
+    Load,
     create_mirror,
     create_topic,
     kafka_mirrors,
     log_bytes,
     produce_numbered,
-    quiet,
     wait_for,
     wait_states,
 )
@@ -38,36 +36,6 @@ def clusters() -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
         EmbeddedCluster(brokers=3, processes=True, mirroring=True, config=SETTINGS) as south,
     ):
         yield north, south
-
-
-class Load:
-    """Numbered records of an idempotent producer; `acknowledged` are those that must stay."""
-
-    def __init__(self, cluster: EmbeddedCluster, prefix: str) -> None:
-        self._producer = Producer(quiet({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 2}))
-        self._prefix = prefix
-        self._ended = threading.Event()
-        self.acknowledged: set[bytes] = set()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._ended.is_set():
-            value = f"{self._prefix}-{number}".encode()
-            self._producer.produce("k", value, partition=number % PARTITIONS, on_delivery=self._delivered)
-            self._producer.poll(0.001)
-            number += 1
-        assert self._producer.flush(30) == 0
-
-    def _delivered(self, error: object, message: object) -> None:
-        if error is None:
-            self.acknowledged.add(message.value())  # type: ignore[attr-defined]
-
-    def end(self) -> set[bytes]:
-        self._ended.set()
-        self._thread.join()
-        return self.acknowledged
 
 
 def values(data: bytes) -> list[bytes]:
@@ -101,7 +69,7 @@ def test_brokers_of_both_ends_are_killed_and_a_failover_meets_a_dead_one(cluster
     create_topic(north.bootstrap_servers, "k", PARTITIONS, replication_factor=3, min_insync_replicas="2")
     create_mirror(south.bootstrap_servers, "m", north.bootstrap_servers)
     kafka_mirrors(south.bootstrap_servers, "--add", "--mirror", "m", "--topic", "k", "--replication-factor", "3")
-    load = Load(north, "n")
+    load = Load(north.bootstrap_servers, "k", PARTITIONS, prefix="n")
     for cluster in (north, south, north, south):
         kill_and_start(chance, cluster)
     acknowledged = load.end()

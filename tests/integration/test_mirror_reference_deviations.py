@@ -1,7 +1,6 @@
 """One test per entry of "the KIP's reference implementation against the KIP text", named by its number: what it did wrong, we do right.
 
-Entries that are not here: 9 needs a peer too and is in interop/apache as well; 11 (markers of a transaction that is open when its
-topic becomes a mirror) is not shown here yet.
+What the reference does in the same steps is shown in interop/mirror/test_reference_deviations.py.
 """
 
 from __future__ import annotations

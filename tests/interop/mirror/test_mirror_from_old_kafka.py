@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from mirror_harness import (
     FAST_MIRROR,
+    Load,
     call,
     create_mirror_by_tool,
     create_topic,
@@ -20,7 +21,7 @@ from mirror_harness import (
     produce_transactions,
     wait_states,
 )
-from peer_clusters import Load, PeerCluster, assert_replicas_equal, kafka_cluster
+from peer_clusters import PeerCluster, assert_replicas_equal, kafka_cluster
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition
@@ -62,7 +63,7 @@ def test_identical_batches_under_leader_changes_and_restarts_then_failover(tmp_p
         time.sleep(3)
     finally:
         load.end()
-    assert not load.errors and load.acknowledged > 100
+    assert not load.errors and len(load.acknowledged) > 100
     produce_transactions(source.bootstrap_servers, "r")
     wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=3, lag=0, timeout_s=60)
     assert_replicas_equal(source, ours, FOLDERS, replicas=3)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from mirror_harness import (
     FAST_MIRROR,
+    Load,
     create_mirror,
     create_topic,
     describe,
@@ -21,7 +22,7 @@ from mirror_harness import (
     wait_for,
     wait_states,
 )
-from peer_clusters import Load, PeerCluster, assert_replicas_equal, reference_cluster
+from peer_clusters import PeerCluster, assert_replicas_equal, reference_cluster
 
 from kmirror import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches
