@@ -145,17 +145,18 @@ def _offsets(event: Event, replay: Replay) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Epochs:
-    """Of what STOPPING has cut the epochs count, too: a replica that was away may come back with it (F15)."""
+    """Of what STOPPING has cut the epochs count, too: a replica that was away may come back with it (F15). What only others had, above the
+    high watermark, is nothing that the leader could know of: such replicas compare their batches with the leader's (C36b)."""
 
-    cut: dict[Place, int] = field(default_factory=dict)
+    cut: dict[LogKey, int] = field(default_factory=dict)
 
     def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
         if isinstance(event, StateWritten) and replay.takes_effect and event.state is not State.STOPPED:
             if event.state is not replay.state(event.log):
-                self.cut.pop(replay.place(event.log), None)
+                for replica in replay.replicas(replay.place(event.log)):
+                    self.cut.pop(replica, None)
         elif isinstance(event, Removed) and event.cause == "truncate" and replay.state(event.log) is State.STOPPING:
-            place = replay.place(event.log)
-            self.cut[place] = max(self.cut.get(place, NO_EPOCH), *(batch.leader_epoch for batch in event.batches))
+            self.cut[event.log] = max(self.cut.get(event.log, NO_EPOCH), *(batch.leader_epoch for batch in event.batches))
         elif isinstance(event, Appended):
             yield from ((event.now_us, text) for text in self._appended(event, replay))
 
@@ -167,8 +168,11 @@ class _Epochs:
             above = [other for other in log if other.leader_epoch >= batch.leader_epoch and other.reset_source is None]
             if above:
                 yield f"{event.log} appends {batch}, in the epoch of {above[-1]}"
-            elif self.cut.get(replay.place(event.log), NO_EPOCH) >= batch.leader_epoch and replay.state(event.log) is State.STOPPING:
-                yield f"{event.log} appends {batch} after cutting batches up to e{self.cut[replay.place(event.log)]}"
+            elif self._is_in_cut(event, replay) and replay.state(event.log) is State.STOPPING:
+                yield f"{event.log} appends {batch} after cutting batches up to e{self.cut[event.log]}"
+
+    def _is_in_cut(self, event: Appended, replay: Replay) -> bool:
+        return self.cut.get(event.log, NO_EPOCH) >= event.batch.leader_epoch and not replay.is_copy(event)
 
     def end(self, replay: Replay) -> Iterator[tuple[int, str]]:
         return iter(())

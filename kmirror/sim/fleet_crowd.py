@@ -5,6 +5,8 @@ What they write begins with the name of the fleet that they write to (`b/plain-1
 
 from __future__ import annotations
 
+import asyncio
+
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.fleet_clients import FleetClient, FleetProducer, FleetReader
@@ -24,6 +26,7 @@ class FleetCrowd:
         self.partitions = partitions
         self.writers: list[FleetProducer | TransactionalProducer] = []
         self.members: list[GroupMember] = []
+        self._members_lives: list[asyncio.Task[None]] = []
         self._stage = stage
         self._slowness = slowness
         self._instances: dict[str, int] = {}
@@ -66,8 +69,21 @@ class FleetCrowd:
         topics = list(dict.fromkeys(partition.topic for partition in self.partitions))
         member = GroupMember(self.client("member"), GROUP, topics, self._stage.history)
         self.members.append(member)
-        self._stage.clients.spawn(member.run(), name="member")
+        self._members_lives.append(self._stage.clients.spawn(member.run(), name="member"))
         return member
+
+    def crash_members(self) -> None:
+        """They are gone from one moment to the next, in the middle of whatever they do; the group hears of it when their sessions end."""
+        for life in self._members_lives:
+            life.cancel()
+        self._members_lives.clear()
+        self.members.clear()
+
+    async def dismiss_members(self) -> None:
+        """They commit, leave and are gone."""
+        for member in self.members:
+            await member.leave()
+        self.crash_members()
 
     def write(self, *, writing: bool) -> None:
         """Have the writers write, or end what they have begun and wait."""

@@ -5,6 +5,9 @@
 
 A member counts a partition as its own while its session cannot have ended: from a heartbeat's answer until the session timeout after that
 heartbeat was sent. Two members must never count the same partition as their own at the same moment.
+
+Where the committed offset is beyond the end of the log, as a mirror's may be after a failover, the member begins again at the log's start
+(auto.offset.reset=earliest).
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.sim.fleet_clients import GROUP_COORDINATOR, FleetClient, fetch, visible_records
-from kmirror.sim.fleet_history import OffsetCommitted, OffsetFetched, OwnedPartitions
+from kmirror.sim.fleet_history import Consumed, OffsetCommitted, OffsetFetched, OwnedPartitions
 from kmirror.sim.history import History
 from kmirror.sim.workload import Pace
 from kmirror.wire.messages.consumer_group_heartbeat import (
@@ -134,13 +137,21 @@ class GroupMember:
         self._acknowledges = True
 
     async def _consume(self, partition: TopicPartition) -> None:
-        row = await fetch(self._client, partition, self._owned[partition], committed=self._committed)
+        offset = self._owned[partition]
+        row = await fetch(self._client, partition, offset, committed=self._committed)
+        if row is not None and row.error_code == Errors.OFFSET_OUT_OF_RANGE:
+            self._owned[partition] = max(0, row.log_start_offset)
+            return
         if row is None or row.error_code != Errors.NONE:
             self._client.forget(partition)
             return
-        _, next_offset = visible_records(row, self._owned[partition], committed=self._committed)
-        if next_offset > self._owned[partition]:
+        records, next_offset = visible_records(row, offset, committed=self._committed)
+        if next_offset > offset:
             self._owned[partition] = next_offset
+            now_us, client = self._client.loop.now_us, self._client
+            self._history.add(
+                Consumed(now_us, client.cluster, partition, client.name, self._committed, offset, next_offset, tuple(records), self._group)
+            )
             await self._commit(partition)
 
     async def _commit(self, partition: TopicPartition) -> None:
@@ -209,3 +220,16 @@ class GroupMember:
 
     def _name_of(self, topic_id: Uuid) -> str:
         return next(name for name, known in self._client.topic_ids.items() if known == topic_id)
+
+
+async def committed_offsets(client: FleetClient, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int] | None:
+    """What the group has committed for these partitions of one topic, as its coordinator says to an outsider; None when it does not say."""
+    wanted = OffsetFetchRequestTopics(name=partitions[0].topic, partition_indexes=[partition.partition for partition in partitions])
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])], require_stable=True)
+    response = await client.ask_coordinator(group, GROUP_COORDINATOR, request, max_version=OFFSET_VERSION)
+    rows = [] if response is None or response.groups[0].error_code else response.groups[0].topics[0].partitions
+    if not rows or any(row.error_code for row in rows):
+        client.forget_coordinator(group, GROUP_COORDINATOR)
+        return None
+    offsets = {TopicPartition(partitions[0].topic, row.partition_index): row.committed_offset for row in rows}
+    return {partition: offset for partition, offset in offsets.items() if offset >= 0}

@@ -53,6 +53,21 @@ class ReadTo(FleetEvent):
 
 
 @dataclass(slots=True)
+class Consumed(ReadTo):
+    """What a member of `group` read and handed to its application, before it commits `to_offset`."""
+
+    group: str
+
+
+@dataclass(slots=True)
+class GroupSynced(FleetEvent):
+    """What the group has committed at the active cluster is what `cluster`, its mirror, says, too (where there is something committed)."""
+
+    group: str
+    offsets: tuple[tuple[TopicPartition, int], ...]
+
+
+@dataclass(slots=True)
 class OwnedPartitions(FleetEvent):
     """From now on, and until its next event of this kind or `until_us`, the member works on these partitions."""
 

@@ -20,6 +20,7 @@ lost_reset_again         F18  a reset that is lost after STOPPED is written agai
 leader_knows             C6   a source's leader without a row counts only if it knows that it leads
 epoch_of_batches         C5   the last mirror epoch is that of a batch, not the bumped one
 lme_above_log            C3   a last mirror epoch above all of the log cuts nothing
+offsets_while_mirrored   C18  a group's offsets are written for partitions that are in MIRRORING at that moment, for no others
 reset_in_recovery        C10  a reset empties the producer state in recovery, too
 """
 
@@ -30,7 +31,7 @@ from typing import Any
 
 from kmirror.controller import mirror_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
-from kmirror.mirror import last_mirror_epoch, mirror_fetcher, mirror_state_machine, preparing, stopping
+from kmirror.mirror import last_mirror_epoch, mirror_fetcher, mirror_state_machine, partition_states, preparing, stopping
 from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
 from kmirror.mirror.log_verifier import Action, Verdict
 from kmirror.mirror.mirror import Mirror
@@ -172,6 +173,13 @@ def _with_an_entry(make_leader: Any) -> Any:
     return run
 
 
+def _all_of_them(mirroring_partitions: Any) -> Any:
+    async def ask(states: Any, image: Any, mirror_name: str, partitions: Any, failures: Any) -> Any:
+        return partitions
+
+    return ask
+
+
 def _undefined_is_zero(alignment_point: Any) -> Any:
     def ask(last_mirror_epoch: int, first_offset_above: int | None, **named: Any) -> Any:
         if first_offset_above is None:
@@ -205,5 +213,6 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "leader_knows": [(last_mirror_epoch, "_knows", _always)],
     "epoch_of_batches": [(stopping, "_persist_last_mirror_epoch", _of_leader)],
     "lme_above_log": [(preparing, "alignment_point", _undefined_is_zero)],
+    "offsets_while_mirrored": [(partition_states, "mirroring_partitions", _all_of_them)],
     "reset_in_recovery": [(producer_state_update, "_is_pid_reset", _never)],
 }

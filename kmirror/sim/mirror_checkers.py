@@ -5,6 +5,7 @@
     duplicates  no value of a producer with an id is in a log twice, wherever it was written and by whatever way it came
     aborted     what a producer was told is aborted is never visible as committed, on either cluster
     reads       what a reader saw is what the log says in the end, unless the partition was aligned or stopped since
+    groups      a group that follows the active cluster skips nothing, unless the KIP says so (`sim.mirror_group_checker`)
 
 Not in force: one epoch and offset names one batch (each cluster numbers its own epochs), and all of a transaction or nothing (a failover
 cuts each partition for itself).
@@ -20,6 +21,7 @@ from kmirror.sim.checkers import Violation, check
 from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_reads, truth_of
 from kmirror.sim.fleet_history import ReadTo, TransactionEnded
 from kmirror.sim.history import History, StateWritten
+from kmirror.sim.mirror_group_checker import check_groups
 
 CUTTING = (State.PREPARING, State.MIRRORING, State.STOPPING)
 SLACK_US = 1_000_000
@@ -30,7 +32,7 @@ def check_mirrors(history: History) -> list[Violation]:
     truths = [truth for cluster in sorted(set(history.hosts.values())) if (truth := truth_of(history, cluster)) is not None]
     if len(truths) < len(set(history.hosts.values())):
         return []
-    found = check(history)
+    found = check(history) + check_groups(history)
     for truth in truths:
         found += check_isr(history, truth) + check_duplicates(history, truth)
         found += check_reads(_only_lasting_reads(history, truth.cluster), truth)

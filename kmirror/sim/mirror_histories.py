@@ -11,14 +11,17 @@ from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartiti
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.builder import build_batch
 from kmirror.sim.fleet_clients import produce_request, records_of
+from kmirror.sim.fleet_history import OffsetCommitted
 from kmirror.sim.history import Acknowledged, LogKey, Removed
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
+from kmirror.sim.network import Link
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
 
 ALONE = {"min.insync.replicas": "1"}
 ORDERS = TopicPartition(TOPIC, 0)
+FAR = Link(850_000, 900_000, 2_000_000)
 
 
 def expect(condition: bool, what: str) -> None:
@@ -228,6 +231,39 @@ async def epochs_above_ours(stage: MirrorStage) -> None:
     await _end(stage, "a", "b")
 
 
+async def late_offset_sync(stage: MirrorStage) -> None:
+    """C18: the source's answer with a group's offsets comes after the failover, when the group has gone on at B and left again."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=3)
+    await stage.mirror("a", "b")
+    at_a, at_b = stage.crowds["a"], stage.crowds["b"]
+    at_a.start_member()
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.until("the group has read it", lambda: _has_committed(stage, "a", 1))
+    await stage.until_group_is_synced("a", "b")
+    await stage.write("a", batches=2)
+    await stage.until("the group has read that, too", lambda: _has_committed(stage, "a", 2))
+    at_a.crash_members()
+    for theirs in stage.fleets["a"].brokers:
+        for ours in stage.fleets["b"].brokers:
+            stage.world.network.set_link(theirs, ours, FAR)
+    await stage.sleep_ms(stage.between(1_000, 3_000))
+    await stage.fail_over("b")
+    await stage.write("b", batches=3)
+    at_b.start_member()
+    await stage.until("the group goes on at B", lambda: _has_committed(stage, "b", 1))
+    await at_b.dismiss_members()
+    await stage.sleep_ms(4_000)
+    at_b.start_member()
+    await stage.sleep_ms(2_000)
+    await stage.settle()
+    await stage.end()
+
+
+def _has_committed(stage: MirrorStage, cluster: str, times: int) -> bool:
+    return sum(isinstance(event, OffsetCommitted) and event.cluster == cluster for event in stage.history.events) >= times
+
+
 CALM = Setting(MirrorStage, check_mirrors)
 NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "slow_follower_at_alignment": (slow_follower_at_alignment, CALM),
@@ -237,4 +273,5 @@ NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "source_leader_behind": (source_leader_behind, CALM),
     "epochs_above_ours": (epochs_above_ours, CALM),
     "silent_source_broker": (silent_source_broker, CALM),
+    "late_offset_sync": (late_offset_sync, CALM),
 }

@@ -18,7 +18,9 @@ from kmirror.sim.cluster import QUICK
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.fleet_clients import FleetProducer
-from kmirror.sim.fleet_crowd import FleetCrowd
+from kmirror.sim.fleet_crowd import GROUP, FleetCrowd
+from kmirror.sim.fleet_groups import committed_offsets
+from kmirror.sim.fleet_history import GroupSynced
 from kmirror.sim.history import Batch, Converged, History, LogKey, MirrorStatesRead
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
@@ -33,6 +35,7 @@ LOOKS = 30
 LOOK_PAUSE_MS = 100
 WRITE_TRIES = 20
 WRITE_PAUSE_MS = 100
+GROUP_PAUSE_MS = 300
 FEATURES = {"mirror.version": 1}
 MIRRORED = {
     **QUICK,
@@ -159,6 +162,19 @@ class MirrorStage(SimStage):
             theirs, ours = self.leader(source, partition), self.leader(destination, partition)
             assert theirs is not None and ours is not None, partition
             self.history.add(Converged(self.world.loop.now_us, LogKey(theirs.name, partition), LogKey(ours.name, partition)))
+
+    async def until_group_is_synced(self, source: str, destination: str) -> None:
+        """What the group has committed at the source, it has at the destination, too; nobody consumes anything new meanwhile."""
+        asking = {name: self.crowds[name].client("offsets") for name in (source, destination)}
+        deadline_us = self.world.loop.now_us + self.patience_ms * 1000
+        while True:
+            theirs, ours = [await committed_offsets(asking[name], GROUP, self.partitions) for name in (source, destination)]
+            if theirs is not None and ours is not None and theirs.items() <= ours.items():
+                self.history.add(GroupSynced(self.world.loop.now_us, destination, GROUP, tuple(sorted(theirs.items()))))
+                return
+            if self.world.loop.now_us > deadline_us:
+                raise KmirrorError(f"group {GROUP} has {theirs} at {source} and {ours} at {destination}")
+            await self.sleep_ms(GROUP_PAUSE_MS)
 
     def is_whole(self) -> bool:
         return all(fleet.is_whole() for fleet in self.fleets.values())

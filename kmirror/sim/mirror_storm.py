@@ -5,7 +5,7 @@
     ─> (every other time) the last failover, and writes there
 
 Faults hit both fleets, and the network within and between them. Whoever wrote to the old active cluster goes on for a while: its records
-are what failover may lose. Producer ids are handed out by both clusters from 0, so both have the same ones.
+are what failover may lose. In some stories a group follows the active cluster, at the offsets that are synced. Producer ids are handed out by both clusters from 0, so both have the same ones.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from kmirror.sim.faults import FaultRates
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
+
+GROUP_PERCENT = 30
 
 
 async def mirrors(stage: MirrorStage) -> None:
@@ -37,6 +39,7 @@ class _Story:
     def __init__(self, stage: MirrorStage) -> None:
         self.active, self.passive = "a", "b"
         self._stage = stage
+        self._has_group = stage.chance(GROUP_PERCENT)
 
     def start_clients(self) -> None:
         """Those of the passive cluster do not write yet; readers read everywhere."""
@@ -46,6 +49,8 @@ class _Story:
             crowd.start_readers(self._stage.chance(50))
             crowd.write(writing=name == self.active)
         self._begin_transactions()
+        if self._has_group:
+            self._stage.crowds[self.active].start_member()
 
     def _begin_transactions(self) -> None:
         if self._stage.chance(60):
@@ -75,8 +80,11 @@ class _Story:
         stage = self._stage
         await stage.settle()
         await stage.until_equal(self.active, self.passive)
+        if self._has_group:
+            await stage.until_group_is_synced(self.active, self.passive)
         if stage.chance(50):
             await stage.fail_over(self.passive)
+            await self._move_group(self.active, self.passive)
             stage.crowds[self.passive].write(writing=True)
             await stage.sleep_ms(300)
             await stage.settle()
@@ -112,6 +120,7 @@ class _Story:
                     server.crash()
         await stage.fail_over(new)
         stage.tell(f"{new} is writable")
+        await self._move_group(old, new)
         stage.crowds[new].write(writing=True)
         self.active, self.passive = new, old
         self._begin_transactions()
@@ -122,6 +131,17 @@ class _Story:
                 stage.faults.release(server)
                 if not server.alive:
                     server.start()
+
+    async def _move_group(self, old: str, new: str) -> None:
+        """Its members leave the old active cluster in good order, or do not."""
+        if not self._has_group:
+            return
+        crowds = self._stage.crowds
+        if self._stage.chance(30) and any(server.alive for server in self._stage.fleets[old].brokers.values()):
+            await crowds[old].dismiss_members()
+        else:
+            crowds[old].crash_members()
+        crowds[new].start_member()
 
 
 CALM = Setting(MirrorStage, check_mirrors)

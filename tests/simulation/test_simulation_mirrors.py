@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kmirror.sim.campaign import run_seed
+from kmirror.sim.fleet_history import Consumed, GroupSynced
 from kmirror.sim.histories import run_named
 from kmirror.sim.history import Acknowledged, Converged, MirrorStatesRead, StateWritten
+from kmirror.sim.mirror_group_checker import follow_groups
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 
@@ -20,6 +22,7 @@ NAMED = {
     "epochs_above_ours": "C36 S21",
     "silent_source_broker": "C6 C7",
     "source_leader_behind": "C6",
+    "late_offset_sync": "C18",
 }
 ABLATIONS = [
     ("bump_after_cut", "slow_follower_at_alignment"),
@@ -30,6 +33,7 @@ ABLATIONS = [
     ("mirror_leader_epoch", "epochs_above_ours"),
     ("definite_answers_only", "silent_source_broker"),
     ("leader_knows", "source_leader_behind"),
+    ("offsets_while_mirrored", "late_offset_sync"),
 ]
 
 
@@ -56,6 +60,20 @@ def test_a_checker_notices_that_a_safeguard_is_off(without, history):
 
 def test_a_produce_that_waited_is_not_acknowledged_after_all():
     assert any("acknowledged" in run_seed("produce_that_waits", seed, ("pending_produces_fail",)).rules for seed in TRIES)
+
+
+def test_offsets_that_come_after_the_failover_are_noticed():
+    assert any("groups" in run_seed("late_offset_sync", seed, ("offsets_while_mirrored",)).rules for seed in TRIES)
+
+
+def test_a_group_follows_the_active_cluster():
+    """Seed 52: it reads at both, and reads nothing but what was not synced twice."""
+    history = run_named("mirrors", 52).history
+    groups, violations = follow_groups(history)
+    assert violations == []
+    assert {event.cluster for event in history.events if isinstance(event, Consumed)} == {"a", "b"}
+    assert any(isinstance(event, GroupSynced) and event.offsets for event in history.events)
+    assert groups.counts["twice"] > 0 and groups.counts["beyond"] == groups.counts["stale"] == 0
 
 
 def test_a_calm_history_mirrors_something():
