@@ -66,7 +66,10 @@ def loss_rows(losses: Iterable[DroppedRecords]) -> list[dict[str, Any]]:
                 {"producerId": row.producer_id, "firstOffset": row.first_offset, "markerOffset": row.marker_offset}
                 for row in loss.transactions
             ],
-            "groups": [{"group": row.group, "committedOffset": row.committed_offset, "endOffset": row.end_offset} for row in loss.groups],
+            "groups": [
+                {"group": row.group, "isShare": row.is_share, "committedOffset": row.committed_offset, "endOffset": row.end_offset}
+                for row in loss.groups
+            ],
         }
         for loss in losses
     ]

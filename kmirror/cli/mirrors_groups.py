@@ -1,7 +1,8 @@
-"""Groups whose committed offset lies beyond the end of a log (C32).
+"""Groups whose committed offset, or share groups whose start offset, lies beyond the end of a log (C32).
 
 A mirror copies offsets as they are, and the log follows when it can: at a failover a group may have committed what was not mirrored.
-Its consumers get OFFSET_OUT_OF_RANGE, and auto.offset.reset decides. So the operator is told which groups, before and after.
+Its consumers get OFFSET_OUT_OF_RANGE, and auto.offset.reset decides. A share group waits until the log has grown to its start, and what is
+written below it is never delivered. So the operator is told which groups, before and after.
 """
 
 from __future__ import annotations
@@ -17,32 +18,48 @@ SHARE = "share"
 
 
 class GroupBeyondEnd(NamedTuple):
-    """A group that committed more than the log holds."""
+    """A group that committed more than the log holds, or a share group that begins behind its end."""
 
     group: str
     topic_partition: TopicPartition
     committed_offset: int
     end_offset: int
+    is_share: bool = False
 
     def __str__(self) -> str:
-        return (
-            f"group {self.group} has committed offset {self.committed_offset} of {self.topic_partition}, beyond its end {self.end_offset}"
-        )
+        where = f"offset {self.committed_offset} of {self.topic_partition}, beyond its end {self.end_offset}"
+        return f"share group {self.group} begins at {where}" if self.is_share else f"group {self.group} has committed {where}"
+
+    @property
+    def consequence(self) -> str:
+        """What comes of it after a failover."""
+        if self.is_share:
+            return "what is written below is not delivered to it"
+        return "auto.offset.reset decides where its consumers go on"
 
 
 async def groups_beyond(admin: AdminClient, ends: Mapping[TopicPartition, int]) -> list[GroupBeyondEnd]:
-    """Groups of a cluster with a committed offset above the given end; those that may not be read are left out."""
+    """Groups of a cluster with a committed or start offset above the given end; those that may not be read are left out."""
     found = []
     for listing in await admin.list_groups():
-        if listing.type.lower() == SHARE:
-            continue
+        is_share = listing.type.lower() == SHARE
         try:
-            offsets = await admin.list_consumer_group_offsets(listing.group_id)
+            offsets = await (_start_offsets if is_share else _committed_offsets)(admin, listing.group_id)
         except ApiException as error:
             if error.error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_ID_NOT_FOUND):
                 continue
             raise
-        for name, committed in offsets.items():
-            if committed is not None and name in ends and committed.offset > ends[name]:
-                found.append(GroupBeyondEnd(listing.group_id, name, committed.offset, ends[name]))
+        for name, offset in offsets.items():
+            if name in ends and offset > ends[name]:
+                found.append(GroupBeyondEnd(listing.group_id, name, offset, ends[name], is_share))
     return sorted(found)
+
+
+async def _committed_offsets(admin: AdminClient, group: str) -> dict[TopicPartition, int]:
+    offsets = await admin.list_consumer_group_offsets(group)
+    return {name: committed.offset for name, committed in offsets.items() if committed is not None}
+
+
+async def _start_offsets(admin: AdminClient, group: str) -> dict[TopicPartition, int]:
+    offsets = await admin.list_share_group_offsets(group)
+    return {name: begins.start_offset for name, begins in offsets.items() if begins is not None}

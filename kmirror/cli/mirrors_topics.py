@@ -72,7 +72,7 @@ async def warn_of_groups(admin: AdminClient, rows: Iterable[MirrorPartitionDescr
     ends = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows if row.destination_offset >= 0}
     try:
         for group in await groups_beyond(admin, ends):
-            warn(f"{group}: auto.offset.reset decides where its consumers go on")
+            warn(f"{group}: {group.consequence}")
     except (ApiException, KmirrorError) as error:
         warn(f"whether groups have read further is not known: {one_line(error)}")
 

@@ -198,10 +198,19 @@ def test_c32_groups_beyond_the_end_are_listed_by_the_failover_report(
     for group, offset in (("ahead", 10), ("level", 8)):
         offsets = {TopicPartition("grouped", 0): OffsetAndMetadata(offset)}
         call(b.bootstrap_servers, lambda admin, group=group, offsets=offsets: admin.alter_consumer_group_offsets(group, offsets))
+    for group, offset in (("shared-ahead", 12), ("shared-level", 8)):
+        starts = {TopicPartition("grouped", 0): offset}
+        call(b.bootstrap_servers, lambda admin, group=group, starts=starts: admin.alter_share_group_offsets(group, starts))
+    code, text, _ = tool(b, "--remove", "--mirror", "groups", "--topic", "grouped", "--dry-run")
+    assert code == 0 and "share group shared-ahead begins at offset 12 of grouped-0, beyond its end 8" in text
     (row,) = json.loads(tool(b, "--remove", "--mirror", "groups", "--topic", "grouped", "--dry-run", "--json")[1])
-    assert row["groups"] == [{"group": "ahead", "committedOffset": 10, "endOffset": 8}]
+    assert row["groups"] == [
+        {"group": "ahead", "isShare": False, "committedOffset": 10, "endOffset": 8},
+        {"group": "shared-ahead", "isShare": True, "committedOffset": 12, "endOffset": 8},
+    ]
     code, _, err = tool(b, "--remove", "--mirror", "groups", "--topic", "grouped", "--wait")
     assert code == 0 and err.count("has committed offset") == 1 and "group ahead has committed offset 10 of grouped-0" in err
+    assert err.count("share group") == 1 and "beyond its end 9: what is written below is not delivered to it" in err
     documented("A group may have committed more than the mirror holds", "OFFSET_OUT_OF_RANGE")
 
 

@@ -461,7 +461,7 @@ def test_dry_runs_name_groups_that_have_read_further(pair: Pair, run: Run) -> No
     mirrored_topic(pair, "grouped")
     commit(b, "readers", "grouped", 35)
     (loss, _) = json.loads(run(b, "--remove", "--mirror", "grouped", "--topic", "grouped", "--dry-run", "--json")[1])
-    assert loss["groups"] == [{"group": "readers", "committedOffset": 35, "endOffset": 30}]
+    assert loss["groups"] == [{"group": "readers", "isShare": False, "committedOffset": 35, "endOffset": 30}]
     code, out, err = run(b, "--remove", "--mirror", "grouped", "--topic", "grouped")
     assert code == 0 and out == "Removed 1 topic(s) from mirror grouped: [grouped]\n"
     assert "group readers has committed offset 35 of grouped-0, beyond its end 30: auto.offset.reset decides" in err
