@@ -9,6 +9,8 @@ other mirrors (C15). Deleted is only
 
 never one on the cluster, a mirror, a delegation token or a user. Rules on the literal name of a paused or removed topic of the mirror
 are left as they are (B48). Two mirrors that select the same rules from different sources fight; creating one says so (C33).
+What an owner saw ends with its ownership, for no record has a place for it: a rule of kind b that goes at the source while the owner changes
+(or restarts) stays here. That is the safe side: the KIP's "in destination but not in source" also holds for every rule of this cluster's own.
 A cluster without an authorizer has no rules to sync, and a mirror whose filter is empty wants none: the source is not asked. A source without
 an authorizer, or one that does not show its rules to us, is an error.
 """

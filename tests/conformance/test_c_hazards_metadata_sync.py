@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from metadata_doubles import ControllerDouble
-from mirror_sync_doubles import INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench
+from mirror_sync_doubles import BROKER_ID, INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench
 
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kmirror.common.errors import ApiException, Errors
@@ -71,6 +71,24 @@ def test_c15_rules_on_cluster_mirrors_tokens_and_users_are_created_but_never_del
     source.acls = set()
     bench.cycle(times=2)
     assert bench.acls == {rule("x", kind=kind, operation=AclOperation.DESCRIBE)}
+
+
+def test_c15_what_an_owner_saw_ends_with_its_ownership(bench: SyncBench, source: SourceDouble) -> None:
+    """A rule that goes at the source meanwhile looks like one of this cluster's own, which must survive; one on the mirror's topic does not."""
+    of_topic, of_group = rule("t", "bob"), rule("app-", "bob", kind=ResourceType.GROUP, pattern=PatternType.PREFIXED)
+    source.acls = {of_topic, of_group}
+    bench.cycle()
+    bench.owner = BROKER_ID + 1
+    bench.cycle()
+    source.acls = set()
+    bench.owner = BROKER_ID
+    assert bench.cycle(times=2) == {}
+    assert bench.acls == {of_group}
+    source.acls = {of_group}
+    bench.cycle()
+    source.acls = set()
+    bench.cycle()
+    assert bench.acls == set(), "seen by this owner, and gone"
 
 
 def test_c15_rules_of_another_mirror_survive(bench: SyncBench, source: SourceDouble) -> None:
