@@ -280,6 +280,7 @@ class KafkaConfig:
                 dedupe_buffer_size=self.get_int("log.cleaner.dedupe.buffer.size"),
                 dedupe_buffer_load_factor=self.get_float("log.cleaner.io.buffer.load.factor"),
                 backoff_ms=self.get_int("log.cleaner.backoff.ms"),
+                io_max_bytes_per_second=self.get_float("log.cleaner.io.max.bytes.per.second"),
             ),
             initial_task_delay_ms=self.get_int("log.initial.task.delay.ms"),
             retention_check_interval_ms=self.get_int("log.retention.check.interval.ms"),

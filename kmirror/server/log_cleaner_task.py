@@ -7,9 +7,13 @@ removed: a file must not be closed under a thread that writes to it.
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.storage.log_cleaner import CleaningJob, LogCleaner
+
+LONGEST_PAUSE_MS: Final = 300
+"""Then one looks whether the job was aborted, or log.cleaner.io.max.bytes.per.second changed."""
 
 
 class LogCleanerTasks:
@@ -42,11 +46,16 @@ async def run_log_cleaner(runtime: Runtime, cleaner: LogCleaner, number: int = 0
 
 async def _run_job(runtime: Runtime, job: CleaningJob) -> None:
     while job.advance():
-        work = runtime.spawn(runtime.run_blocking(job.work), name="log-cleaner-work")
+        work: asyncio.Task[None] | None = None
         try:
+            if (pause_ms := job.pause_ms) > 0:
+                await runtime.sleep_ms(min(pause_ms, LONGEST_PAUSE_MS))
+                continue
+            work = runtime.spawn(runtime.run_blocking(job.work), name="log-cleaner-work")
             await asyncio.shield(work)
         except asyncio.CancelledError:
             job.abort()
-            await work
+            if work is not None:
+                await work
             job.cancel()
             raise

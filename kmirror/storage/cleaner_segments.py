@@ -3,11 +3,14 @@
 Everything here may run on a worker thread: it reads sealed segments by position, writes `.cleaned` files that nobody else
 knows, and asks `check_not_aborted` before every segment and chunk. What it needs to know of the log was taken on the loop
 (`SegmentSource`, aborted transactions, live producers).
+
+What is read and written is counted by a meter; both pieces of work are iterators that stop where it says so, for whoever drives them to
+look whether there must be a pause (log.cleaner.io.max.bytes.per.second).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -25,6 +28,7 @@ from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.ports import LogPorts
 from kmirror.storage.segment_files import LogFolder, create_new_cleaned_segment
+from kmirror.storage.throttler import ThrottlerMeter
 from kmirror.storage.unified_log import UnifiedLog
 
 READ_CHUNK_BYTES: Final = 1 << 20
@@ -46,7 +50,7 @@ class SegmentSource(Struct, frozen=True):
         return cls(segment.file, position, segment.size, end_offset)
 
 
-def read_batches(source: SegmentSource) -> Iterator[RecordBatch]:
+def read_batches(source: SegmentSource, meter: ThrottlerMeter) -> Iterator[RecordBatch]:
     """The batches of a segment in order; CorruptFileError where the file holds no whole batch or one with a wrong CRC.
 
     Kafka's cleaner does not look at the CRC. But a broken key would shadow another key's record, and a batch that is written
@@ -56,6 +60,7 @@ def read_batches(source: SegmentSource) -> Iterator[RecordBatch]:
     wanted = READ_CHUNK_BYTES
     while position < source.size:
         view = memoryview(source.file.pread(min(wanted, source.size - position), position))
+        meter.observe(len(view))
         consumed = 0
         for batch in _batches_in(view, source.file.path, position):
             yield batch
@@ -100,9 +105,11 @@ class OffsetMapBuilder:
         *,
         start_offset: int,
         max_entries: int,
+        meter: ThrottlerMeter,
         check_not_aborted: Callable[[], None],
     ) -> None:
         self._sources = sources
+        self._meter = meter
         self._offset_map = offset_map
         self._start_offset = start_offset
         self._max_entries = max_entries
@@ -110,15 +117,18 @@ class OffsetMapBuilder:
         self._transaction_metadata = CleanedTransactionMetadata()
         self._transaction_metadata.add_aborted_transactions(aborted_transactions)
 
-    def build(self) -> None:
+    def build(self) -> Iterator[None]:
+        """Stops where the meter is due."""
         for source in self._sources:
             self._check_not_aborted()
-            if not self._add_segment(source):
+            if not (yield from self._add_segment(source)):
                 return
 
-    def _add_segment(self, source: SegmentSource) -> bool:
+    def _add_segment(self, source: SegmentSource) -> Generator[None, None, bool]:
         """False when the map is full; it then speaks for everything up to the last key it took."""
-        for batch in read_batches(source):
+        for batch in read_batches(source, self._meter):
+            if self._meter.is_due:
+                yield
             self._check_not_aborted()
             try:
                 if not self._add_batch(batch):
@@ -177,9 +187,11 @@ class SegmentCleaner:
         record_filter: CleanerRecordFilter,
         ports: LogPorts,
         *,
+        meter: ThrottlerMeter,
         check_not_aborted: Callable[[], None],
     ) -> None:
         """On the loop: takes what it needs of the log."""
+        self._meter = meter
         self._folder = LogFolder(log.directory, log.topic_partition, log.config, ports)
         self._filter = record_filter
         self._check_not_aborted = check_not_aborted
@@ -199,20 +211,22 @@ class SegmentCleaner:
         assert self._cleaned is not None, "clean() has not run"
         return self._cleaned
 
-    def clean(self) -> None:
-        """On a worker: write, seal and sync the cleaned segment."""
+    def clean(self) -> Iterator[None]:
+        """On a worker: write, seal and sync the cleaned segment. Stops where the meter is due."""
         cleaned = self._cleaned = create_new_cleaned_segment(self._folder, self._base_offset)
         for source, aborted_transactions in zip(self._sources, self._aborted_transactions, strict=True):
             self._filter.transaction_metadata.add_aborted_transactions(aborted_transactions)
-            self._clean_into(cleaned, source)
+            yield from self._clean_into(cleaned, source)
         for aborted in self._filter.transaction_metadata.take_retained_aborted_transactions():
             cleaned.txn_index.append(aborted)
         cleaned.on_become_inactive_segment()
         cleaned.flush()
         cleaned.set_last_modified_ms(self._last_modified_ms)
 
-    def _clean_into(self, cleaned: LogSegment, source: SegmentSource) -> None:
-        for batch in read_batches(source):
+    def _clean_into(self, cleaned: LogSegment, source: SegmentSource) -> Iterator[None]:
+        for batch in read_batches(source, self._meter):
+            if self._meter.is_due:
+                yield
             self._check_not_aborted()
             try:
                 kept = self._filter.filter(batch)
@@ -228,6 +242,7 @@ class SegmentCleaner:
     def _write_pending(self, cleaned: LogSegment) -> None:
         if self._pending:
             cleaned.append(self._pending_headers[-1].last_offset, self._pending_headers, bytes(self._pending))
+            self._meter.observe(len(self._pending))
             self._pending_headers.clear()
             self._pending.clear()
 

@@ -12,13 +12,15 @@ files and leaves the log alone.
 
 A crash at any moment is repaired at load: `.cleaned` files are thrown away, a set of `.swap` files is completed.
 A pass that fails on the content of a partition (corrupt batches) marks it uncleanable, and the cleaner goes on with others.
-The limit log.cleaner.io.max.bytes.per.second is not applied.
+What all passes together read and write is kept down to log.cleaner.io.max.bytes.per.second: a job whose `pause_ms` is positive should
+be left alone for that long.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -32,6 +34,7 @@ from kmirror.storage.cleaner_segments import OffsetMapBuilder, SegmentCleaner, S
 from kmirror.storage.log_cleaner_manager import CleaningRun, LogCleanerManager, LogToClean, segments_between
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.ports import LogPorts
+from kmirror.storage.throttler import Throttler, ThrottlerMeter
 from kmirror.storage.unified_log import UnifiedLog
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -45,6 +48,7 @@ class CleanerConfig(Struct, frozen=True):
     dedupe_buffer_size: int = 134_217_728
     dedupe_buffer_load_factor: float = 0.9
     backoff_ms: int = 15_000
+    io_max_bytes_per_second: float = sys.float_info.max
 
 
 class CleaningAborted(KmirrorError):
@@ -64,6 +68,12 @@ class LogCleaner:
         self.last_run_ms: int | None = None
         self.last_clean_time_ms = 0
         self._ports = ports
+        self.throttler = Throttler(config.io_max_bytes_per_second, ports.clock)
+
+    def reconfigure(self, config: CleanerConfig) -> None:
+        """What jobs from now on are given; the limit on their I/O holds at once."""
+        self.config = config
+        self.throttler.update_desired_rate_per_sec(config.io_max_bytes_per_second)
 
     def next_job(self) -> CleaningJob | None:
         """The job for the filthiest log, or None. Without one, retention runs on the compacted logs (as it does after each job)."""
@@ -99,7 +109,7 @@ class LogCleaner:
 
 
 class CleaningJob:
-    """One pass over one log: `while job.advance(): await run_blocking(job.work)`."""
+    """One pass over one log: `while job.advance(): await run_blocking(job.work)`, with a wait wherever there is a `pause_ms`."""
 
     def __init__(self, cleaner: LogCleaner, candidate: LogToClean, run: CleaningRun, ports: LogPorts, config: CleanerConfig) -> None:
         self.candidate = candidate
@@ -114,11 +124,15 @@ class CleaningJob:
         self._offset_map = OffsetMap(config.dedupe_buffer_size // max(1, config.threads))
         self._end_offset = candidate.first_dirty_offset
         self._steps = self._clean()
-        self._work: Callable[[], None] | None = None
+        self._work: Iterator[None] | None = None
+        self._meter = ThrottlerMeter(ports.clock)
         self._error: Exception | None = None
 
     def advance(self) -> bool:
         """On the loop: apply what the last `work` did and prepare the next; False when the pass is over, for whatever reason."""
+        self._cleaner.throttler.maybe_throttle(self._meter.take())
+        if self._work is not None and self._error is None:
+            return True  # it is not through
         try:
             self._work = next(self._steps) if self._error is None else self._steps.throw(self._error)
             return True
@@ -140,14 +154,23 @@ class CleaningJob:
         return False
 
     def work(self) -> None:
-        """Anywhere: the part that takes long. Errors are kept for `advance`."""
+        """Anywhere: the part that takes long, or what of it may be done without a look at the limit. Errors are kept for `advance`."""
         assert self._work is not None, "advance() comes first"
+        self._meter.begin()
         try:
-            self._work()
+            next(self._work)
+        except StopIteration:
+            self._work = None
         except (OSError, KmirrorError, ApiException) as error:
             self._error = error
 
+    @property
+    def pause_ms(self) -> int:
+        """How long `work` should wait for the sake of log.cleaner.io.max.bytes.per.second; an aborted job has nothing to wait for."""
+        return 0 if self._run.is_aborted else self._cleaner.throttler.pause_ms
+
     def run_inline(self) -> None:
+        """All of it, without a pause."""
         while self.advance():
             self.work()
 
@@ -187,9 +210,9 @@ class CleaningJob:
 
     # the pass
 
-    def _clean(self) -> Generator[Callable[[], None], None, None]:
+    def _clean(self) -> Generator[Iterator[None], None, None]:
         upper_bound_offset = self.candidate.first_uncleanable_offset
-        yield self._offset_map_builder(upper_bound_offset).build
+        yield self._offset_map_builder(upper_bound_offset).build()
         self.check_not_aborted()
         end_offset = self._offset_map.latest_offset + 1
         record_filter = CleanerRecordFilter(
@@ -220,14 +243,17 @@ class CleaningJob:
             self._offset_map,
             start_offset=start_offset,
             max_entries=int(self._offset_map.slots * self._config.dedupe_buffer_load_factor),
+            meter=self._meter,
             check_not_aborted=self.check_not_aborted,
         )
 
-    def _clean_group(self, group: list[LogSegment], record_filter: CleanerRecordFilter) -> Generator[Callable[[], None], None, None]:
+    def _clean_group(self, group: list[LogSegment], record_filter: CleanerRecordFilter) -> Generator[Iterator[None], None, None]:
         record_filter.last_records_of_active_producers = last_records_of_active_producers(self._log)
-        segment_cleaner = SegmentCleaner(self._log, group, record_filter, self._ports, check_not_aborted=self.check_not_aborted)
+        segment_cleaner = SegmentCleaner(
+            self._log, group, record_filter, self._ports, meter=self._meter, check_not_aborted=self.check_not_aborted
+        )
         try:
-            yield segment_cleaner.clean
+            yield segment_cleaner.clean()
             self.check_not_aborted()
             assert all(self._log.segments.get(segment.base_offset) is segment for segment in group), (
                 f"segments of {self._log.topic_partition} changed under the cleaner: {group}"

@@ -450,7 +450,7 @@ class LogManager:
         """Settings that may change while logs are open: the cleaner's, and how producers are remembered and verified."""
         self.config = config
         if self.cleaner is not None:
-            self.cleaner.config = config.cleaner
+            self.cleaner.reconfigure(config.cleaner)
         producers = ProducerStateManagerConfig(config.producer_id_expiration_ms, config.transaction_verification_enabled)
         for log in self.all_logs():
             log.producer_state_manager.config = producers

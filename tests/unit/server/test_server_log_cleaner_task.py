@@ -36,6 +36,8 @@ class FakeRuntime:
 
 
 class FakeJob:
+    pause_ms = 0
+
     def __init__(self, steps: int, events: list[str]) -> None:
         self.steps = steps
         self.events = events
@@ -86,6 +88,21 @@ def test_jobs_run_to_their_end_and_then_there_is_a_pause() -> None:
         assert events == ["advance", "work", "advance", "work", "advance", "advance"]
         assert runtime.slept_ms == [777]
         task.cancel()
+
+    run(test)
+
+
+def test_a_job_that_should_pause_is_left_alone_for_a_while_and_cancelled_without_work() -> None:
+    async def test(runtime: FakeRuntime, events: list[str]) -> None:
+        job = FakeJob(2, events)
+        job.pause_ms = 5000
+        task = asyncio.create_task(run_log_cleaner(runtime, FakeCleaner(job)))  # type: ignore[arg-type]
+        await turns()
+        assert runtime.slept_ms == [300]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert events == ["advance", "abort", "cancel"]
 
     run(test)
 

@@ -1,0 +1,90 @@
+"""Keeps the rate of a process down to what is desired (Kafka's `Throttler`).
+
+What the process does is added up. At the end of each interval in which there was something, one looks: a rate above the desired one is
+paid for by a pause that is as long as the interval should have taken, less what it took; then the next interval begins. Kafka's sleeps,
+and holds a lock meanwhile; this one is for the loop's thread only and says for how long nothing should be done, to everyone who asks, so
+that nobody's thread is held and a simulated clock does as well as a real one. Workers count into meters of their own, which the loop
+empties when they stop; they stop at the end of an interval.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kmirror.common.ports import Clock
+
+_NS_PER_MS: Final = 1_000_000
+_NS_PER_SECOND: Final = 1_000_000_000
+
+
+CHECK_INTERVAL_MS: Final = 300
+
+
+class ThrottlerMeter:
+    """What one worker did since it began, in the units of its throttler."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.is_due = False
+        """An interval is over in which there was something: the worker should stop and be asked."""
+        self._clock = clock
+        self._observed = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """The worker begins, or goes on."""
+        self._started_ns = self._clock.monotonic_ns()
+
+    def observe(self, units: float) -> None:
+        self._observed += units
+        self.is_due = self._clock.monotonic_ns() - self._started_ns > CHECK_INTERVAL_MS * _NS_PER_MS
+
+    def take(self) -> float:
+        """All that was observed; from now on it is somebody else's."""
+        observed, self._observed, self.is_due = self._observed, 0.0, False
+        return observed
+
+
+class Throttler:
+    """One rate of `desired_rate_per_sec` units (of any kind) for all that is reported to it."""
+
+    def __init__(self, desired_rate_per_sec: float, clock: Clock) -> None:
+        self._desired_rate_per_sec = desired_rate_per_sec
+        self._clock = clock
+        self._observed = 0.0
+        self._period_start_ns = clock.monotonic_ns()
+
+    @property
+    def desired_rate_per_sec(self) -> float:
+        return self._desired_rate_per_sec
+
+    def update_desired_rate_per_sec(self, desired_rate_per_sec: float) -> None:
+        """From now on; a pause for the old rate ends."""
+        if desired_rate_per_sec != self._desired_rate_per_sec:
+            self._desired_rate_per_sec = desired_rate_per_sec
+            self._begin_period(self._clock.monotonic_ns())
+
+    def maybe_throttle(self, observed: float) -> None:
+        """So many units were done; `pause_ms` may be positive after it."""
+        self._observed += observed
+        now_ns = self._clock.monotonic_ns()
+        elapsed_ns = now_ns - self._period_start_ns
+        if elapsed_ns > CHECK_INTERVAL_MS * _NS_PER_MS and self._observed > 0:
+            self._begin_period(now_ns + self._missing_ns(elapsed_ns))
+
+    def _missing_ns(self, elapsed_ns: int) -> int:
+        if self._observed * _NS_PER_SECOND <= self._desired_rate_per_sec * elapsed_ns:
+            return 0
+        if self._desired_rate_per_sec <= 0:
+            return 1 << 62  # as good as for ever
+        missing_ms = round(self._observed * 1000 / self._desired_rate_per_sec - elapsed_ns // _NS_PER_MS)
+        return min(max(missing_ms, 0) * _NS_PER_MS, 1 << 62)
+
+    def _begin_period(self, start_ns: int) -> None:
+        self._period_start_ns = start_ns
+        self._observed = 0.0
+
+    @property
+    def pause_ms(self) -> int:
+        """For how long nothing should be done yet."""
+        left_ns = self._period_start_ns - self._clock.monotonic_ns()
+        return max(0, -(-left_ns // _NS_PER_MS))
