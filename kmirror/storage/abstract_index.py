@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kmirror.common.ports import File, FileSystem
+from kmirror.common.ports import Buffer, File, FileSystem
 
 PENDING_BYTES_LIMIT: Final = 4096
 
@@ -99,8 +99,8 @@ class AbstractIndex:
             self._file = self._files.open(self.path, create=True)
         return self._file
 
-    def _append_entry(self, entry: bytes) -> None:
-        self._entries += entry
+    def _append_entries(self, entries: Buffer) -> None:
+        self._entries += entries
         if len(self._entries) - self._written_bytes >= PENDING_BYTES_LIMIT:
             self.write_pending()
 

@@ -105,14 +105,14 @@ def headers_after_validation(records: memoryview) -> list[RawHeader]:
 
 def _append_info(headers: list[RawHeader], valid_bytes: int, max_timestamp: int) -> LogAppendInfo:
     if not headers:
-        return LogAppendInfo(first_offset=-1, last_offset=-1)
-    first, last = headers[0], headers[-1]
+        return LogAppendInfo(-1, -1)
+    last = headers[-1]
     last_leader_epoch = last[2]
     return LogAppendInfo(
-        first_offset=first[0],
-        last_offset=last[0] + last[6],
-        last_leader_epoch=last_leader_epoch if last_leader_epoch != NO_PARTITION_LEADER_EPOCH else None,
-        max_timestamp=max_timestamp,
+        headers[0][0],
+        last[0] + last[6],
+        last_leader_epoch if last_leader_epoch != NO_PARTITION_LEADER_EPOCH else None,
+        max_timestamp,
         valid_bytes=valid_bytes,
     )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from kmirror.record.append_origin import AppendOrigin as AppendOrigin
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import NO_TIMESTAMP
 
 
-@dataclass(slots=True)
-class LogAppendInfo:
+class LogAppendInfo(Struct):
     """Result of an append. For a duplicate, `is_duplicate` is set and offsets and time are those of the first append."""
 
     first_offset: int
@@ -23,7 +23,7 @@ class LogAppendInfo:
     log_start_offset: int = 0
     source_compression: CompressionType = CompressionType.NONE
     valid_bytes: int = 0
-    record_errors: list[Any] = field(default_factory=list)
+    record_errors: list[Any] = []
     is_duplicate: bool = False
     skipped_higher_epoch: bool = False
     """A follower append stopped before a batch whose leader epoch is above the epoch of the fetch (KAFKA-18723)."""

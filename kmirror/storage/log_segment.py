@@ -31,11 +31,11 @@ from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET, LogOffsetMetadata
 from kmirror.storage.log_segment_recovery import SegmentRecovery
-from kmirror.storage.offset_index import OffsetIndex
+from kmirror.storage.offset_index import OffsetIndex, pack_offset_entry
 from kmirror.storage.producer_state_entry import CompletedTxn
 from kmirror.storage.producer_state_manager import ProducerStateManager
 from kmirror.storage.segment_scan import CorruptBatchError, read_header, scan_batches, scan_headers
-from kmirror.storage.time_index import TimeIndex, TimestampOffset
+from kmirror.storage.time_index import TimeIndex, TimestampOffset, pack_time_entry
 from kmirror.storage.transaction_index import TransactionIndex, TxnIndexSearchResult
 
 log = logging.getLogger(__name__)
@@ -193,8 +193,9 @@ class LogSegment:
             return True
         if size and self.time_waited_for_roll(now_ms, max_timestamp_in_messages) > config.max_segment_ms - self.roll_jitter_ms:
             return True
-        self._make_room_in_indexes()
-        if not self.is_deferred and (self.offset_index.is_full or self.time_index.is_full):
+        if self._index_size_to_append is not None:
+            self._make_room_in_indexes()
+        if self._file.exists and (self.offset_index.is_full or self.time_index.is_full):
             return True
         return not 0 <= max_offset_in_messages - self.base_offset <= MAX_RELATIVE_OFFSET
 
@@ -238,9 +239,10 @@ class LogSegment:
             self.base_offset,
             self.path,
         )
-        if self.is_deferred:
+        if not self._file.exists:
             self.create_files()
-        self._make_room_in_indexes()
+        if self._index_size_to_append is not None:
+            self._make_room_in_indexes()
         position = self._size
         self._is_synced = False
         self._size = position + self._file.pwrite(records, position)
@@ -249,22 +251,34 @@ class LogSegment:
             self.offset_index.ensure_created()
         counter = self._bytes_since_last_index_entry
         interval = self._index_interval_bytes
-        max_timestamp, offset_of_max_timestamp = self.max_timestamp_and_offset
+        largest = self.max_timestamp_and_offset
+        max_timestamp, offset_of_max_timestamp = largest
+        segment_base_offset = self.base_offset
+        offset_entries, time_entries = bytearray(), bytearray()
+        first_indexed = last_indexed = -1
         for base_offset, length, last_offset_delta, timestamp in map(_INDEXED_FIELDS, headers):
+            last_offset = base_offset + last_offset_delta
             if timestamp > max_timestamp:
                 max_timestamp = timestamp
-                offset_of_max_timestamp = base_offset + last_offset_delta
+                offset_of_max_timestamp = last_offset
             if counter > interval:
-                self.offset_index.append(base_offset + last_offset_delta, position)
-                self.time_index.maybe_append(max_timestamp, offset_of_max_timestamp)
+                offset_entries += pack_offset_entry(last_offset - segment_base_offset, position)
+                time_entries += pack_time_entry(max_timestamp, offset_of_max_timestamp - segment_base_offset)
+                last_indexed = last_offset
+                if first_indexed < 0:
+                    first_indexed = last_offset
                 counter = 0
             elif position == 0:
                 self._rolling_based_timestamp = timestamp
             length += 12
             position += length
             counter += length
+        if first_indexed >= 0:
+            self.offset_index.extend(first_indexed, last_indexed, offset_entries)
+            self.time_index.extend(time_entries)
         self._bytes_since_last_index_entry = counter
-        self._max_timestamp_and_offset = TimestampOffset(max_timestamp, offset_of_max_timestamp)
+        if max_timestamp != largest.timestamp:
+            self._max_timestamp_and_offset = TimestampOffset(max_timestamp, offset_of_max_timestamp)
         assert position == self._size, ("batches and bytes differ", position, self._size, self.path)
 
     def update_txn_index(self, completed: CompletedTxn, last_stable_offset: int) -> None:

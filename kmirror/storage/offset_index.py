@@ -12,9 +12,12 @@ from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import Buffer
 from kmirror.storage.abstract_index import AbstractIndex
 
 _ENTRY: Final = struct.Struct(">ii")
+pack_offset_entry: Final = _ENTRY.pack
+"""(offset - base offset, position) as it lies in the file."""
 
 
 class OffsetPosition(NamedTuple):
@@ -52,19 +55,30 @@ class OffsetIndex(AbstractIndex):
         return self._entry(slot).offset if slot < self.entries else None
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; none if the index is full, which can happen inside one long append and only makes scans longer.
+        """Add one entry, as `extend`."""
+        self.extend(offset, offset, pack_offset_entry(offset - self.base_offset, position))
 
-        CorruptFileError if what was read from disk goes beyond `offset` already.
+    def extend(self, first_offset: int, last_offset: int, entries: Buffer) -> None:
+        """Add packed entries of rising offsets from `first_offset` to `last_offset`.
+
+        Those for which there is no room are left out: that can happen inside one long append and only makes scans longer.
+        CorruptFileError if what was read from disk goes beyond `first_offset` already.
         """
         if not self._loaded:
             self._load()
         size = len(self._entries)
-        if size >= self._full_at_bytes:
+        room = self._full_at_bytes - size
+        if room <= 0:
             return
-        if size and offset <= self._last_offset:
-            raise CorruptFileError(self.path, size - 8, f"the last entry's offset {self._last_offset} is not below the next one, {offset}")
-        self._append_entry(_ENTRY.pack(offset - self.base_offset, position))
-        self._last_offset = offset
+        if size and first_offset <= self._last_offset:
+            raise CorruptFileError(
+                self.path, size - 8, f"the last entry's offset {self._last_offset} is not below the next one, {first_offset}"
+            )
+        if len(entries) > room:
+            entries = entries[:room]
+            last_offset = self.base_offset + int(_ENTRY.unpack_from(entries, room - 8)[0])
+        self._append_entries(entries)
+        self._last_offset = last_offset
 
     def truncate_to(self, offset: int) -> None:
         """Drop all entries with an offset >= `offset`."""

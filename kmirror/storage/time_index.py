@@ -12,10 +12,13 @@ from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import Buffer
 from kmirror.record.record import NO_TIMESTAMP
 from kmirror.storage.abstract_index import AbstractIndex
 
 _ENTRY: Final = struct.Struct(">qi")
+pack_time_entry: Final = _ENTRY.pack
+"""(timestamp, offset - base offset) as it lies in the file."""
 
 
 class TimestampOffset(NamedTuple):
@@ -64,8 +67,15 @@ class TimeIndex(AbstractIndex):
         if size >= self._full_at_bytes and not skip_full_check:
             return
         if timestamp > last.timestamp:
-            self._append_entry(_ENTRY.pack(timestamp, offset - self.base_offset))
+            self._append_entries(_ENTRY.pack(timestamp, offset - self.base_offset))
             self._last_entry = TimestampOffset(timestamp, offset)
+
+    def extend(self, entries: Buffer) -> None:
+        """`maybe_append` of packed entries; neither timestamps nor offsets fall from one to the next."""
+        base_offset = self.base_offset
+        for timestamp, relative_offset in _ENTRY.iter_unpack(entries):
+            if timestamp != self._last_entry.timestamp or not self._loaded:
+                self.maybe_append(timestamp, base_offset + relative_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Drop all entries with an offset >= `offset`."""
