@@ -18,10 +18,11 @@ from kmirror.common.ports import Clock
 from kmirror.server.quota.client_quota_manager import ClientQuotaManager
 from kmirror.server.quota.quota_managers import QuotaManagers
 from kmirror.server.request_context import NoMessage, Request
+from kmirror.server.request_metrics import error_counts
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 
 _SHARE_GROUP_STATE = frozenset(key for key in API_TABLE if "SHARE_GROUP_STATE" in key.name)
-"""Brokers' requests that Kafka 4.3 throttles like a client's: a refusal is said for each partition, so it is not seen from here."""
+"""Brokers' requests that Kafka 4.3 throttles like a client's, whatever their answer."""
 _EXEMPT_INTER_BROKER = frozenset(key for key, spec in API_TABLE.items() if spec.cluster_action) - _SHARE_GROUP_STATE
 
 
@@ -99,11 +100,11 @@ class RequestThrottler:
         manager.throttle(request.principal, request.client_id or "", time_ms, now_ms)
 
     def _is_exempt(self, request: Request, response: Any) -> bool:
-        """Between brokers; unless it was refused, for anybody can ask."""
+        """Between brokers; unless it was refused, for anybody can ask. A response without an error of its own (WriteTxnMarkers) says it of
+        every partition."""
         if request.api_key is ApiKeys.FETCH:
             return True  # of a follower: a consumer's was judged by its handler
-        is_inter_broker = request.api_key in _EXEMPT_INTER_BROKER
-        return is_inter_broker and getattr(response, "error_code", 0) != Errors.CLUSTER_AUTHORIZATION_FAILED
+        return request.api_key in _EXEMPT_INTER_BROKER and Errors.CLUSTER_AUTHORIZATION_FAILED not in error_counts(response)
 
     def _time_ns(self, request: Request) -> int:
         timing = request.timing

@@ -23,10 +23,16 @@ from kmirror.server.quota.controller_mutation_quota_manager import ControllerMut
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
 from kmirror.server.request_throttling import RequestThrottler
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.error_responses import error_response
 from kmirror.wire.framing import encode_response, read_response
+from kmirror.wire.messages.alter_partition import AlterPartitionRequest
+from kmirror.wire.messages.bump_leader_epochs import BumpLeaderEpochsRequest
 from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kmirror.wire.messages.read_mirror_states import ReadMirrorStatesRequest
+from kmirror.wire.messages.write_mirror_states import WriteMirrorStatesRequest
+from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
 PROPS = {
@@ -238,6 +244,32 @@ def test_share_group_state_is_throttled_by_its_time(
     timing = SimpleNamespace(judged_ns=0, thread_time_ns=lambda _: 10_000_000_000)
     request: Any = SimpleNamespace(api_key=api_key, principal=ALICE, client_id="c", throttle_time_ms=None, timing=timing)
     assert (RequestThrottler(quotas, clock).throttle(request, API_TABLE[api_key].response()) > 0) is is_throttled
+
+
+MARKERS = WriteTxnMarkersRequest(
+    markers=[WritableTxnMarker(producer_id=1, topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0, 1])])]
+)
+BETWEEN_BROKERS = [MARKERS, AlterPartitionRequest(), ReadMirrorStatesRequest(), WriteMirrorStatesRequest(), BumpLeaderEpochsRequest()]
+
+
+@pytest.mark.parametrize("message", BETWEEN_BROKERS, ids=lambda message: type(message).__name__)
+def test_what_brokers_ask_of_each_other_is_exempt_unless_it_is_refused(clock: ManualClock, metrics: MetricsRegistry, message: Any) -> None:
+    """Anybody may ask. A refusal of markers is said of each partition."""
+    api_key = ApiKeys(message.API_KEY)
+
+    def throttled(response: Any) -> bool:
+        quotas = QuotaManagers(KafkaConfig.from_props(PROPS), metrics, clock)
+        quotas.update(ClientQuotaEntity((("user", "alice"),)), "request_percentage", 1.0)
+        timing = SimpleNamespace(judged_ns=0, thread_time_ns=lambda _: 10_000_000_000)
+        request: Any = SimpleNamespace(api_key=api_key, principal=ALICE, client_id="c", throttle_time_ms=None, timing=timing)
+        return RequestThrottler(quotas, clock).throttle(request, response) > 0
+
+    def answer(error: Errors) -> Any:
+        return error_response(api_key, API_TABLE[api_key].highest, message, ApiException(error))
+
+    assert throttled(answer(Errors.CLUSTER_AUTHORIZATION_FAILED))
+    assert not throttled(answer(Errors.UNSUPPORTED_VERSION))
+    assert not throttled(API_TABLE[api_key].response())
 
 
 @pytest.mark.parametrize("api_key", [key for key in API_TABLE if "throttle_time_ms" in API_TABLE[key].response.__struct_fields__])
