@@ -38,14 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--seed", type=int, metavar="N", help="run one seed and tell its story")
     what.add_argument("--seeds", metavar="A..B", help="run the seeds A to B, both included")
-    what.add_argument("--summary", action="store_true", help="say what the ledger holds: seeds by commit and history")
+    what.add_argument("--summary", action="store_true", help="say what the ledger holds: seeds by commit and history, and what broke")
     what.add_argument("--list", action="store_true", help="name the histories and the safeguards")
     parser.add_argument("--history", default="storm", metavar="NAME", help="which history to play (default: storm)")
     parser.add_argument(
         "--without", action="append", default=[], metavar="SAFEGUARD", help="switch a safeguard off, to see that a rule breaks; repeatable"
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes for --seeds (default: one for each core)")
-    parser.add_argument("--resume", action="store_true", help="keep a ledger of --seeds, and skip those that this program has run")
+    parser.add_argument(
+        "--resume", action="store_true", help="keep a ledger of --seeds, and skip those that this program has run; Ctrl-C keeps what is run"
+    )
     parser.add_argument("--ledger", metavar="FILE", help="the ledger (default: build/sim-ledger/seeds.jsonl in the checkout)")
     parser.add_argument("--trace", metavar="FILE", help="write every step of --seed to FILE")
     parser.add_argument("--json", action="store_true", help="machine-readable output (JSON lines for --seeds)")
@@ -171,14 +173,19 @@ def _run_many(history: str, seeds: range, without: tuple[str, ...], *, jobs: int
             advance(result)
 
         if ledger is not None:
-            program = this_program()
-            ran = resume_campaign(
-                ledger, program, seeds, history=history, without=without, jobs=jobs, on_result=on_result, on_skip=advance.skip
-            )
+            program, was_stopped = this_program(), False
+            try:
+                resume_campaign(
+                    ledger, program, seeds, history=history, without=without, jobs=jobs, on_result=on_result, on_skip=advance.skip
+                )
+            except KeyboardInterrupt:
+                was_stopped = True
         else:
             results = run_campaign(seeds, history=history, without=without, jobs=jobs, on_result=on_result)
     if ledger is not None:
-        return tell_resumed(ledger, program, Campaign(history, without), seeds, len(ran), as_json=as_json)
+        campaign = Campaign(history, without)
+        code = tell_resumed(ledger, program, campaign, seeds, advance.ran, was_stopped=was_stopped, as_json=as_json)
+        return 130 if was_stopped else code
     failed = [result for result in results if not result.ok]
     if not as_json:
         _summarize(results, failed, without)
@@ -199,38 +206,47 @@ def _seed_as_json(result: SeedResult, without: tuple[str, ...]) -> dict[str, Any
 
 
 class _Progress:
-    """A bar, or nothing at all (`advance` None)."""
+    """How many seeds were run and how many need not be; a bar of it where `show` draws one."""
 
-    def __init__(self, advance: Callable[[int, int], None] | None) -> None:
-        self._advance = advance
-        self._broken = 0
+    def __init__(self) -> None:
+        self.show: Callable[[], None] = lambda: None
+        self.ran = self.broken = self.skipped = 0
 
     def __call__(self, result: SeedResult) -> None:
-        self._broken += not result.ok
-        self.skip(1)
+        self.ran += 1
+        self.broken += not result.ok
+        self.show()
 
     def skip(self, count: int) -> None:
         """So many seeds need not be run."""
-        if self._advance is not None:
-            self._advance(count, self._broken)
+        self.skipped += count
+        self.show()
 
 
 @contextlib.contextmanager
 def _progress(total: int, *, shown: bool) -> Iterator[_Progress]:
+    state = _Progress()
     if not shown:
-        yield _Progress(None)
+        yield state
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("seeds", total=total)
+    class RateColumn(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text("" if task.speed is None else f"{task.speed:.1f} seeds/s")
 
-        def advance(count: int, broken: int) -> None:
-            progress.update(task, advance=count, description=f"seeds, {broken} broken" if broken else "seeds")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("seeds", total=total)
 
-        yield _Progress(advance)
+        def show() -> None:
+            description = f"seeds, {state.broken} broken" if state.broken else "seeds"
+            bar.update(task, completed=state.ran, total=total - state.skipped, description=description)
+
+        state.show = show
+        yield state
 
 
 def _summarize(results: list[SeedResult], failed: list[SeedResult], without: tuple[str, ...]) -> None:

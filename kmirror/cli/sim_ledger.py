@@ -16,25 +16,35 @@ def ledger_at(path: str | None) -> Ledger:
     return Ledger(Path(path) if path is not None else default_path())
 
 
-def tell_resumed(ledger: Ledger, program: Program, campaign: Campaign, seeds: Sequence[int], ran: int, *, as_json: bool) -> int:
-    """After a campaign: what this program has run of the seeds, by whichever process. 1 if any of them broke a rule."""
+def tell_resumed(
+    ledger: Ledger, program: Program, campaign: Campaign, seeds: Sequence[int], ran: int, *, was_stopped: bool, as_json: bool
+) -> int:
+    """After a campaign, or what was run of it: what this program has run of the seeds, by whichever process. 1 if any of them broke a
+    rule."""
     done = {seed: text for seed, text in ledger.done(program, campaign).items() if seed in seeds}
     broken = {seed: text for seed, text in sorted(done.items()) if text}
     if not as_json:
-        off = "".join(f" --without {name}" for name in campaign.without)
-        for seed, text in list(broken.items())[:SHOWN_BROKEN]:
-            print(f"seed {seed}: {text}")
-            print(f"  replay: kmirror sim --seed {seed} --history {campaign.history}{off}")
-        if len(broken) > SHOWN_BROKEN:
-            print(f"... and {len(broken) - SHOWN_BROKEN} more seeds")
+        _print_broken(campaign, broken)
         missing = len(seeds) - len(done)
-        rest = f", {missing} not run (another process is at them)" if missing else ""
+        why = "the same command goes on" if was_stopped else "another process is at them"
+        rest = f", {missing} not run ({why})" if missing else ""
         print(f"{program.commit}: {len(done)} of {len(seeds)} seeds run ({ran} now), {len(broken)} broken{rest}; ledger {ledger.path}")
     return 1 if broken else 0
 
 
+def _print_broken(campaign: Campaign, broken: dict[int, str], where: str = "") -> None:
+    """The first of them, each with its first violation."""
+    off = "".join(f" --without {name}" for name in campaign.without)
+    for seed, text in sorted(broken.items())[:SHOWN_BROKEN]:
+        print(f"seed {seed}{where}: {text}")
+        print(f"  replay: kmirror sim --seed {seed} --history {campaign.history}{off}")
+    if len(broken) > SHOWN_BROKEN:
+        print(f"... and {len(broken) - SHOWN_BROKEN} more seeds")
+
+
 def show_summary(ledger: Ledger, *, as_json: bool) -> int:
-    """By commit and history, then all together; what was run without a safeguard counts nowhere."""
+    """By commit and history, then the seeds that broke a rule, then all together; what was run without a safeguard, to see that it breaks
+    one, is in the table only."""
     found = totals(ledger)
     if as_json:
         print(json.dumps([total_as_json(total) for total in found]))
@@ -51,6 +61,8 @@ def show_summary(ledger: Ledger, *, as_json: bool) -> int:
             )
         )
     counted = [total for total in found if not total.campaign.without]
+    for total in counted:
+        _print_broken(total.campaign, total.broken, f" of {total.campaign}, {total.commit}")
     clean = sum(len(total.seeds) - len(total.broken) for total in counted)
     print(f"{clean} seeds clean, {sum(len(total.broken) for total in counted)} broken, {sum(total.cpu_s for total in counted):.0f} CPU-s")
     return 0

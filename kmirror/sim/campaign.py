@@ -1,7 +1,7 @@
 """Many seeds on many cores: every seed is a run of its own, so the result of a seed does not depend on who ran it or beside whom.
 
 Processes are started afresh (spawn), one seed a task; results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign
-goes on where it stopped, and several processes may share it.
+goes on where it stopped, and several processes may share it. Ctrl-C begins no further seed; those that are run by then are in the ledger.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import concurrent.futures
 import gc
 import logging
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -108,8 +109,22 @@ def _run_chunk(
     jobs: int,
     on_result: Callable[[SeedResult], None] | None,
 ) -> list[SeedResult]:
-    """Seeds of one chunk, which need not follow each other: a line for each run of those that do."""
-    results = run_campaign(seeds, history=campaign.history, without=campaign.without, jobs=jobs, on_result=on_result)
+    """Seeds of one chunk, which need not follow each other; what has been run is in the ledger, however this ends."""
+    results: list[SeedResult] = []
+
+    def keep(result: SeedResult) -> None:
+        results.append(result)
+        if on_result is not None:
+            on_result(result)
+
+    try:
+        return run_campaign(seeds, history=campaign.history, without=campaign.without, jobs=jobs, on_result=keep)
+    finally:
+        _write_down(ledger, program, campaign, results)
+
+
+def _write_down(ledger: Ledger, program: Program, campaign: Campaign, results: list[SeedResult]) -> None:
+    """A line for each row of seeds that follow each other."""
     lines: list[Chunk] = []
     for result in results:
         if not lines or lines[-1].last + 1 != result.seed:
@@ -121,7 +136,6 @@ def _run_chunk(
             line.broken[result.seed] = result.violations[0]
     for line in lines:
         ledger.add(line)
-    return results
 
 
 def _results(seeds: Sequence[int], history: str, without: tuple[str, ...], jobs: int) -> Iterator[SeedResult]:
@@ -130,7 +144,21 @@ def _results(seeds: Sequence[int], history: str, without: tuple[str, ...], jobs:
             yield run_seed(history, seed, without)
         return
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(seeds)), mp_context=context, initializer=gc.freeze) as pool:
+    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(seeds)), mp_context=context, initializer=_begin_worker) as pool:
         futures = [pool.submit(run_seed, history, seed, without) for seed in seeds]
-        for future in futures:
-            yield future.result()
+        try:
+            while futures:
+                yield futures[0].result()
+                del futures[0]
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            yield from (future.result() for future in futures if not future.cancelled())
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    """Ctrl-C is the campaign's to answer: it reaches every process of a terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -154,6 +156,35 @@ class TestCommand:
         told = capsys.readouterr().out
         assert told.splitlines()[0].split() == ["COMMIT", "HISTORY", "CLEAN", "BROKEN", "CPU-S", "SEEDS", "PER", "CPU-S"]
         assert "3 seeds clean, 0 broken" in told
+
+    def test_ctrl_c_lost_the_seeds_of_the_chunk_that_were_run(self, tmp_path):
+        """It reaches the workers, too, as in a terminal; a seed that is under way is run to its end."""
+        ledger = Ledger(tmp_path / "seeds.jsonl")
+        arguments = ["--seeds", "0..49", "--jobs", "2", "--resume", "--ledger", str(ledger.path), "--json"]
+        command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--history", "writes_to_the_mirror", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        assert process.stdout is not None
+        told = [process.stdout.readline() for _ in range(3)]
+        os.killpg(process.pid, signal.SIGINT)
+        rest, errors = process.communicate()
+        assert (process.returncode, errors) == (130, "")
+        run = {json.loads(line)["seed"] for line in (*told, *rest.splitlines())}
+        kept = {seed for chunk in ledger.chunks() for seed in chunk.seeds()}
+        assert kept == run and {0, 1, 2} <= kept and len(kept) < 50
+
+    def test_summary_names_the_seeds_that_broke_a_rule_but_not_those_that_should(self, tmp_path, capsys):
+        ledger = Ledger(tmp_path / "seeds.jsonl")
+        ledger.add(Chunk(OURS, STORM, 0, 49, {7: "[lost] at 1 s: gone", 3: "[order] at 2 s: swapped"}, 50.0))
+        ledger.add(Chunk(OURS, Campaign("storm", ("min_isr",)), 0, 9, {1: "meant to"}, 1.0))
+        assert main(["sim", "--summary", "--ledger", str(ledger.path)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[3:] == [
+            f"seed 3 of storm, {OURS.commit}: [order] at 2 s: swapped",
+            "  replay: kmirror sim --seed 3 --history storm",
+            f"seed 7 of storm, {OURS.commit}: [lost] at 1 s: gone",
+            "  replay: kmirror sim --seed 7 --history storm",
+            "48 seeds clean, 2 broken, 50 CPU-s",
+        ]
 
     @pytest.mark.parametrize(
         ("arguments", "text"),
