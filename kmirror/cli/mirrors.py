@@ -39,8 +39,9 @@ ONLY_WITH = {
     "from": ("verify",),
     "sample": ("verify",),
     "output": ("from-mm2",),
+    "topic": ("add", "remove", "pause", "resume", "describe", "reverse", "verify", "watch"),
 }
-"""What goes with some actions only."""
+"""What goes with some actions only; `--delete --topic t` would look as if it took t only."""
 NUMBERS = {"timeout": (0, 1 << 62), "interval": (1, 1 << 31), "sample": (1, 1 << 31), "from": (-(1 << 62), 1 << 62)}
 
 HELP = """\

@@ -49,6 +49,8 @@ def run_action(action: str, options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if action == "watch":
             return 0
+        if options.wait or action == "reverse" and not options.dry_run:
+            print("kafka-mirrors: interrupted; the same command goes on where this one ended", file=sys.stderr)
         raise
 
 

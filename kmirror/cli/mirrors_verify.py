@@ -3,7 +3,9 @@
 Whole batches are fetched from both, as they are, from the higher log start offset to the end of the mirror's part of its log, and
 compared byte by byte (`verify.log_diff`): offsets, leader epochs, CRCs, producers, timestamps, all that is in them. The mirror's part
 ends at its high watermark; of a partition that is STOPPED, where its own leader epochs begin, which is behind its last mirror epoch.
-Where a topic is compacted, batches that only one side's cleaner has removed or rewritten do not count (FEA2b).
+Where a topic is compacted, what only one side's cleaner has removed or rewritten does not count (FEA2b), but only what a cleaner may
+remove: the newest record of a key that one side lacks is a difference (`verify.compaction_evidence`). A `--sample` does not read so far,
+and takes every hole there for a cleaner's.
 
 The mirror's end is asked before the source's, so that what arrives in between is no difference. A partition that
 cannot be read to its end, for retention deleted it meanwhile or a broker went away, is compared again. `--from` begins later, `--sample` looks at n places of each partition only.
@@ -33,6 +35,7 @@ from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.verify.compaction_evidence import CompactionEvidence
 from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED, FetchedLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs
 from kmirror.verify.verdict import Difference, DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json
@@ -46,6 +49,8 @@ RETRY_PAUSE_MS: Final = 300
 HIGH_WATERMARK_TRIES: Final = 10
 HIGH_WATERMARK_PAUSE_MS: Final = 200
 SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1_000)
+COMPACTED_SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), max_differences=1_000)
+"""A record that the mirror lacks at the end of its part is no lag: it came past it."""
 MARKERS: Final = ("COMMIT", "ABORT")
 
 T = TypeVar("T")
@@ -178,9 +183,13 @@ class PartitionChecker:
             progress(size)
 
         for part in ranges:
-            left = self._log(source, "source", part, min(part.end, source_end), is_compacted=is_compacted)
-            right = self._log(admin, "mirror", part, part.end, is_compacted=is_compacted)
-            found = diff_logs(left, right, SETTINGS, count)
+            believes_holes = is_compacted and sample is not None
+            left = self._log(source, "source", part.start, min(part.end, source_end), is_compacted=believes_holes)
+            right = self._log(admin, "mirror", part.start, part.end, is_compacted=believes_holes)
+            if is_compacted and not believes_holes:
+                found = diff_logs(left, right, COMPACTED_SETTINGS, count, self._evidence(left, source, end))
+            else:
+                found = diff_logs(left, right, SETTINGS, count)
             verdicts.append(without_cleaned_markers(found) if is_compacted else found)
             if verdicts[-1].status is not Status.EQUAL:
                 break
@@ -205,13 +214,27 @@ class PartitionChecker:
         own = await admin.end_offset_of_epoch(self._name, self._row.last_mirror_epoch)
         return end if own < 0 else min(own, end)
 
-    def _log(self, admin: AdminClient, title: str, part: Range, end: int, *, is_compacted: bool) -> FetchedLog:
+    def _evidence(self, left: FetchedLog, source: AdminClient, mirrored_end: int) -> CompactionEvidence:
+        """Of both logs to their ends, as they are when it is asked for."""
+
+        def to_the_end(admin: AdminClient, title: str) -> Callable[[int], FetchedLog]:
+            def opened(start: int) -> FetchedLog:
+                start = max(start, self._ask(log_start(admin, self._name)))
+                end = self._ask(admin.list_offsets([self._name]))[self._name]
+                return self._log(admin, title, start, end, is_compacted=True)
+
+            return opened
+
+        source_log, mirror_log = to_the_end(source, "source"), to_the_end(self._clients.admin, "mirror")
+        return CompactionEvidence(left, source_log, mirror_log, mirrored_end=mirrored_end)
+
+    def _log(self, admin: AdminClient, title: str, start: int, end: int, *, is_compacted: bool) -> FetchedLog:
         name = self._name
         return FetchedLog(
             title,
             name,
             lambda offset: self._ask(admin.fetch_records(name, offset, max_bytes=FETCH_SIZE_BYTES)),
-            log_start_offset=part.start,
+            log_start_offset=start,
             high_watermark=end,
             cleaned_offset=ALL_MAY_BE_CLEANED if is_compacted else 0,
         )
