@@ -1,6 +1,6 @@
 """One mirrored partition that this broker leads: the driver of its state machine.
 
-The driver is a loop of steps. A step looks at the levels (state, `mirror.name`, what the source was last seen to have), asks
+The driver is a loop of steps (`step_loop`). A step looks at the levels (state, `mirror.name`, what the source was last seen to have), asks
 `mirror_state_machine.lookup` which row applies, has the row's next state committed at the coordinator, and does the row's
 work. When there is nothing to do it sleeps until it is woken: by a metadata update, a refresh, its fetcher, or a retry.
 Nothing is remembered of events, so a crash, a leader change or a lost wake-up costs time only.
@@ -15,9 +15,8 @@ failover must not wait for the source. Every failure has a reason that DescribeM
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.metadata.mirror_names import association_of, is_unclean_election_supported
@@ -40,9 +39,9 @@ from kmirror.mirror.mirror_state_machine import (
     wanted_state,
 )
 from kmirror.mirror.partition_wait import PartitionWait
+from kmirror.mirror.step_loop import StepLoop
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.replica.partition import Partition, ReadOnlyReason
-from kmirror.runtime.api import TimerHandle
 from kmirror.storage.unified_log import UnifiedLog
 
 FIRST_LOAD_BACKOFF_MS = 100
@@ -55,25 +54,21 @@ _E = MirrorEvent
 
 
 class MirrorPartition:
-    """The driver. `start` once; `wake` at every change; `close` when the leadership is gone. Its task lives only while there is work."""
+    """The driver. `start` once; `wake` at every change; `close` when the leadership is gone."""
 
     __slots__ = (
-        "_attempt",
         "_bump_pending",
         "_bumping",
-        "_closed",
         "_gained",
         "_led_from_epoch",
         "_load_backoff_ms",
+        "_loop",
         "_rejected",
-        "_retry",
         "_services",
         "_source_deleted",
         "_storage_error",
-        "_task",
         "_unclean",
         "_wait",
-        "_woken",
         "id",
         "partition",
         "status",
@@ -89,11 +84,7 @@ class MirrorPartition:
         self._led_from_epoch = registration.leader_epoch
         self._gained = True
         self._load_backoff_ms = FIRST_LOAD_BACKOFF_MS
-        self._task: asyncio.Task[None] | None = None
-        self._retry: TimerHandle | None = None
-        self._woken = False
-        self._closed = False
-        self._attempt: asyncio.Task[None] | None = None
+        self._loop = StepLoop(services.runtime, services.scope, self._try_step, name=partition_id.topic_partition)
         self._source_deleted = False
         self._bump_pending = False
         self._bumping = False
@@ -110,14 +101,9 @@ class MirrorPartition:
 
     def wake(self) -> None:
         """Something may have changed: look at the levels again."""
-        self._woken = True
-        if self._closed:
-            return
-        if self._task is None:
-            self._cancel_retry()
-            self._task = self._services.scope.spawn(self._run(), name=f"driver-{self.id.topic_partition}")
-        elif self._attempt is not None and self.wanted is WantedState.STOP and self.status.state is _S.PREPARING:
-            self._attempt.cancel()
+        self._loop.wake()
+        if self._loop.is_interruptible and self.wanted is WantedState.STOP and self.status.state is _S.PREPARING:
+            self._loop.interrupt()
 
     def on_refresh(self) -> None:
         """Every refresh interval all levels are looked at again (C24). A partition that copies as it should has nothing to look at."""
@@ -143,8 +129,8 @@ class MirrorPartition:
         self.status.reason = reason
         if reason is None:
             self.wake()
-        elif not self._closed:
-            self._wake_later(self._services.config.mirror_fetch_backoff_ms)
+        else:
+            self._loop.wake_later(self._services.config.mirror_fetch_backoff_ms)
 
     def on_storage_error(self, reason: str) -> None:
         self._storage_error = reason
@@ -170,21 +156,13 @@ class MirrorPartition:
 
     def resign(self) -> None:
         """D3-26: leadership lost. No record; the fetcher goes, pending work is cancelled. From now on nothing of this driver touches the log."""
-        self._closed = True
+        self._loop.end()
         self._services.fetchers.remove_partition(self.id.topic_partition)
-        self._cancel_retry()
-        for task in (self._attempt, self._task):
-            if task is not None:
-                task.cancel()
 
     async def close(self) -> None:
         """Resign, and wait until what was under way has ended."""
         self.resign()
-        task = self._task
-        if task is not None:
-            ended: asyncio.Future[None] = self._services.runtime.create_future()
-            task.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
-            await ended
+        await self._loop.close()
 
     # --- levels -------------------------------------------------------------------------------------------------------
 
@@ -217,20 +195,7 @@ class MirrorPartition:
     def log(self) -> UnifiedLog:
         return self.partition.leader_log
 
-    # --- the loop -----------------------------------------------------------------------------------------------------
-
-    async def _run(self) -> None:
-        try:
-            while not self._closed:
-                self._woken = False
-                retry_ms = await self._try_step()
-                if self._woken or retry_ms == 0:
-                    continue
-                if retry_ms is not None:
-                    self._wake_later(retry_ms)
-                return
-        finally:
-            self._task = None
+    # --- steps --------------------------------------------------------------------------------------------------------
 
     async def _try_step(self) -> int | None:
         try:
@@ -254,15 +219,6 @@ class MirrorPartition:
             _log.warning("mirror %s, %s, %s: %s", self.id.mirror_name, self.id.topic_partition, self.status.state.name, reason)
         self.status.reason = reason
         return self._services.config.mirror_truncation_backoff_ms
-
-    def _wake_later(self, delay_ms: int) -> None:
-        self._cancel_retry()
-        self._retry = self._services.runtime.call_later_ms(delay_ms, self.wake)
-
-    def _cancel_retry(self) -> None:
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
 
     async def wait_until(self, problem: Callable[[], str | None]) -> None:
         """Until `problem()` is None; NotYetError with its text after mirror.truncation.backoff.ms."""
@@ -314,7 +270,7 @@ class MirrorPartition:
         """The work of the state we are in; its completion is an event of its own."""
         state = self.status.state
         if state is _S.PREPARING:
-            await self._interruptible(self._prepare())
+            await self._loop.interruptible(self._prepare())
             return 0
         if state is _S.MIRRORING:
             return await self._keep_fetching()
@@ -340,22 +296,6 @@ class MirrorPartition:
             await self._enter(row, reason=str(error))
             return
         await self._take(_E.TRUNCATED)
-
-    async def _interruptible(self, work: Awaitable[None]) -> None:
-        async def run() -> None:
-            await work
-
-        attempt = self._services.runtime.spawn(run(), name=f"mirror-attempt-{self.id.topic_partition}")
-        self._attempt = attempt
-        try:
-            await attempt
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if self._closed or not attempt.cancelled() or (current is not None and current.cancelling()):
-                attempt.cancel()
-                raise
-        finally:
-            self._attempt = None
 
     async def _keep_fetching(self) -> int | None:
         if self.mirror.is_suspended:

@@ -1,0 +1,105 @@
+"""A loop of steps that lives only while there is work: one per mirrored partition, most of which have nothing to do.
+
+`wake` says that something may have changed. The step that follows looks at everything anew, and says when the next one is due: 0 at once,
+n after n ms, None when woken. A wake-up during a step makes another step, so none is lost; one before a retry is due takes its place.
+Part of a step may be interruptible: `interrupt` ends that part, and the step after it finds out why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
+
+
+class StepLoop:
+    """`step` must not raise. The loop ends with `end` or `close`, for good."""
+
+    __slots__ = ("_attempt", "_name", "_retry", "_runtime", "_scope", "_step", "_task", "_woken", "closed")
+
+    def __init__(self, runtime: Runtime, scope: TaskScope, step: Callable[[], Awaitable[int | None]], *, name: object) -> None:
+        self.closed = False
+        self._runtime = runtime
+        self._scope = scope
+        self._step = step
+        self._name = name
+        self._woken = False
+        self._task: asyncio.Task[None] | None = None
+        self._retry: TimerHandle | None = None
+        self._attempt: asyncio.Task[None] | None = None
+
+    def wake(self) -> None:
+        """A step is made after the one that is under way, or at once."""
+        self._woken = True
+        if not self.closed and self._task is None:
+            self._cancel_retry()
+            self._task = self._scope.spawn(self._run(), name=f"driver-{self._name}")
+
+    def wake_later(self, delay_ms: int) -> None:
+        """In place of the retry that is set already."""
+        self._cancel_retry()
+        if not self.closed:
+            self._retry = self._runtime.call_later_ms(delay_ms, self.wake)
+
+    @property
+    def is_interruptible(self) -> bool:
+        """Whether the step is in its interruptible part now."""
+        return self._attempt is not None
+
+    def interrupt(self) -> None:
+        if self._attempt is not None:
+            self._attempt.cancel()
+
+    async def interruptible(self, work: Awaitable[None]) -> None:
+        """Part of a step: `work`, until it is done, fails, or is interrupted."""
+
+        async def run() -> None:
+            await work
+
+        attempt = self._runtime.spawn(run(), name=f"mirror-attempt-{self._name}")
+        self._attempt = attempt
+        try:
+            await attempt
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if self.closed or not attempt.cancelled() or (current is not None and current.cancelling()):
+                attempt.cancel()
+                raise
+        finally:
+            self._attempt = None
+
+    def end(self) -> None:
+        """No step is begun any more, and the one under way is cancelled."""
+        self.closed = True
+        self._cancel_retry()
+        for task in (self._attempt, self._task):
+            if task is not None:
+                task.cancel()
+
+    async def close(self) -> None:
+        """End, and wait until what was under way has ended."""
+        self.end()
+        task = self._task
+        if task is not None:
+            ended: asyncio.Future[None] = self._runtime.create_future()
+            task.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
+            await ended
+
+    async def _run(self) -> None:
+        try:
+            while not self.closed:
+                self._woken = False
+                retry_ms = await self._step()
+                if self._woken or retry_ms == 0:
+                    continue
+                if retry_ms is not None:
+                    self.wake_later(retry_ms)
+                return
+        finally:
+            self._task = None
+
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
