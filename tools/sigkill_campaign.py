@@ -4,9 +4,10 @@
 
 Three broker processes, one topic (RF 3, min.insync.replicas 2), idempotent librdkafka producers with acks=all. One round:
 kill a random broker; sometimes start it again at once, sometimes after the others have taken over; wait until every ISR
-is whole. Measured are, from the kill, when every partition has acknowledged a record that was sent after it ("writable"),
-and, from the restart (or the end of the dead incarnation's session, when that is later), when the broker is unfenced and
-when every ISR holds it again. At the end every acknowledged record is read back at the offset it was acknowledged with,
+is whole. Measured are, from the kill, when every partition has acknowledged a record that was sent after the process was
+dead ("writable"), and, from the restart (or the end of the dead incarnation's session, when that is later), when the broker
+is unfenced and when every ISR holds it again. A session ends its timeout after the last heartbeat, which came up to a
+heartbeat interval before the kill; so it is taken to have ended by that much sooner, and no time is told shorter than it was. At the end every acknowledged record is read back at the offset it was acknowledged with,
 and the three data directories are compared by kafka-log-diff. Exit code 1 when a record is gone, doubled or different, a
 log differs, or a limit of issue 4 is exceeded.
 """
@@ -57,19 +58,16 @@ class Load:
         for thread in self._threads:
             thread.start()
 
-    def mark(self) -> float:
+    def mark(self) -> None:
         """From now on watch for acknowledgements of records sent from now on."""
         with self._lock:
             self._since = time.monotonic()
             self._first_ack_since = {}
-            return self._since
 
-    def writable_after_s(self) -> float | None:
-        """Since `mark`: when the last partition acknowledged its first new record; None while one has not."""
+    def writable_at_s(self) -> float | None:
+        """When the last partition acknowledged its first record since `mark` (monotonic); None while one has not."""
         with self._lock:
-            if len(self._first_ack_since) < self.partitions:
-                return None
-            return max(self._first_ack_since.values()) - self._since
+            return max(self._first_ack_since.values()) if len(self._first_ack_since) == self.partitions else None
 
     def stop(self) -> None:
         self._stop.set()
@@ -144,10 +142,14 @@ class Campaign:
     rounds: list[Round] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def _heartbeat_interval_ms(self) -> int:
+        return min(2000, self.session_timeout_ms // 10)
+
     def run(self, folder: Path | None) -> None:
         config = {
             "broker.session.timeout.ms": str(self.session_timeout_ms),
-            "broker.heartbeat.interval.ms": str(min(2000, self.session_timeout_ms // 10)),
+            "broker.heartbeat.interval.ms": str(self._heartbeat_interval_ms),
             "min.insync.replicas": "2",
         }
         with EmbeddedCluster(brokers=BROKERS, processes=True, config=config, folder=folder) as cluster:
@@ -175,11 +177,11 @@ class Campaign:
     def _round(self, cluster: EmbeddedCluster, load: Load, chance: random.Random, number: int) -> None:
         time.sleep(chance.uniform(0.0, 0.5))
         result = Round(victim=chance.randrange(BROKERS), at_once=chance.random() < 0.5)
-        load.mark()
         killed = time.monotonic()
         cluster.kill_node(result.victim)
+        load.mark()
         if not result.at_once:
-            self._wait(lambda: load.writable_after_s() is not None, f"round {number}: no partition took a record")
+            self._writable_at(load, number)
             time.sleep(chance.uniform(0.0, 0.3))
         started = time.monotonic()
         cluster.start_node(result.victim)
@@ -189,10 +191,9 @@ class Campaign:
         process = cluster.nodes[result.victim].process
         assert process is not None
         result.cpu = cpu_seconds(process.pid)
-        self._wait(lambda: load.writable_after_s() is not None, f"round {number}: no partition took a record")
-        # Until then the dead incarnation's session may keep the new one out.
-        begin = max(started, killed + self.session_timeout_ms / 1000)
-        result.writable = load.writable_after_s() or 0.0
+        result.writable = self._writable_at(load, number) - killed
+        # Until its end the dead incarnation's session may keep the new one out.
+        begin = max(started, killed + (self.session_timeout_ms - self._heartbeat_interval_ms) / 1000)
         result.unfenced = max(0.0, unfenced - begin)
         result.in_isr = max(0.0, in_isr - begin)
         self.rounds.append(result)
@@ -202,6 +203,12 @@ class Campaign:
             f" {result.cpu:.2f} CPU-s, {len(load.acked)} records acknowledged",
             flush=True,
         )
+
+    def _writable_at(self, load: Load, number: int) -> float:
+        self._wait(lambda: load.writable_at_s() is not None, f"round {number}: a partition took no record")
+        at = load.writable_at_s()
+        assert at is not None
+        return at
 
     def _wait(self, condition: Callable[[], bool], problem: str) -> None:
         deadline = time.monotonic() + 60
