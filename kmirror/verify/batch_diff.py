@@ -10,7 +10,8 @@ control, timestamp type) apart from it, since other batches with the same record
 
 What the cleaner may have removed is told by four signs: the offset lies below the offset to which the cleaner of that log got (its
 cleaner-offset-checkpoint, or a compacted topic of a live cluster); its batch is there and has holes, which nothing but a cleaner makes;
-the batch is there and has no records or a delete horizon; or its keys say so (`key_evidence`).
+the batch is there and has no records or a delete horizon; or its keys say so (`key_evidence`). Of two live logs only what both hold
+counts (`compaction_evidence`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from kmirror.common.errors import ApiException
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.verify.compared_log import ComparedLog, LogCursor
-from kmirror.verify.key_evidence import KeyEvidence
+from kmirror.verify.compared_record import ComparedRecord, records_of
+from kmirror.verify.key_evidence import Evidence
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, LocatedBatch
 
 MAX_BATCHES_SHOWN: Final = 10
@@ -37,16 +39,7 @@ class Side(NamedTuple):
 
     log: ComparedLog
     cursor: LogCursor
-    evidence: KeyEvidence
-
-
-class ComparedRecord(NamedTuple):
-    """`content` (timestamp, key length, bytes from the key on) and `producer` are compared."""
-
-    offset: int
-    content: tuple[int, int, bytes]
-    is_tombstone: bool
-    producer: tuple[int, int, int, int]
+    evidence: Evidence
 
 
 @dataclass(slots=True)
@@ -61,6 +54,8 @@ class ChainSide:
     only_here: list[int] = field(default_factory=list)
     only_here_count: int = 0
     unexplained_count: int = 0
+    newest_of_key: tuple[int, bytes] | None = None
+    """The first record that the other log lacks for no reason that the evidence knows, and its key."""
     tombstone_keys: list[bytes] = field(default_factory=list)
     tombstone_count: int = 0
     corrupt: str | None = None
@@ -97,7 +92,7 @@ class ChainSide:
         """`take`, and its records wait in the queue (none if the batch cannot be decoded)."""
         located = self.take()
         try:
-            self.queue.extend(_records(located.batch))
+            self.queue.extend(records_of(located.batch))
         except ApiException as error:
             self._note_corrupt(located, error.message)
         return located
@@ -108,23 +103,33 @@ class ChainSide:
 
     def may_lack(self, record: ComparedRecord) -> bool:
         """Whether this log's cleaner is known to have been there, or can have been by the record's key; never behind the log's end."""
-        offset = record.offset
+        offset, evidence = record.offset, self.side.evidence
+        transaction = record.producer[0] if record.is_transactional else None
+        if evidence.decides:
+            if record.is_control:
+                return True  # markers are not told by keys
+            return evidence.may_lack(self.side.log, offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
         if offset > self.last_offset and self.peek() is None:
             return False
         if offset < self.side.log.cleaned_offset or any(first <= offset <= last for first, last in self.holes):
             return True
-        key = record.content[2][: record.content[1]] if record.content[1] >= 0 else None
-        return self.side.evidence.may_lack(self.side.log, offset, key, is_tombstone=record.is_tombstone)
+        return evidence.may_lack(self.side.log, offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
 
     def note_only_here(self, record: ComparedRecord, other: ChainSide) -> None:
         if len(self.only_here) < MAX_OFFSETS_NAMED:
             self.only_here.append(record.offset)
         self.only_here_count += 1
-        if record.is_tombstone and record.content[1] >= 0:
+        key = record.key
+        if record.is_tombstone and key is not None:
             self.tombstone_count += 1
             if len(self.tombstone_keys) < MAX_OFFSETS_NAMED:
-                self.tombstone_keys.append(record.content[2][: record.content[1]])
-        self.unexplained_count += bool(self.unexplained_count) or not other.may_lack(record)
+                self.tombstone_keys.append(key)
+        if self.unexplained_count:
+            self.unexplained_count += 1
+        elif not other.may_lack(record):
+            self.unexplained_count = 1
+            if key is not None and other.side.evidence.decides:
+                self.newest_of_key = (record.offset, key)
 
 
 @dataclass(slots=True)
@@ -183,32 +188,6 @@ def control_type_of(batch: RecordBatch) -> str | None:
         return "UNKNOWN" if record is None else ControlRecordType.parse(record.key).name
     except ApiException:
         return "UNKNOWN"
-
-
-def _records(batch: RecordBatch) -> list[ComparedRecord]:
-    from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
-
-    columns = decode_columns([batch])
-    body = columns.body
-    fields = batch.attributes >> 3 & 7
-    ends = (columns.record_position + columns.record_length).tolist()
-    return [
-        ComparedRecord(
-            offset,
-            (timestamp, key_length, bytes(body[start:end])),
-            value_length < 0,
-            (batch.producer_id, batch.producer_epoch, sequence, fields),
-        )
-        for offset, timestamp, key_length, start, end, value_length, sequence in zip(
-            columns.offset.tolist(),
-            columns.timestamp.tolist(),
-            columns.key_length.tolist(),
-            columns.key_position.tolist(),
-            ends,
-            columns.value_length.tolist(),
-            columns.sequence.tolist(),
-        )
-    ]
 
 
 def read_difference(left: Side, right: Side) -> Difference | None:
@@ -317,6 +296,7 @@ def _is_beyond_high_watermark(chain: Chain, holder: ChainSide, other: ChainSide)
 def _detail(chain: Chain, kind: DifferenceKind) -> str:
     left, right = chain.left, chain.right
     notes = [note for note in (left.corrupt, right.corrupt) if note]
+    notes += [_lost(holder, other) for holder, other in ((left, right), (right, left)) if holder.newest_of_key is not None]
     if not (left.batch_count and right.batch_count):
         holder, other = (left, right) if left.batch_count else (right, left)
         notes.append(f"{_batches(holder)} only in {holder.name}{_at_end(other, chain)}")
@@ -353,6 +333,12 @@ def _header_notes(left: BatchFacts, right: BatchFacts) -> list[str]:
 
 def _nature(side: ChainSide) -> str:
     return "data" if side.has_data else f"control ({side.batches[0].control_type})"
+
+
+def _lost(holder: ChainSide, other: ChainSide) -> str:
+    assert holder.newest_of_key is not None, f"{holder.name} has no such record"
+    offset, key = holder.newest_of_key
+    return f"compaction does not explain that {other.name} lacks offset {offset}: no later record of key {key.decode(errors='backslashreplace')!r}"
 
 
 def _keys(side: ChainSide) -> str:

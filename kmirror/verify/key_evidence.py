@@ -11,7 +11,7 @@ evidence, and the difference is MISSING or EXTRA. Records of aborted transaction
 from __future__ import annotations
 
 import hashlib
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.verify.compared_log import ComparedLog
@@ -28,21 +28,36 @@ class LogKeys(NamedTuple):
     first_repeat: int
 
 
+class Evidence(Protocol):
+    """Whether what a log lacks can have been removed by its cleaner."""
+
+    @property
+    def decides(self) -> bool:
+        """Whether no other sign is to be believed."""
+        ...
+
+    def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        """Of a record that `log` has not; `transaction` is the producer id if it is transactional."""
+        ...
+
+
 class KeyEvidence:
     """Both logs of a comparison; read when first asked."""
+
+    decides = False
 
     def __init__(self, left: ComparedLog, right: ComparedLog) -> None:
         self._logs = (left, right)
         self._keys: tuple[LogKeys, LogKeys] | None = None
         self._is_read = False
 
-    def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool) -> bool:
+    def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
         """Whether the cleaner of `log` can have removed this record."""
         keys = self._read()
         if keys is None or key is None:
             return False
         ours = keys[0] if log is self._logs[0] else keys[1]
-        name = _name(key)
+        name = short_name(key)
         superseded = any(one.last_offset.get(name, -1) > offset for one in keys)
         return offset < ours.first_repeat and (superseded or is_tombstone)
 
@@ -54,7 +69,8 @@ class KeyEvidence:
         return self._keys
 
 
-def _name(key: bytes) -> bytes:
+def short_name(key: bytes) -> bytes:
+    """What a key is remembered by: itself, or its hash."""
     return key if len(key) <= MAX_KEY_BYTES else hashlib.blake2b(key, digest_size=MAX_KEY_BYTES).digest() + b"h"
 
 
@@ -74,7 +90,7 @@ def _keys_of(log: ComparedLog) -> LogKeys | None:
                 key = columns.key(row)
                 if key is None:
                     continue
-                name = _name(bytes(key))
+                name = short_name(bytes(key))
                 if name in last_offset:
                     first_repeat = min(first_repeat, offset)
                 last_offset[name] = offset

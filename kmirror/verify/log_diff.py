@@ -18,7 +18,7 @@ from typing import Final
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.verify.batch_diff import Side, read_difference
 from kmirror.verify.compared_log import ComparedLog, LogCursor
-from kmirror.verify.key_evidence import KeyEvidence
+from kmirror.verify.key_evidence import Evidence, KeyEvidence
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
 
 BLOCK_BYTES: Final = 64 * 1024
@@ -61,12 +61,18 @@ def _no_progress(size: int) -> None:
 
 
 def diff_logs(
-    left: ComparedLog, right: ComparedLog, settings: DiffSettings = DiffSettings(), progress: Progress = _no_progress
+    left: ComparedLog,
+    right: ComparedLog,
+    settings: DiffSettings = DiffSettings(),
+    progress: Progress = _no_progress,
+    evidence: Evidence | None = None,
 ) -> PartitionVerdict:
-    """Compare two logs. Never raises for what lies in them: that is in the verdict."""
+    """Compare two logs. Never raises for what lies in them: that is in the verdict.
+
+    `evidence` of what their cleaners may have removed, by default that of their keys where nothing else tells."""
     start_offset = max(left.log_start_offset, right.log_start_offset)
     findings = _Findings(settings)
-    comparison = _Comparison(left, right, start_offset, findings, progress)
+    comparison = _Comparison(left, right, start_offset, findings, progress, evidence or KeyEvidence(left, right))
     error: str | None = None
     left_facts: LogFacts | None = None
     right_facts: LogFacts | None = None
@@ -99,12 +105,21 @@ def diff_logs(
 class _Comparison:
     """One run over two cursors."""
 
-    def __init__(self, left: ComparedLog, right: ComparedLog, start_offset: int, findings: _Findings, progress: Progress) -> None:
+    def __init__(
+        self,
+        left: ComparedLog,
+        right: ComparedLog,
+        start_offset: int,
+        findings: _Findings,
+        progress: Progress,
+        evidence: Evidence,
+    ) -> None:
         self._left_log = left
         self._right_log = right
         self._start_offset = start_offset
         self._findings = findings
         self._progress = progress
+        self._evidence = evidence
         self.bytes_compared = 0
         self.left_trailing = 0
         self.right_trailing = 0
@@ -114,8 +129,7 @@ class _Comparison:
         try:
             right = self._right_log.cursor(self._start_offset)
             try:
-                evidence = KeyEvidence(self._left_log, self._right_log)
-                self._run(Side(self._left_log, left, evidence), Side(self._right_log, right, evidence))
+                self._run(Side(self._left_log, left, self._evidence), Side(self._right_log, right, self._evidence))
             finally:
                 right.close()
         finally:

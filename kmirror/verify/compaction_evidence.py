@@ -1,0 +1,136 @@
+"""Whether compaction explains that one of two live logs of a mirrored partition lacks a record: told from what both hold behind it.
+
+A cleaner removes a record only for what comes after it, or for what it is:
+
+- Its log has, or had, a later committed record of the key. Has: it is there to be found, be it beyond what is compared (an own record
+  of a mirror that was stopped, a record of the source that is not mirrored yet). Had: the other log has it, below the end of the mirrored
+  part, where both logs had the same; there it may since have gone as a tombstone whose time was over.
+- It is a tombstone, a record of an aborted transaction, or without a key.
+
+Nothing else does. So the newest record of a key that is missing from the mirror, though the mirror came past its offset, is lost, and
+is reported. So is one that only the mirror has and the source never replaced visibly: the source's tombstone came and went unmirrored,
+and the key stays on the mirror (C31).
+
+Costs another pass over both logs from the first such record on, and memory by distinct keys; only made when a record is missing. With
+more than `MAX_KEYS` keys nothing can be told, and compaction is believed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+from kmirror.record.control_record import ControlRecordType
+from kmirror.record.record_batch import RecordBatch
+from kmirror.verify import key_evidence
+from kmirror.verify.compared_log import ComparedLog
+
+
+class _Keys:
+    """Of one log, from some offset on: the last committed offset of each key, and the markers of each producer."""
+
+    def __init__(self, mirrored_end: int) -> None:
+        self.mirrored: dict[bytes, int] = {}
+        """Below the end of the mirrored part."""
+        self.beyond: set[bytes] = set()
+        """Keys of committed records at or above it."""
+        self._mirrored_end = mirrored_end
+        self._open: dict[int, dict[bytes, list[int]]] = {}
+        self._markers: dict[int, tuple[list[int], list[bool]]] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self.mirrored) + len(self.beyond)
+
+    def add(self, batch: RecordBatch) -> None:
+        from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
+
+        if batch.is_control:
+            self._add_marker(batch)
+        elif batch.record_count:
+            columns = decode_columns([batch])
+            for row, offset in enumerate(columns.offset.tolist()):
+                if (key := columns.key(row)) is not None:
+                    self._add_record(batch, key_evidence.short_name(bytes(key)), offset)
+
+    def _add_record(self, batch: RecordBatch, name: bytes, offset: int) -> None:
+        if batch.is_transactional:
+            self._open.setdefault(batch.producer_id, {}).setdefault(name, []).append(offset)
+        else:
+            self._commit(name, offset)
+
+    def _commit(self, name: bytes, offset: int) -> None:
+        if offset >= self._mirrored_end:
+            self.beyond.add(name)
+        elif offset > self.mirrored.get(name, -1):
+            self.mirrored[name] = offset
+
+    def _add_marker(self, batch: RecordBatch) -> None:
+        record = next(batch.records(), None)
+        kind = None if record is None else ControlRecordType.parse(record.key)
+        if kind not in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+            return
+        offsets, aborts = self._markers.setdefault(batch.producer_id, ([], []))
+        offsets.append(batch.base_offset)
+        aborts.append(kind is ControlRecordType.ABORT)
+        for name, written in self._open.pop(batch.producer_id, {}).items():
+            if kind is ControlRecordType.COMMIT:
+                for offset in written:
+                    self._commit(name, offset)
+
+    def is_aborted(self, producer_id: int, offset: int) -> bool:
+        """Whether the next marker of the producer behind `offset` is an ABORT."""
+        offsets, aborts = self._markers.get(producer_id, ([], []))
+        index = bisect_right(offsets, offset)
+        return index < len(offsets) and aborts[index]
+
+
+class CompactionEvidence:
+    """The two logs of a mirrored partition, `left` the source's. `open_left` and `open_right` give a log from an offset to its end."""
+
+    decides = True
+
+    def __init__(
+        self,
+        left: ComparedLog,
+        open_left: Callable[[int], ComparedLog],
+        open_right: Callable[[int], ComparedLog],
+        *,
+        mirrored_end: int,
+    ) -> None:
+        self._left = left
+        self._open = (open_left, open_right)
+        self._mirrored_end = mirrored_end
+        self._keys: tuple[_Keys, _Keys] | None = None
+        self._is_read = False
+
+    def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        """Whether a cleaner of `log` can have removed this record. KmirrorError, ApiException if the logs cannot be read."""
+        if key is None or is_tombstone:
+            return True
+        if not self._is_read:
+            self._keys = self._read(offset)
+            self._is_read = True
+        if self._keys is None:
+            return True
+        own, other = self._keys if log is self._left else reversed(self._keys)
+        if transaction is not None and other.is_aborted(transaction, offset):
+            return True
+        name = key_evidence.short_name(key)
+        return name in own.beyond or own.mirrored.get(name, -1) > offset or other.mirrored.get(name, -1) > offset
+
+    def _read(self, first_offset: int) -> tuple[_Keys, _Keys] | None:
+        """Nothing below the first missing record matters: those that are asked about later lie behind it."""
+        both = (_Keys(self._mirrored_end), _Keys(self._mirrored_end))
+        for keys, open_log in zip(both, self._open, strict=True):
+            log = open_log(first_offset)
+            cursor = log.cursor(log.log_start_offset)
+            try:
+                while (located := cursor.peek()) is not None:
+                    cursor.advance()
+                    keys.add(located.batch)
+                    if keys.size > key_evidence.MAX_KEYS:
+                        return None
+            finally:
+                cursor.close()
+        return both

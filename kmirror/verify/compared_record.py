@@ -1,0 +1,57 @@
+"""A record as two logs are compared by it: what it says, and apart from it what its batch says of its producer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kmirror.record.record_batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch
+
+
+class ComparedRecord(NamedTuple):
+    """`content` (timestamp, key length, bytes from the key on) and `producer` are compared."""
+
+    offset: int
+    content: tuple[int, int, bytes]
+    is_tombstone: bool
+    producer: tuple[int, int, int, int]
+    """Id, epoch, sequence, and bits 3 to 5 of the attributes."""
+
+    @property
+    def key(self) -> bytes | None:
+        _, length, body = self.content
+        return body[:length] if length >= 0 else None
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.producer[3] & TRANSACTIONAL_FLAG >> 3)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.producer[3] & CONTROL_FLAG >> 3)
+
+
+def records_of(batch: RecordBatch) -> list[ComparedRecord]:
+    """All of a batch, in order. ApiException if it cannot be decoded."""
+    from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
+
+    columns = decode_columns([batch])
+    body = columns.body
+    fields = batch.attributes >> 3 & 7
+    ends = (columns.record_position + columns.record_length).tolist()
+    return [
+        ComparedRecord(
+            offset,
+            (timestamp, key_length, bytes(body[start:end])),
+            value_length < 0,
+            (batch.producer_id, batch.producer_epoch, sequence, fields),
+        )
+        for offset, timestamp, key_length, start, end, value_length, sequence in zip(
+            columns.offset.tolist(),
+            columns.timestamp.tolist(),
+            columns.key_length.tolist(),
+            columns.key_position.tolist(),
+            ends,
+            columns.value_length.tolist(),
+            columns.sequence.tolist(),
+        )
+    ]

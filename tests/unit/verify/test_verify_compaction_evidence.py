@@ -1,0 +1,161 @@
+"""Holes in a mirror of a compacted topic, or in its source: which of them a cleaner can have made, and which `kafka-mirrors --verify` names."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from kmirror.admin.results import MirrorPartitionDescription
+from kmirror.cli.mirrors_verify import Ask, PartitionChecker, RunState
+from kmirror.record.builder import build_batch
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.record.record import Record
+from kmirror.record.record_batch import iter_batches
+from kmirror.verify import key_evidence
+from kmirror.verify.verdict import PartitionVerdict, Status
+
+TIME = 1_750_000_000_000
+
+
+def put(offset: int, key: str | None, value: str | None = "v", *, producer_id: int = -1) -> bytes:
+    """A batch of one record; transactional with a producer."""
+    record = Record(offset, TIME, None if key is None else key.encode(), None if value is None else value.encode(), [])
+    has_producer = producer_id >= 0
+    return bytes(
+        build_batch(
+            [record],
+            base_offset=offset,
+            producer_id=producer_id,
+            producer_epoch=0 if has_producer else -1,
+            base_sequence=offset if has_producer else -1,
+            is_transactional=has_producer,
+        )
+    )
+
+
+def marker(offset: int, producer_id: int, kind: ControlRecordType) -> bytes:
+    batch = build_end_transaction_marker(
+        kind, coordinator_epoch=0, producer_id=producer_id, producer_epoch=0, timestamp=TIME, base_offset=offset
+    )
+    return bytes(batch)
+
+
+COMMIT, ABORT = ControlRecordType.COMMIT, ControlRecordType.ABORT
+
+
+class Cluster:
+    """What `PartitionChecker` asks of an AdminClient, of one partition's log."""
+
+    def __init__(self, *batches: bytes, mirrored_end: int = -1, policy: str = "compact") -> None:
+        self.parts = [batch for data in batches for batch in iter_batches(data)]
+        self.mirrored_end = mirrored_end
+        self.policy = policy
+        self.fetches = 0
+
+    async def list_offsets(self, names, *, timestamp: int = -1):
+        return {names[0]: 0 if timestamp == -2 else self.parts[-1].next_offset}
+
+    async def fetch_records(self, name, offset: int, *, max_bytes: int) -> bytes:
+        self.fetches += 1
+        return b"".join(bytes(part.memory) for part in self.parts if part.last_offset >= offset)
+
+    async def describe_configs(self, kind, topic: str):
+        return [SimpleNamespace(name="cleanup.policy", value=self.policy)]
+
+    async def end_offset_of_epoch(self, name, epoch: int) -> int:
+        return self.mirrored_end
+
+
+def verify(source: Cluster, mirror: Cluster, *, state: str = "MIRRORING", sample: int | None = None) -> PartitionVerdict:
+    options = argparse.Namespace(sample=sample, **{"from": None})
+
+    async def of_mirror(name: str) -> Cluster:
+        return source
+
+    clients = SimpleNamespace(admin=mirror, source=of_mirror, options=options, runtime=None)
+    row = MirrorPartitionDescription("t", 0, -1, -1, -1, state, 0)
+    with asyncio.Runner() as runner:
+        run_state = RunState()
+        run_state.retries_left = 0
+        return PartitionChecker(Ask(runner.run), clients, "m", row, run_state).verdict(lambda size: None)
+
+
+FULL = (put(0, "a"), put(1, "b"), put(2, "a"), put(3, "c"), put(4, "end"))
+
+
+@pytest.mark.parametrize(
+    ("source", "mirror"),
+    [
+        (FULL, (*FULL[1:],)),
+        ((*FULL[1:],), FULL),
+        ((*FULL[1:], put(5, "b"), put(6, "new")), FULL),
+        ((FULL[0], *FULL[2:], put(5, "b")), FULL),
+        ((put(0, "a"), put(1, "a", None), put(2, "end")), (put(0, "a"), put(2, "end"))),
+        ((put(0, "a"), put(1, "a", None), put(2, "end")), (put(2, "end"),)),
+        ((put(0, None), put(1, "end")), (put(1, "end"),)),
+    ],
+    ids=["mirror-cleaned", "source-cleaned", "source-went-on", "source-went-on-elsewhere", "tombstone", "tombstone-and-value", "no-key"],
+)
+def test_what_a_cleaner_may_remove_is_no_difference(source, mirror):
+    verdict = verify(Cluster(*source), Cluster(*mirror))
+    assert (verdict.error, verdict.status) == (None, Status.EQUAL)
+    assert verdict.ignored_counts["compacted"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("source", "mirror", "text"),
+    [
+        (FULL, (*FULL[:3], *FULL[4:]), "B lacks offset 3: no later record of key 'c'"),
+        (FULL, (*FULL[:2], *FULL[3:]), "B lacks offset 2: no later record of key 'a'"),
+        ((*FULL, put(5, "c")), (*FULL[:3], *FULL[4:]), "B lacks offset 3: no later record of key 'c'"),
+        ((*FULL[:3], *FULL[4:]), FULL, "A lacks offset 3: no later record of key 'c'"),
+    ],
+    ids=["newest", "newest-of-two", "the-newer-one-is-not-mirrored-yet", "stale-key"],
+)
+def test_the_newest_record_of_a_key_is_missing(source, mirror, text):
+    verdict = verify(Cluster(*source), Cluster(*mirror))
+    assert (verdict.error, verdict.status) == (None, Status.DIFFERENT)
+    assert text in verdict.differences[0].detail
+
+
+def test_a_record_that_is_missing_where_the_mirrored_part_ends_was_taken_for_lag():
+    """The mirror came past offset 1 and goes on with its own records."""
+    source = Cluster(put(0, "a"), put(1, "lost"))
+    lost = Cluster(put(0, "a"), put(2, "own"), mirrored_end=2)
+    assert verify(source, lost, state="STOPPED").status is Status.DIFFERENT
+    replaced = Cluster(put(0, "a"), put(2, "lost", "own"), mirrored_end=2)
+    assert verify(source, replaced, state="STOPPED").status is Status.EQUAL
+
+
+@pytest.mark.parametrize(("kind", "status"), [(ABORT, Status.EQUAL), (COMMIT, Status.DIFFERENT)])
+def test_records_of_aborted_transactions_may_go(kind, status):
+    source = Cluster(put(0, "a"), put(1, "x", producer_id=7), marker(2, 7, kind), put(3, "end"))
+    mirror = Cluster(put(0, "a"), marker(2, 7, kind), put(3, "end"))
+    assert verify(source, mirror).status is status
+
+
+@pytest.mark.parametrize(("kind", "status"), [(COMMIT, Status.EQUAL), (ABORT, Status.DIFFERENT)])
+def test_a_later_record_counts_when_it_is_committed(kind, status):
+    rest = (put(1, "a", "later", producer_id=7), marker(2, 7, kind), put(3, "end"))
+    assert verify(Cluster(put(0, "a"), *rest), Cluster(*rest)).status is status
+
+
+def test_equal_logs_are_read_once():
+    source, mirror = Cluster(*FULL), Cluster(*FULL)
+    assert verify(source, mirror).status is Status.EQUAL
+    assert (source.fetches, mirror.fetches) == (1, 1)
+
+
+def test_a_hole_in_a_topic_that_is_not_compacted_is_one_as_ever():
+    source, mirror = Cluster(*FULL, policy="delete"), Cluster(*FULL[1:], policy="delete")
+    assert verify(source, mirror).difference_counts == {"missing": 1}
+
+
+def test_where_nothing_can_be_told_compaction_is_believed(monkeypatch):
+    source, mirror = Cluster(*FULL), Cluster(*FULL[:3], *FULL[4:])
+    assert verify(source, mirror, sample=1).status is Status.EQUAL, "a sample does not read both logs to their ends"
+    monkeypatch.setattr(key_evidence, "MAX_KEYS", 0)
+    assert verify(source, mirror).status is Status.EQUAL
