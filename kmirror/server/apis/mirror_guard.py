@@ -4,9 +4,10 @@ The controller does not know the states of partitions: it refuses both for a top
 both for one of `X.removed`. The broker that takes the request knows more, so it looks before it forwards:
 
     mirror.name      every partition STOPPED      else
-    X[.paused]       done in the broker's name    the controller refuses it   (STOPPED: its source topic is gone)
+    X[.paused]       done in the broker's name    READ_ONLY_TOPIC             (STOPPED: its source topic is gone)
     X….removed       forwarded                    READ_ONLY_TOPIC
 
+What is not STOPPED is not forwarded, whatever its name is: a removal that overtakes the request would have the controller do it.
 What is done in the broker's name was authorised here, as the controller would have. Brokers' own requests go to the controller
 directly and are exempt.
 """
@@ -130,8 +131,7 @@ async def _ways(manager: MirrorManager, topics: Iterable[str]) -> dict[str, _Way
     for (name, _), stored in (await manager.states.read(wanted) if wanted else {}).items():
         if not isinstance(stored, Errors) and stored.state is MirrorPartitionState.STOPPED:
             continue
-        error = stored if isinstance(stored, Errors) else Errors.READ_ONLY_TOPIC
-        ways[name] = error if owners[name].removed else _Way.FORWARDED
+        ways[name] = stored if isinstance(stored, Errors) and owners[name].removed else Errors.READ_ONLY_TOPIC
     return ways
 
 

@@ -1,0 +1,75 @@
+"""DeleteTopics on a cluster with mirrors, as the broker that takes the request sees it; the controller is scripted (B30)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mirror_machine import MIRROR, MirrorMachine, run
+
+from kmirror.common.errors import Errors
+from kmirror.server.apis.mirror_guard import handle_delete_topics
+from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+
+
+@dataclass(frozen=True)
+class Asked:
+    message: DeleteTopicsRequest
+
+
+class ObedientController:
+    """Deletes whatever it is asked to delete: what a removal that is carried out in between makes of it."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    async def forward(self, request: Any) -> DeleteTopicsResponse:
+        return await self.send(request.message)
+
+    async def send(self, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        names = [state.name for state in message.topics]
+        self.deleted += [name for name in names if name is not None]
+        return DeleteTopicsResponse(responses=[DeletableTopicResult(name=name, error_code=0) for name in names])
+
+
+async def delete(machine: MirrorMachine, controller: ObedientController) -> Errors:
+    auth = SimpleNamespace(may_on_cluster=lambda *arguments, **named: True)
+    apis: Any = SimpleNamespace(mirror=machine.mirror, auth=auth, controller=controller)
+    request: Any = Asked(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
+    response = await handle_delete_topics(apis, request)
+    return Errors.for_code(response.responses[0].error_code)
+
+
+@pytest.mark.parametrize("name", [MIRROR, f"{MIRROR}.paused", f"{MIRROR}.removed"])
+def test_a_removal_that_overtakes_a_deletion_does_not_have_a_running_mirror_deleted(tmp_path: Path, name: str) -> None:
+    """Found by `kmirror sim --history mirrors`: forwarded as "the controller refuses it", the request came there after the removal, and the
+    topic was deleted while it was STOPPING."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring()
+        machine.mirror_controller.fail = lambda request: TimeoutError("nothing stops meanwhile")
+        machine.name(name)
+        controller = ObedientController()
+        assert await delete(machine, controller) is Errors.READ_ONLY_TOPIC
+        assert controller.deleted == []
+        await machine.close()
+
+    run(scenario)
+
+
+def test_what_is_stopped_is_deleted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring()
+        machine.name(f"{MIRROR}.removed")
+        await machine.reach("STOPPED")
+        controller = ObedientController()
+        assert await delete(machine, controller) is Errors.NONE
+        assert controller.deleted == ["t"]
+        await machine.close()
+
+    run(scenario)
