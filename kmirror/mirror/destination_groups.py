@@ -8,8 +8,8 @@ group that has no members, whatever its protocol, and refuses for others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition, partition_for
@@ -27,6 +27,7 @@ NO_LEADER_EPOCH = -1
 OFFSET_COMMIT_VERSION = 10
 GROUPS_PER_REQUEST = 100
 POLL_INTERVAL_MS = 100
+T = TypeVar("T")
 
 
 class LocalGroupCoordinator(Protocol):
@@ -70,7 +71,13 @@ class DestinationGroups:
 
     async def offsets(self, groups: Iterable[str]) -> dict[str, GroupOffsets | Errors]:
         """What each group has committed here; its error where the coordinator did not tell."""
-        found: dict[str, GroupOffsets | Errors] = {}
+        return await self.ask_coordinators(groups, self._offsets_at)
+
+    async def ask_coordinators(
+        self, groups: Iterable[str], ask: Callable[[int, list[str]], Awaitable[dict[str, T | Errors]]]
+    ) -> dict[str, T | Errors]:
+        """`ask` each coordinator of its groups, some at a time; a group without coordinator gets COORDINATOR_NOT_AVAILABLE."""
+        found: dict[str, T | Errors] = {}
         by_broker: dict[int, list[str]] = {}
         for group in groups:
             leader = self.coordinator_of(group)
@@ -80,7 +87,7 @@ class DestinationGroups:
                 by_broker.setdefault(leader, []).append(group)
         for broker_id, ids in sorted(by_broker.items()):
             for start in range(0, len(ids), GROUPS_PER_REQUEST):
-                found |= await self._offsets_at(broker_id, ids[start : start + GROUPS_PER_REQUEST])
+                found |= await ask(broker_id, ids[start : start + GROUPS_PER_REQUEST])
         return found
 
     def coordinator_of(self, group: str) -> int:
@@ -93,20 +100,16 @@ class DestinationGroups:
     async def _offsets_at(self, broker_id: int, groups: list[str]) -> dict[str, GroupOffsets | Errors]:
         if broker_id == self._broker_id:
             return {group: await self._local_offsets(group) for group in groups}
-        asked = [offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
-        try:
-            response = await self._brokers.send(broker_id, offset_fetch.OffsetFetchRequest(groups=asked))
-        except ApiException as error:
-            return dict.fromkeys(groups, error.error)
-        except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
-            return dict.fromkeys(groups, Errors.COORDINATOR_NOT_AVAILABLE)
+        wanted = [offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
+        response = await answer_or_error(self._brokers.send(broker_id, offset_fetch.OffsetFetchRequest(groups=wanted)))
+        if isinstance(response, Errors):
+            return dict.fromkeys(groups, response)
         return {row.group_id: self._remote_offsets(row) for row in response.groups}
 
     async def _local_offsets(self, group: str) -> GroupOffsets | Errors:
-        try:
-            found = await self._coordinator.fetch_offsets(group, None)
-        except ApiException as error:
-            return error.error
+        found = await answer_or_error(self._coordinator.fetch_offsets(group, None))
+        if isinstance(found, Errors):
+            return found
         return {
             TopicPartition(topic, number): CommittedOffset(committed.offset, committed.metadata)
             for topic, partitions in found.items()
@@ -134,16 +137,11 @@ class DestinationGroups:
         if leader < 0:
             return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)
         request = self._commit_request(group, offsets)
-        try:
-            if leader == self._broker_id:
-                response = await self._coordinator.commit_offsets(request, OFFSET_COMMIT_VERSION)
-            else:
-                response = await self._brokers.send(leader, request)
-        except ApiException as error:
-            return dict.fromkeys(offsets, error.error)
-        except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
-            return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)
-        return self._commit_errors(response)
+        if leader == self._broker_id:
+            response = await answer_or_error(self._coordinator.commit_offsets(request, OFFSET_COMMIT_VERSION))
+        else:
+            response = await answer_or_error(self._brokers.send(leader, request))
+        return dict.fromkeys(offsets, response) if isinstance(response, Errors) else self._commit_errors(response)
 
     def _commit_request(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> offset_commit.OffsetCommitRequest:
         by_topic: dict[str, list[offset_commit.OffsetCommitRequestPartition]] = {}
@@ -171,3 +169,13 @@ class DestinationGroups:
             for partition in topic.partitions:
                 errors[TopicPartition(name, partition.partition_index)] = Errors.for_code(partition.error_code)
         return errors
+
+
+async def answer_or_error(answer: Awaitable[T]) -> T | Errors:
+    """What a coordinator, this broker's or another's, answers; or its error. One that does not answer counts as not available."""
+    try:
+        return await answer
+    except ApiException as error:
+        return error.error
+    except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
+        return Errors.COORDINATOR_NOT_AVAILABLE

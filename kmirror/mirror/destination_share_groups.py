@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.destination_groups import DestinationGroups
+from kmirror.mirror.destination_groups import DestinationGroups, answer_or_error
 from kmirror.mirror.ports import BrokerChannel
-from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.wire.messages import alter_share_group_offsets, describe_share_group_offsets
 from kmirror.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from kmirror.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponseGroup
-
-GROUPS_PER_REQUEST = 100
 
 StartOffsets = dict[TopicPartition, int]
 KnownOffsets = dict[TopicPartition, int | None]
@@ -55,52 +52,32 @@ class DestinationShareGroups:
 
     async def offsets(self, groups: Iterable[str]) -> dict[str, KnownOffsets | Errors]:
         """Where each group begins here; nothing for one that is not there, its error where the coordinator did not tell."""
-        found: dict[str, KnownOffsets | Errors] = {}
-        by_broker: dict[int, list[str]] = {}
-        for group in groups:
-            coordinator = self._groups.coordinator_of(group)
-            if coordinator < 0:
-                found[group] = Errors.COORDINATOR_NOT_AVAILABLE
-            else:
-                by_broker.setdefault(coordinator, []).append(group)
-        for broker_id, ids in sorted(by_broker.items()):
-            for start in range(0, len(ids), GROUPS_PER_REQUEST):
-                found |= await self._offsets_at(broker_id, ids[start : start + GROUPS_PER_REQUEST])
-        return found
+        return await self._groups.ask_coordinators(groups, self._offsets_at)
 
     async def _offsets_at(self, broker_id: int, groups: list[str]) -> dict[str, KnownOffsets | Errors]:
         if broker_id == self._broker_id:
             return {group: await self._local_offsets(group) for group in groups}
         module = describe_share_group_offsets
-        asked = [module.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
-        try:
-            response = await self._brokers.send(broker_id, module.DescribeShareGroupOffsetsRequest(groups=asked))
-        except ApiException as error:
-            return dict.fromkeys(groups, error.error)
-        except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
-            return dict.fromkeys(groups, Errors.COORDINATOR_NOT_AVAILABLE)
+        wanted = [module.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
+        response = await answer_or_error(self._brokers.send(broker_id, module.DescribeShareGroupOffsetsRequest(groups=wanted)))
+        if isinstance(response, Errors):
+            return dict.fromkeys(groups, response)
         return {row.group_id: start_offsets(row) for row in response.groups}
 
     async def _local_offsets(self, group: str) -> KnownOffsets | Errors:
-        try:
-            return start_offsets(await self._local.describe_all(group))
-        except ApiException as error:
-            return error.error
+        row = await answer_or_error(self._local.describe_all(group))
+        return row if isinstance(row, Errors) else start_offsets(row)
 
     async def alter(self, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Errors]:
         """Have the group begin there; it is made if need be."""
         coordinator = self._groups.coordinator_of(group)
         if coordinator < 0:
             return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)
-        try:
-            if coordinator == self._broker_id:
-                response = await self._local.alter(_alter_request(group, offsets))
-            else:
-                response = await self._brokers.send(coordinator, _alter_request(group, offsets))
-        except ApiException as error:
-            return dict.fromkeys(offsets, error.error)
-        except (DisconnectError, RequestTimeoutError, UnsupportedVersionError):
-            return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)
+        request = _alter_request(group, offsets)
+        is_local = coordinator == self._broker_id
+        response = await answer_or_error(self._local.alter(request) if is_local else self._brokers.send(coordinator, request))
+        if isinstance(response, Errors):
+            return dict.fromkeys(offsets, response)
         if response.error_code:
             return dict.fromkeys(offsets, Errors.for_code(response.error_code))
         return {

@@ -25,11 +25,12 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_filters import included_groups
 from kmirror.mirror.destination_groups import DestinationGroups
+from kmirror.mirror.group_differences import differing, offsets_at_source
 from kmirror.mirror.partition_states import PartitionStates, WritesWhileMirrored
 from kmirror.mirror.source_cluster import SourceError, SourceNode
-from kmirror.mirror.source_metadata import GroupOffsets, fetch_group_offsets, list_group_types
+from kmirror.mirror.source_metadata import CommittedOffset, GroupOffsets, fetch_group_offsets, list_group_types
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
-from kmirror.runtime.api import Runtime, run_together
+from kmirror.runtime.api import Runtime
 
 SHARE_GROUP_TYPE = "share"
 HAS_MEMBERS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.STALE_MEMBER_EPOCH, Errors.REBALANCE_IN_PROGRESS)
@@ -58,26 +59,19 @@ class GroupOffsetSync:
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
         failures: list[str] = []
-        source = await self._source_offsets(cycle, failures)
-        self._forget_all_but(cycle.mirror.name, source)
+        name = cycle.mirror.name
+        source = await offsets_at_source(self._runtime, cycle, self._image, lambda node: self._offsets_at(cycle, node, failures))
+        self._forget_all_but(name, source)
         if not source:
             return failures
-        await self._groups.prepare()
-        local = await self._groups.offsets(sorted(source))
-        wanted: dict[str, GroupOffsets] = {}
-        for group, offsets in sorted(source.items()):
-            known = local.get(group, Errors.COORDINATOR_NOT_AVAILABLE)
-            if isinstance(known, Errors):
-                failures.append(f"offsets of group {group} here: {known.name}")
-                continue
-            changed = {
-                tp: offset for tp, offset in offsets.items() if known.get(tp) != offset or self._is_due(cycle.mirror.name, group, tp)
-            }
-            if changed:
-                wanted[group] = changed
-        answered = await self._writes.write(cycle.mirror.name, wanted, self._groups.commit, failures)
+
+        def is_other(group: str, tp: TopicPartition, offset: CommittedOffset, known: Mapping[TopicPartition, CommittedOffset]) -> bool:
+            return known.get(tp) != offset or self._is_due(name, group, tp)
+
+        wanted = await differing(self._groups, source, is_other, kind="group", failures=failures)
+        answered = await self._writes.write(name, wanted, self._groups.commit, failures)
         for group, errors in answered.items():
-            failures += self._note(cycle.mirror.name, group, errors)
+            failures += self._note(name, group, errors)
         return failures
 
     def _note(self, mirror_name: str, group: str, errors: Mapping[TopicPartition, Errors]) -> list[str]:
@@ -100,19 +94,6 @@ class GroupOffsetSync:
 
     # --- the source ---------------------------------------------------------------------------------------------------
 
-    async def _source_offsets(self, cycle: SyncCycle, failures: list[str]) -> dict[str, GroupOffsets]:
-        """Offsets of included groups for partitions that this mirror has here."""
-        nodes = cycle.mirror.source.nodes()
-        answers = await run_together(self._runtime, "group-offsets", [self._offsets_at(cycle, node, failures) for node in nodes])
-        topics = set(cycle.topics)
-        found: dict[str, GroupOffsets] = {}
-        for answer in answers:
-            for group, offsets in answer.items():
-                ours = {tp: offset for tp, offset in offsets.items() if tp.topic in topics and self._exists(tp)}
-                if ours:
-                    found[group] = ours
-        return found
-
     async def _offsets_at(self, cycle: SyncCycle, node: SourceNode, failures: list[str]) -> dict[str, GroupOffsets]:
         included = included_groups(cycle.mirror.configs)
         source = cycle.mirror.source
@@ -134,6 +115,3 @@ class GroupOffsetSync:
         """Whether an equal offset has to be committed again: nobody knows how old it is, or it would expire one day."""
         committed_at_ms = self._committed_at_ms.get(mirror_name, {}).get((group, tp))
         return committed_at_ms is None or self._runtime.clock.time_ms() - committed_at_ms >= self._renewal_ms
-
-    def _exists(self, tp: TopicPartition) -> bool:
-        return self._image().topics.partition(tp.topic, tp.partition) is not None

@@ -14,18 +14,20 @@ API 90) is not asked, and neither is one whose `share.version` is 0, as it says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.features import SHARE_VERSION
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_filters import included_groups
 from kmirror.mirror.destination_share_groups import DestinationShareGroups, StartOffsets, start_offsets
+from kmirror.mirror.group_differences import differing, offsets_at_source
 from kmirror.mirror.partition_states import PartitionStates, WritesWhileMirrored
 from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceNode
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
 from kmirror.network.client import UnsupportedVersionError
-from kmirror.runtime.api import Runtime, run_together
+from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import describe_share_group_offsets, list_groups
 
 SHARE_GROUP_TYPE = "share"
@@ -51,20 +53,10 @@ class ShareGroupSync:
         if self._image().features.level(SHARE_VERSION) < 1:
             return []
         failures: list[str] = []
-        source = await self._source_offsets(cycle, failures)
+        source = await offsets_at_source(self._runtime, cycle, self._image, lambda node: self._offsets_at(cycle, node, failures))
         if not source:
             return failures
-        await self._groups.prepare()
-        local = await self._groups.offsets(sorted(source))
-        wanted: dict[str, StartOffsets] = {}
-        for group, offsets in sorted(source.items()):
-            known = local.get(group, Errors.COORDINATOR_NOT_AVAILABLE)
-            if isinstance(known, Errors):
-                failures.append(f"offsets of share group {group} here: {known.name}")
-                continue
-            changed = {tp: offset for tp, offset in offsets.items() if known.get(tp, NO_OFFSET) not in (offset, None)}
-            if changed:
-                wanted[group] = changed
+        wanted = await differing(self._groups, source, _is_other, kind="share group", failures=failures)
         answered = await self._writes.write(cycle.mirror.name, wanted, self._groups.alter, failures)
         for group, errors in answered.items():
             failed = {error: tp for tp, error in errors.items() if error not in (Errors.NONE, Errors.NON_EMPTY_GROUP)}
@@ -75,21 +67,6 @@ class ShareGroupSync:
         """Nothing is remembered from one cycle to the next."""
 
     # --- the source ---------------------------------------------------------------------------------------------------
-
-    async def _source_offsets(self, cycle: SyncCycle, failures: list[str]) -> dict[str, StartOffsets]:
-        """Start offsets of included groups in partitions that this mirror has here."""
-        nodes = cycle.mirror.source.nodes()
-        answers = await run_together(self._runtime, "share-groups", [self._offsets_at(cycle, node, failures) for node in nodes])
-        topics, image = set(cycle.topics), self._image()
-        found: dict[str, StartOffsets] = {}
-        for answer in answers:
-            for group, offsets in answer.items():
-                ours = {
-                    tp: o for tp, o in offsets.items() if tp.topic in topics and image.topics.partition(tp.topic, tp.partition) is not None
-                }
-                if ours:
-                    found[group] = ours
-        return found
 
     async def _offsets_at(self, cycle: SyncCycle, node: SourceNode, failures: list[str]) -> dict[str, StartOffsets]:
         included = included_groups(cycle.mirror.configs)
@@ -104,6 +81,11 @@ class ShareGroupSync:
         except SourceError as error:
             failures.append(str(error))
         return found
+
+
+def _is_other(group: str, tp: TopicPartition, offset: int, known: Mapping[TopicPartition, int | None]) -> bool:
+    """Where the coordinator here does not tell, the offset is left as it is."""
+    return known.get(tp, NO_OFFSET) not in (offset, None)
 
 
 async def _list_share_groups(source: SourceCluster, node: SourceNode) -> list[str]:
