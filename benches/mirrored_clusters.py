@@ -1,6 +1,7 @@
 """Two clusters of three brokers, many small topics on the first, a mirror on the second: what the mirror benches share.
 
-The source's brokers are processes of their own, so that what is measured in this one is the destination's.
+The source's brokers are processes of their own, so that what is measured in this one is the destination's. Its collector is set as in
+a node's process.
 
 The source is filled with one batch in every partition, over sockets. States are read off the destination's brokers in the process,
 on their own loop: asking ten thousand rows over DescribeMirrors ten times a second would be most of what is measured.
@@ -24,6 +25,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
+from kmirror.runtime import collector
 from kmirror.server.kafka_server import KafkaServer
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
@@ -62,6 +64,8 @@ def two_clusters(folder: pathlib.Path, shape: Shape) -> Iterator[tuple[EmbeddedC
         EmbeddedCluster(3, processes=True, folder=folder / "source") as source,
         EmbeddedCluster(3, mirroring=True, folder=folder / "destination", config=config) as destination,
     ):
+        collector.collect_rarely()
+        collector.leave_alone_what_is_there()
         for first in range(0, shape.topics, TOPICS_PER_REQUEST):
             names = shape.names[first : first + TOPICS_PER_REQUEST]
             wanted = [CreatableTopic(name, shape.partitions_per_topic, 1) for name in names]

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
+from kmirror.runtime import collector
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.os_files import OsFileSystem, VolatileOsFileSystem
 from kmirror.server.kafka_config import KafkaConfig
@@ -40,6 +41,7 @@ _log = logging.getLogger(__name__)
 
 async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_started: Callable[[KafkaServer], None] | None = None) -> int:
     """Run the node until a signal says otherwise; the exit code: 0 after a controlled shutdown, 1 after a forced end."""
+    collector.collect_rarely()
     runtime = AsyncioRuntime(files=files)
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -56,6 +58,7 @@ async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_star
     server.fatal.add_done_callback(lambda _: stopping.set())
     try:
         await server.start()
+        collector.leave_alone_what_is_there()
         if on_started is not None:
             on_started(server)
         await stopping.wait()
