@@ -10,19 +10,16 @@ from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.groups import CONSUMER, ConsumerGroupDescription
 from kmirror.cli.consumer_groups_describe import MemberTable, OffsetRow, offsets_table, should_print, state_table
 from kmirror.cli.consumer_groups_reset import ResetOffsets, parse_partitions
+from kmirror.cli.group_results import described, print_deletion, print_error
 from kmirror.cli.java_names import java_exception
 from kmirror.cli.java_order import hash_map_order
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import UsageError, print_json
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 
 STATES = ("Empty", "Stable", "PreparingRebalance", "Assigning", "Reconciling", "CompletingRebalance", "Dead")
 TYPES = ("Consumer", "Classic", "Share", "Streams")
-
-
-def print_error(text: str) -> None:
-    print(f"\nError: {text}")
 
 
 class ConsumerGroupCommand:
@@ -77,11 +74,7 @@ class ConsumerGroupCommand:
     async def _describe(self, admin: AdminClient) -> None:
         options = self._options
         found = await admin.describe_consumer_groups(await self._group_ids(admin), timeout_ms=options.timeout)
-        groups: dict[str, ConsumerGroupDescription] = {}
-        for group_id, group in sorted(found.items()):
-            if isinstance(group, ApiException):
-                raise KmirrorError(java_exception(group))
-            groups[group_id] = group
+        groups = described(found)
         if options.json:
             print_json([_group_json(group, await self._offset_rows(admin, group)) for group in groups.values()])
             return
@@ -119,17 +112,8 @@ class ConsumerGroupCommand:
 
     async def _delete(self, admin: AdminClient) -> None:
         results = await admin.delete_consumer_groups(await self._group_ids(admin))
-        failed = {group_id: error for group_id, error in results.items() if error is not None}
-        succeeded = hash_map_order(group_id for group_id, error in results.items() if error is None)
-        quoted = ", ".join(f"'{group_id}'" for group_id in succeeded)
-        if not failed:
-            print(f"Deletion of requested consumer groups ({quoted}) was successful.")
-            return
-        print_error("Deletion of some consumer groups failed:")
-        for group_id in hash_map_order(failed):
-            print(f"* Group '{group_id}' could not be deleted due to: {java_exception(failed[group_id])}")
-        if succeeded:
-            print(f"\nThese consumer groups were deleted successfully: {quoted}")
+        failed = {group_id: java_exception(error) for group_id, error in results.items() if error is not None}
+        print_deletion("consumer", (group_id for group_id in results if group_id not in failed), failed)
 
     async def _delete_offsets(self, admin: AdminClient) -> None:
         options = self._options

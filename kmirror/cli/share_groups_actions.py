@@ -11,21 +11,18 @@ from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Adm
 from kmirror.admin.groups import GroupListing
 from kmirror.admin.share_groups import ShareGroupDescription, ShareMemberDescription, SharePartitionOffset
 from kmirror.cli.consumer_groups_reset import Offsets, end_offsets, named_partitions, offsets_at_time, parse_datetime_ms, reset_table
+from kmirror.cli.group_results import described, print_deletion, print_error
 from kmirror.cli.java_names import java_exception
 from kmirror.cli.java_order import hash_map_order, topic_partition_order
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import CommandError, UsageError, print_json
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 
 STATES = {"empty": "Empty", "stable": "Stable", "dead": "Dead"}
 SHARE_TYPE = "share"
 MISSING = "-"
 _TOLD_AT_THE_TOP = (Errors.INVALID_GROUP_ID, Errors.GROUP_ID_NOT_FOUND, Errors.GROUP_AUTHORIZATION_FAILED, Errors.NON_EMPTY_GROUP)
-
-
-def print_error(text: str) -> None:
-    print(f"\nError: {text}")
 
 
 class ShareGroupCommand:
@@ -68,13 +65,7 @@ class ShareGroupCommand:
             print(f"{cells[0]:<{width}} {cells[1]}")
 
     async def _groups(self, admin: AdminClient, group_ids: list[str]) -> dict[str, ShareGroupDescription]:
-        found = await admin.describe_share_groups(group_ids, timeout_ms=self._options.timeout)
-        groups: dict[str, ShareGroupDescription] = {}
-        for group_id, group in sorted(found.items()):
-            if isinstance(group, ApiException):
-                raise KmirrorError(java_exception(group))
-            groups[group_id] = group
-        return groups
+        return described(await admin.describe_share_groups(group_ids, timeout_ms=self._options.timeout))
 
     async def _describe(self, admin: AdminClient) -> None:
         options = self._options
@@ -105,15 +96,7 @@ class ShareGroupCommand:
         wanted = [group_id for group_id in dict.fromkeys(listed if options.all_groups else options.group) if group_id not in failed]
         results = await admin.delete_share_groups(wanted) if wanted else {}
         failed |= {group_id: java_exception(error) for group_id, error in results.items() if error is not None}
-        deleted = ", ".join(f"'{group_id}'" for group_id in hash_map_order(name for name, error in results.items() if error is None))
-        if not failed:
-            print(f"Deletion of requested share groups ({deleted}) was successful.")
-            return
-        print_error("Deletion of some share groups failed:")
-        for group_id in hash_map_order(failed):
-            print(f"* Group '{group_id}' could not be deleted due to: {failed[group_id]}")
-        if deleted:
-            print(f"\nThese share groups were deleted successfully: {deleted}")
+        print_deletion("share", (group_id for group_id in results if group_id not in failed), failed)
 
     async def _delete_offsets(self, admin: AdminClient) -> None:
         options = self._options
