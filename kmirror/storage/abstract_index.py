@@ -122,11 +122,6 @@ class AbstractIndex:
     def _on_entries_changed(self) -> None:
         """Recompute what is remembered about the last entry."""
 
-    def truncate(self) -> None:
-        """Drop all entries; the file keeps its length."""
-        self._load()
-        self._truncate_to_entries(0)
-
     def resize(self, new_size: int) -> bool:
         """Cut or extend the file to `new_size` rounded down to whole entries; False if it has that length already."""
         self._load()
@@ -142,8 +137,14 @@ class AbstractIndex:
         return True
 
     def reset(self) -> None:
-        """No entries, full preallocated size: before a segment is recovered."""
-        self.truncate()
+        """No entries, full preallocated size: before a segment is recovered. What the file holds is not read: of a segment that was being
+        written that is all of the preallocated size, and reading it took most of a recovery."""
+        if not self._loaded and self._files.exists(self.path):
+            self._loaded = True
+            self._set_length(self._files.size(self.path))
+            self._on_entries_changed()
+        self._load()
+        self._truncate_to_entries(0)
         self.resize(self.max_index_size)
 
     def trim_to_valid_size(self) -> None:

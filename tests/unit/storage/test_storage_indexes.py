@@ -43,6 +43,23 @@ class TestOffsetIndex:
         reopened.reset()
         assert (reopened.entries, reopened.length) == (0, 24)
 
+    def test_the_preallocated_zeros_of_an_index_were_read_before_it_was_rebuilt(self, tmp_path: pathlib.Path) -> None:
+        """10 MiB for each index of a partition, which took most of a recovery."""
+
+        class Unread(OsFileSystem):
+            def read_bytes(self, path: str) -> bytes:
+                raise AssertionError(f"{path} is read")
+
+        index = offset_index(tmp_path, max_index_size=24)
+        index.append(BASE + 1, 77)
+        index.close_handler()
+        rebuilt = OffsetIndex(Unread(), index.path, base_offset=BASE, max_index_size=32)
+        rebuilt.reset()
+        assert (rebuilt.entries, rebuilt.length, rebuilt.last_offset) == (0, 32, BASE)
+        rebuilt.append(BASE + 9, 55)
+        rebuilt.close()
+        assert (tmp_path / "0.index").read_bytes() == bytes.fromhex("0000000900000037")
+
     def test_a_full_index_takes_no_more_and_offsets_that_do_not_grow_are_refused(self, tmp_path: pathlib.Path) -> None:
         index = offset_index(tmp_path, max_index_size=16)
         index.append(BASE + 5, 10)
