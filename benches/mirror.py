@@ -8,7 +8,6 @@ ones are measured warm. What counts runs from adding the topic to the last byte 
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 import time
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 
 from benches import foreign, load, relay
 from benches.harness import MB, Context, Row, cpu_seconds, median, run_command, wait_until
+from benches.mirror_source import create_mirror, mirrors
 
 SOURCE_ID = "uDq6vT1dQ1a2u3nP8b5c7w"
 MIRROR_COMMAND = "org.apache.kafka.tools.MirrorCommand"
@@ -89,32 +89,31 @@ def run(context: Context) -> Iterator[Row]:
     for topic in (ONE, TEN):
         label = f"{PARTITIONS[topic]} partition{'s' if topic == TEN else ''}"
         roofline = median(bare[topic])
-        yield row(label, "MirrorMaker 2 + its broker", 10, ours[topic], maker[topic], roofline, missing)
-        yield row(label, foreign.REFERENCE, 2, ours[topic], theirs[topic], roofline, foreign.missing_reference())
-        yield row(label, "raw relay", 0.6, ours[topic], bare[topic], roofline, None)
+        yield row("mirror", label, "MirrorMaker 2 + its broker", 10, ours[topic], maker[topic], roofline, missing)
+        yield row("mirror", label, foreign.REFERENCE, 2, ours[topic], theirs[topic], roofline, foreign.missing_reference())
+        yield row("mirror", label, "raw relay", 0.6, ours[topic], bare[topic], roofline, None)
 
 
-def row(label: str, peer: str, target: float, ours: list[float], theirs: list[float], roofline: float, missing: str | None) -> Row:
+def row(
+    bench: str, label: str, peer: str, target: float, ours: list[float], theirs: list[float], roofline: float, missing: str | None
+) -> Row:
     value = median(ours)
     peer_value = median(theirs) if theirs else None
     ratio = value / peer_value if peer_value else 0.0
     note = f"{ratio:.2f} x" if ratio else ""
     text = f">= {target:g} x {peer}"
-    return Row("mirror", label, value, "MB of log/CPU-s", text, ratio >= target, missing or peer, peer_value, roofline, note)
+    return Row(bench, label, value, "MB of log/CPU-s", text, ratio >= target, missing or peer, peer_value, roofline, note)
 
 
 def by_kmirror(source: Source, rates: Rates, folder: pathlib.Path) -> None:
     source.context.say("kmirror")
     folder.mkdir()
     with foreign.kmirror(folder) as destination:
-        tool = [os.path.join(os.path.dirname(sys.executable), "kafka-mirrors"), "--bootstrap-server", destination.bootstrap_servers]
-        config = folder / "m.properties"
-        config.write_text(f"bootstrap.servers={source.broker.bootstrap_servers}\n")
-        run_command([*tool, "--create", "--mirror", "m", "--mirror-config", str(config)])
+        create_mirror(folder, source.broker.bootstrap_servers, destination.bootstrap_servers)
         for topic in PARTITIONS:
 
             def add(topic: str = topic) -> None:
-                run_command([*tool, "--add", "--mirror", "m", "--topic", topic])
+                mirrors(destination.bootstrap_servers, "--add", "--mirror", "m", "--topic", topic)
 
             rate = source.copied(topic, destination.data, [destination.pid], add)
             rates.get(topic, []).append(rate)
@@ -124,17 +123,17 @@ def by_reference(source: Source, rates: Rates, folder: pathlib.Path) -> None:
     source.context.say("the reference implementation")
     with foreign.reference(folder) as destination:
 
-        def mirrors(*arguments: str) -> None:
+        def their_mirrors(*arguments: str) -> None:
             done = destination.peer.tool(MIRROR_COMMAND, "--bootstrap-server", destination.bootstrap_servers, *arguments)
             assert done.returncode == 0, done.stdout + done.stderr
 
         config = folder / "m.properties"
         config.write_text(f"bootstrap.servers={source.broker.bootstrap_servers}\n")
-        mirrors("--create", "--mirror", "m", "--mirror-config", str(config))
+        their_mirrors("--create", "--mirror", "m", "--mirror-config", str(config))
         for topic in PARTITIONS:
 
             def add(topic: str = topic) -> None:
-                mirrors("--add", "--mirror", "m", "--topic", topic)
+                their_mirrors("--add", "--mirror", "m", "--topic", topic)
 
             rate = source.copied(topic, destination.data, [destination.pid], add)
             rates.get(topic, []).append(rate)

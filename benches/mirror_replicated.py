@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from benches import foreign, relay
 from benches.harness import MB, Context, Row, cpu_seconds, median, run_command, wait_until
-from benches.mirror import ONE, PARTITIONS, SOURCE_ID, TEN, WARM_UP, Rates, Source, log_files, log_size
+from benches.mirror import ONE, PARTITIONS, SOURCE_ID, TEN, WARM_UP, Rates, Source, log_files, log_size, row
+from benches.mirror_source import create_mirror, mirrors
 from kmirror import EmbeddedCluster
 
 BROKERS = 3
@@ -56,17 +56,8 @@ def run(context: Context) -> Iterator[Row]:
     for topic in (ONE, TEN):
         label = f"RF 3, {PARTITIONS[topic]} partition{'s' if topic == TEN else ''}"
         roofline = median(bare[topic])
-        yield row(label, "MirrorMaker 2 + its three brokers", 5, ours[topic], maker[topic], roofline, missing)
-        yield row(label, "three raw relays", 0.5, ours[topic], bare[topic], roofline, None)
-
-
-def row(label: str, peer: str, target: float, ours: list[float], theirs: list[float], roofline: float, missing: str | None) -> Row:
-    value = median(ours)
-    peer_value = median(theirs) if theirs else None
-    ratio = value / peer_value if peer_value else 0.0
-    note = f"{ratio:.2f} x" if ratio else ""
-    text = f">= {target:g} x {peer}"
-    return Row("mirror_replicated", label, value, "MB of log/CPU-s", text, ratio >= target, missing or peer, peer_value, roofline, note)
+        yield row("mirror_replicated", label, "MirrorMaker 2 + its three brokers", 5, ours[topic], maker[topic], roofline, missing)
+        yield row("mirror_replicated", label, "three raw relays", 0.5, ours[topic], bare[topic], roofline, None)
 
 
 @contextmanager
@@ -80,13 +71,10 @@ def _kmirror_destination(folder: pathlib.Path) -> Iterator[tuple[EmbeddedCluster
 def by_kmirror(source: Source, rates: Rates, folder: pathlib.Path) -> None:
     source.context.say("kmirror, three brokers")
     with _kmirror_destination(folder) as (cluster, destination):
-        tool = [os.path.join(os.path.dirname(sys.executable), "kafka-mirrors"), "--bootstrap-server", cluster.bootstrap_servers]
-        config = folder / "m.properties"
-        config.write_text(f"bootstrap.servers={source.broker.bootstrap_servers}\n")
-        run_command([*tool, "--create", "--mirror", "m", "--mirror-config", str(config)])
+        create_mirror(folder, source.broker.bootstrap_servers, cluster.bootstrap_servers)
         for topic in (WARM_UP, ONE, TEN):
             began = destination.cpu()
-            run_command([*tool, "--add", "--mirror", "m", "--topic", topic, "--replication-factor", str(BROKERS)])
+            mirrors(cluster.bootstrap_servers, "--add", "--mirror", "m", "--topic", topic, "--replication-factor", str(BROKERS))
             size = source.sizes[topic]
             wait_until(lambda topic=topic, size=size: destination.has(topic, size), f"{topic} to be mirrored", 240)
             used = destination.cpu() - began

@@ -1,4 +1,5 @@
-"""What the benches of a running mirror share: a source and a destination of one node each, both processes with Kafka's default waits."""
+"""What the benches of a running mirror share: its creation by kafka-mirrors; and a source and a destination of one node each, both
+processes with Kafka's default waits."""
 
 from __future__ import annotations
 
@@ -39,18 +40,23 @@ def mirrored(folder: pathlib.Path, topic: str, partitions: int, **configs: str) 
     with node(folder, "source", SOURCE_ID) as source, node(folder, "destination", DESTINATION_ID) as destination:
         admin = AdminClient({"bootstrap.servers": source.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(topic, partitions, 1, config=configs)])[topic].result(30)
-        config = folder / "m.properties"
-        config.write_text(f"bootstrap.servers={source.bootstrap_servers}\n")
-        mirrors(destination, "--create", "--mirror", "m", "--mirror-config", str(config))
-        mirrors(destination, "--add", "--mirror", "m", "--topic", topic)
+        create_mirror(folder, source.bootstrap_servers, destination.bootstrap_servers)
+        mirrors(destination.bootstrap_servers, "--add", "--mirror", "m", "--topic", topic)
         produce_one(source, topic, partitions)
         wait_until(lambda: all(log_size(destination, topic, number) for number in range(partitions)), "every partition to be mirrored")
         yield source, destination
 
 
-def mirrors(cluster: DemoCluster, *arguments: str) -> None:
+def create_mirror(folder: pathlib.Path, source: str, destination: str) -> None:
+    """Mirror m, by the addresses of both ends."""
+    config = folder / "m.properties"
+    config.write_text(f"bootstrap.servers={source}\n")
+    mirrors(destination, "--create", "--mirror", "m", "--mirror-config", str(config))
+
+
+def mirrors(bootstrap_servers: str, *arguments: str) -> None:
     tool = os.path.join(os.path.dirname(sys.executable), "kafka-mirrors")
-    run_command([tool, "--bootstrap-server", cluster.bootstrap_servers, *arguments])
+    run_command([tool, "--bootstrap-server", bootstrap_servers, *arguments])
 
 
 def produce_one(cluster: DemoCluster, topic: str, partitions: int) -> None:
