@@ -117,6 +117,6 @@ def _excuse(replay: Replay, event: Removed, batch: Batch, *, below_fixpoint: boo
         return event.cause
     if state is State.STOPPING:
         return None if below_fixpoint and replay.source_has(event.log, batch) else "LSO"
-    if state in (State.PREPARING, State.MIRRORING):
+    if state in (State.PREPARING, State.MIRRORING, State.PAUSING):  # (the state is written before the fetcher has ended)
         return None if replay.source_has(event.log, batch) else "the source does not have it"
     return None

@@ -35,10 +35,11 @@ from kmirror.sim.history import (
     digest_of,
 )
 from kmirror.sim.state_watch import States, StateWatch, read_all
-from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, parse_topic_partition_name
+from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, parse_topic_partition_name
 
 SUFFIX = ".log"
 MIRROR_STATE_TOPIC = "__mirror_state"
+SET_ASIDE = (DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX)
 NOT_FOLLOWED = ("__cluster_metadata", "__consumer_offsets")
 
 
@@ -105,7 +106,7 @@ class LogWatch:
     def on_rename(self, source: str, destination: str) -> None:
         if self._partition_of(source) is not None:
             self.on_remove(source)
-        elif source.startswith(self._prefix) and destination.endswith(DELETE_DIR_SUFFIX):
+        elif source.startswith(self._prefix) and destination.endswith(SET_ASIDE):
             self._drop(parse_topic_partition_name(source), lambda batch: True, "topic deleted")
 
     def on_remove(self, path: str) -> None:
@@ -146,7 +147,7 @@ class LogWatch:
         if not path.endswith(SUFFIX) or not path.startswith(self._prefix):
             return None
         folder = path[len(self._prefix) :].rpartition("/")[0]
-        if not folder or folder.startswith(NOT_FOLLOWED) or folder.endswith(DELETE_DIR_SUFFIX):
+        if not folder or folder.startswith(NOT_FOLLOWED) or folder.endswith(SET_ASIDE):
             return None
         return parse_topic_partition_name(folder)
 
@@ -235,7 +236,7 @@ class LogWatch:
 
     def _state_batches(self) -> Iterator[RecordBatch]:
         for folder in self._disk.names(self._data_dir):
-            if folder.startswith(MIRROR_STATE_TOPIC) and not folder.endswith(DELETE_DIR_SUFFIX):
+            if folder.startswith(MIRROR_STATE_TOPIC) and not folder.endswith(SET_ASIDE):
                 for name in self._disk.names(f"{self._data_dir}/{folder}"):
                     for _, batch in _batches(self._disk.contents(f"{self._data_dir}/{folder}/{name}")) if name.endswith(SUFFIX) else ():
                         yield batch

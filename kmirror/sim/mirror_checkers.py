@@ -4,7 +4,8 @@
     isr         in the end the logs of all replicas in sync are equal, byte for byte
     duplicates  no value of a producer with an id is in a log twice, wherever it was written and by whatever way it came
     aborted     what a producer was told is aborted is never visible as committed, on either cluster
-    reads       what a reader saw is what the log says in the end, unless the partition was aligned or stopped since
+    reads       what a reader saw is what the log says in the end, unless the partition was aligned, stopped or deleted since
+    operators   what an operator hears is what table D6 allows (`sim.mirror_operators`)
     groups      a group that follows the active cluster skips nothing, unless the KIP says so (`sim.mirror_group_checker`)
 
 Not in force: one epoch and offset names one batch (each cluster numbers its own epochs), and all of a transaction or nothing (a failover
@@ -20,8 +21,9 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.checkers import Violation, check
 from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_reads, truth_of
 from kmirror.sim.fleet_history import ReadTo, TransactionEnded
-from kmirror.sim.history import History, StateWritten
+from kmirror.sim.history import History, Removed, StateWritten
 from kmirror.sim.mirror_group_checker import check_groups
+from kmirror.sim.mirror_operators import check_operators
 
 CUTTING = (State.PREPARING, State.MIRRORING, State.STOPPING)
 SLACK_US = 1_000_000
@@ -32,7 +34,7 @@ def check_mirrors(history: History) -> list[Violation]:
     truths = [truth for cluster in sorted(set(history.hosts.values())) if (truth := truth_of(history, cluster)) is not None]
     if len(truths) < len(set(history.hosts.values())):
         return []
-    found = check(history) + check_groups(history)
+    found = check(history) + check_groups(history) + list(check_operators(history))
     for truth in truths:
         found += check_isr(history, truth) + check_duplicates(history, truth)
         found += check_reads(_only_lasting_reads(history, truth.cluster), truth)
@@ -41,10 +43,14 @@ def check_mirrors(history: History) -> list[Violation]:
 
 
 def _only_lasting_reads(history: History, cluster: str) -> History:
-    """Reads of that cluster after which nothing was cut by a mirror's rules (what arrives late was read a little earlier)."""
+    """Reads of that cluster after which nothing was cut by a mirror's rules or deleted (what arrives late was read a little earlier)."""
     cut_us: dict[TopicPartition, int] = {}
     for event in history.events:
-        if isinstance(event, StateWritten) and event.state in CUTTING and history.cluster_of(event.log) == cluster:
+        if isinstance(event, StateWritten):
+            cuts = event.state in CUTTING
+        else:
+            cuts = isinstance(event, Removed) and event.cause == "topic deleted"
+        if cuts and isinstance(event, (StateWritten, Removed)) and history.cluster_of(event.log) == cluster:
             cut_us[event.log.partition] = event.now_us
     reads = [event for event in history.events if isinstance(event, ReadTo) and event.cluster == cluster]
     return History([read for read in reads if read.now_us > cut_us.get(read.partition, -1) + SLACK_US])

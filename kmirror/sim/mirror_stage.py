@@ -6,9 +6,10 @@ leader's disk holds. Power is lost by one broker of a fleet at a time, as `sim.f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from kmirror.common.errors import KmirrorError
+from kmirror.admin.admin_client import AdminClient
+from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
@@ -22,6 +23,7 @@ from kmirror.sim.fleet_crowd import GROUP, FleetCrowd
 from kmirror.sim.fleet_groups import committed_offsets
 from kmirror.sim.fleet_history import GroupSynced
 from kmirror.sim.history import Batch, Converged, History, LogKey, MirrorStatesRead
+from kmirror.sim.mirror_operators import Controls, MirrorOperator
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
 from kmirror.sim.stage import SimStage
@@ -36,6 +38,7 @@ LOOK_PAUSE_MS = 100
 WRITE_TRIES = 20
 WRITE_PAUSE_MS = 100
 GROUP_PAUSE_MS = 300
+OPERATOR_TIMEOUT_MS = 2_000
 FEATURES = {"mirror.version": 1}
 MIRRORED = {
     **QUICK,
@@ -216,30 +219,74 @@ class MirrorStage(SimStage):
         await self.until(f"the controller of {destination} serves", lambda: fleet.controller.is_serving)
         if name not in fleet.image().configs.mirror_names():
             await self.operator.create_mirror(destination, name, source=source)
-        await self._insist(destination, name, lambda: self.operator.add(destination, name, TOPIC))
+        await self._insist(destination, [name], lambda: self.operator.add(destination, name, TOPIC))
 
     async def pause_and_resume(self, destination: str, pause_ms: int) -> None:
-        await self._insist(destination, f"{MIRROR}.paused", lambda: self.operator.pause(destination, MIRROR, TOPIC))
+        await self._insist(destination, [f"{MIRROR}.paused"], lambda: self.operator.pause(destination, MIRROR, TOPIC))
         await self.sleep_ms(pause_ms)
-        await self._insist(destination, MIRROR, lambda: self.operator.resume(destination, MIRROR, TOPIC))
+        await self._insist(destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC))
 
-    async def _insist(self, cluster: str, association: str, operation: Callable[[], Awaitable[None]]) -> None:
-        """Again and again, until the topic's `mirror.name` says so at the controller: an answer may come from a broker that is behind, and a
+    async def _insist(self, cluster: str, wanted: Sequence[str], operation: Callable[[], Awaitable[None]]) -> None:
+        """Again and again, until the topic's `mirror.name` at the controller is one of those: an answer may come from a broker that is behind, and a
         request that was given up may be carried out late."""
-        fleet = self.fleets[cluster]
         while True:
             await operation()
             for _ in range(LOOKS):
-                if fleet.controller.is_serving and fleet.image().configs.topic(TOPIC).get(MIRROR_NAME_CONFIG) == association:
+                if self.association(cluster) in wanted:
                     return
                 await self.sleep_ms(LOOK_PAUSE_MS)
+
+    def association(self, cluster: str) -> str | None:
+        """The topic's `mirror.name` at the controller, "" for none; None while there is no controller."""
+        fleet = self.fleets[cluster]
+        return fleet.image().configs.topic(TOPIC).get(MIRROR_NAME_CONFIG, "") if fleet.controller.is_serving else None
+
+    def operators(self, source: str, destination: str, *names: str) -> list[MirrorOperator]:
+        """People with admin clients of their own for the mirror of `source` at `destination`."""
+        self.history.sources[destination, MIRROR] = source
+        bootstrap = self.fleets[destination].bootstrap
+        servers = ",".join(f"{host}:{port}" for host, port in self.fleets[source].bootstrap)
+        controls = Controls(destination, MIRROR, TOPIC, {"bootstrap.servers": servers}, lambda: self.association(destination))
+        return [
+            MirrorOperator(
+                self.world.loop,
+                name,
+                AdminClient(self.clients, bootstrap[number:] + bootstrap[:number], client_id=name, timeout_ms=OPERATOR_TIMEOUT_MS),
+                controls,
+                self.history,
+            )
+            for number, name in enumerate(names)
+        ]
+
+    async def have_it_mirrored(self, operator: MirrorOperator, destination: str) -> None:
+        """Whatever the topic was in before: do what leads to its being in the mirror, until the controller says that it is."""
+        deadline_us = self.world.loop.now_us + self.patience_ms * 1000
+        while self.world.loop.now_us <= deadline_us:
+            association = self.association(destination)
+            if association == MIRROR:
+                return
+            if association == f"{MIRROR}.paused":
+                await operator.attempt("resume")
+            elif await operator.attempt("add") == Errors.UNKNOWN_MIRROR.name:
+                await operator.attempt("create mirror")
+            await self.sleep_ms(LOOK_PAUSE_MS)
+        raise KmirrorError(f"{TOPIC} at {destination} does not get into the mirror, it is {self.association(destination)!r}")
 
     async def mirror(self, source: str, destination: str, *, name: str = MIRROR) -> None:
         """... and wait until it is mirrored."""
         await self.start_mirror(source, destination, name=name)
         await self.until_state(destination, MirrorPartitionState.MIRRORING)
 
+    async def delete_topic(self, cluster: str) -> None:
+        """Until the controller has none."""
+        fleet = self.fleets[cluster]
+        while not fleet.controller.is_serving or fleet.image().topics.topic(TOPIC) is not None:
+            await self.operator.delete_topic(cluster, TOPIC)
+            await self.sleep_ms(LOOK_PAUSE_MS)
+
     async def fail_over(self, destination: str, *, name: str = MIRROR) -> None:
         """Remove the topic and wait until it is writable."""
-        await self._insist(destination, f"{name}.removed", lambda: self.operator.remove(destination, name, TOPIC))
+        await self._insist(
+            destination, [f"{name}.removed", f"{name}.paused.removed"], lambda: self.operator.remove(destination, name, TOPIC)
+        )
         await self.until_state(destination, MirrorPartitionState.STOPPED)

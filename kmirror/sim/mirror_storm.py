@@ -1,22 +1,28 @@
 """Two fleets in a storm: mirrors both ways in turn, an operator who changes their mind, clients that follow the active cluster.
 
     A is written to by producers of all kinds ─> B mirrors it ─> at random: pause and resume, remove and add, delete and create again,
-    fail over (planned, or with A dead, or behind A's back) and back ─> everything heals ─> the mirror equals its source
-    ─> (every other time) the last failover, and writes there
+    fail over (planned, or with A dead, or behind A's back) and back; or two operators at once, or the topic deleted on either side
+    ─> everything heals ─> the mirror equals its source ─> (every other time) the last failover, and writes there
 
 Faults hit both fleets, and the network within and between them. Whoever wrote to the old active cluster goes on for a while: its records
-are what failover may lose. In some stories a group follows the active cluster, at the offsets that are synced. Producer ids are handed out by both clusters from 0, so both have the same ones.
+are what failover may lose. In some stories a group follows the active cluster, at the offsets that are synced. Producer ids are handed out
+by both clusters from 0, so both have the same ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.mirror_checkers import check_mirrors
+from kmirror.sim.mirror_operators import MirrorOperator
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 
 GROUP_PERCENT = 30
+QUARREL_PERCENT = 25
+DELETION_PERCENT = 15
 
 
 async def mirrors(stage: MirrorStage) -> None:
@@ -27,9 +33,9 @@ async def mirrors(stage: MirrorStage) -> None:
     stage.faults.active = True
     await stage.sleep_ms(stage.between(100, 400))
     await story.start_mirror()
-    for _ in range(stage.between(1, 3)):
+    for happen in story.happenings():
         await stage.sleep_ms(stage.between(100, 700))
-        await story.happen()
+        await happen()
     await story.end()
 
 
@@ -40,6 +46,7 @@ class _Story:
         self.active, self.passive = "a", "b"
         self._stage = stage
         self._has_group = stage.chance(GROUP_PERCENT)
+        self._arbiter: MirrorOperator | None = None
 
     def start_clients(self) -> None:
         """Those of the passive cluster do not write yet; readers read everywhere."""
@@ -61,7 +68,17 @@ class _Story:
         if self._stage.chance(70):
             await self._stage.until_state(self.passive, State.MIRRORING)
 
-    async def happen(self) -> None:
+    def happenings(self) -> list[Callable[[], Awaitable[None]]]:
+        """One to three, of which one may be out of the ordinary."""
+        stage = self._stage
+        found: list[Callable[[], Awaitable[None]]] = [self._happen] * stage.between(1, 3)
+        if stage.chance(QUARREL_PERCENT):
+            found[stage.between(0, len(found) - 1)] = self._quarrel
+        elif stage.chance(DELETION_PERCENT * 100 // (100 - QUARREL_PERCENT)):
+            found[stage.between(0, len(found) - 1)] = self._delete_topic if stage.chance(50) else self._replace_source_topic
+        return found
+
+    async def _happen(self) -> None:
         """What the operator does next."""
         what = self._stage.between(1, 100)
         if what <= 50:
@@ -79,6 +96,8 @@ class _Story:
         """The passive cluster equals the active one, and may take over."""
         stage = self._stage
         await stage.settle()
+        if self._arbiter is not None:
+            await stage.have_it_mirrored(self._arbiter, self.passive)  # a request that was given up may be carried out late
         await stage.until_equal(self.active, self.passive)
         if self._has_group:
             await stage.until_group_is_synced(self.active, self.passive)
@@ -89,6 +108,41 @@ class _Story:
             await stage.sleep_ms(300)
             await stage.settle()
         await stage.end()
+
+    async def _quarrel(self) -> None:
+        """Two operators at once at the passive cluster; then a third one sets it right."""
+        stage = self._stage
+        first, second, self._arbiter = stage.operators(self.active, self.passive, "operator-1", "operator-2", "arbiter")
+        times = [stage.between(2, 4) for _ in range(2)]
+
+        async def pause() -> None:
+            await stage.sleep_ms(stage.between(0, 250))
+
+        other = stage.world.loop.create_task(second.quarrel(stage.random, times[1], pause), name="operator-2")
+        await first.quarrel(stage.random, times[0], pause)
+        await other
+        await stage.have_it_mirrored(self._arbiter, self.passive)
+
+    async def _delete_topic(self) -> None:
+        """The passive cluster's topic is deleted, and comes back with the next add, empty and with the same id."""
+        await self._stage.fail_over(self.passive)
+        await self._stage.delete_topic(self.passive)
+        await self._stage.sleep_ms(self._stage.between(0, 300))
+        await self.start_mirror()
+
+    async def _replace_source_topic(self) -> None:
+        """The active cluster's topic is deleted and created again, with another id: the mirror must not follow. Only when the passive
+        cluster's is deleted, too, it does."""
+        stage, crowd = self._stage, self._stage.crowds[self.active]
+        crowd.crash_members()
+        await stage.until_state(self.passive, State.MIRRORING)
+        await stage.delete_topic(self.active)
+        await stage.sleep_ms(stage.between(0, 4_000))
+        await stage.operator.create_topic(self.active, TOPIC, len(stage.partitions), replication_factor=stage.between(2, 3))
+        await stage.until_state(self.passive, State.FAILED, State.STOPPED)
+        await self._delete_topic()
+        if self._has_group:
+            crowd.start_member()
 
     async def _pause_and_resume(self) -> None:
         await self._stage.pause_and_resume(self.passive, self._stage.between(20, 500))

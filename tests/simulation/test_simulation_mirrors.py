@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.campaign import run_seed
 from kmirror.sim.fleet_history import Consumed, GroupSynced
 from kmirror.sim.histories import run_named
-from kmirror.sim.history import Acknowledged, Converged, MirrorStatesRead, StateWritten
+from kmirror.sim.history import Acknowledged, Converged, History, MirrorStatesRead, StateWritten
 from kmirror.sim.mirror_group_checker import follow_groups
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
+from kmirror.sim.mirror_operators import OperatorHeard, check_operators
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 
 SWEEP = range(8)
@@ -34,6 +36,14 @@ ABLATIONS = [
     ("definite_answers_only", "silent_source_broker"),
     ("leader_knows", "source_leader_behind"),
     ("offsets_while_mirrored", "late_offset_sync"),
+]
+LEGAL_OR_NOT = [
+    ("MIRROR_TOPIC_ALREADY_PAUSED", "m.paused", False),
+    ("MIRROR_TOPIC_ALREADY_PAUSED", "m", True),
+    ("MIRROR_TOPIC_BEING_REMOVED", "m.paused.removed", False),
+    ("NONE", "m.removed", True),
+    ("UNKNOWN_MIRROR", "m", False),
+    ("NOT_LEADER_OR_FOLLOWER", "m", True),
 ]
 
 
@@ -66,14 +76,41 @@ def test_offsets_that_come_after_the_failover_are_noticed():
     assert any("groups" in run_seed("late_offset_sync", seed, ("offsets_while_mirrored",)).rules for seed in TRIES)
 
 
-def test_a_group_follows_the_active_cluster():
-    """Seed 52: it reads at both, and reads nothing but what was not synced twice."""
-    history = run_named("mirrors", 52).history
+@pytest.mark.parametrize("seed", [3, 22])
+def test_a_group_follows_the_active_cluster(seed):
+    history = run_named("mirrors", seed).history
     groups, violations = follow_groups(history)
-    assert violations == []
+    assert violations == [] and groups.positions
     assert {event.cluster for event in history.events if isinstance(event, Consumed)} == {"a", "b"}
     assert any(isinstance(event, GroupSynced) and event.offsets for event in history.events)
-    assert groups.counts["twice"] > 0 and groups.counts["beyond"] == groups.counts["stale"] == 0
+
+
+def test_two_operators_at_once_hear_what_is_legal():
+    """Seed 59: one of them has the topic deleted, too, which a removal overtook (it was deleted while it was STOPPING)."""
+    history = run_named("mirrors", 59).history
+    heard = [event for event in history.events if isinstance(event, OperatorHeard)]
+    assert {"operator-1", "operator-2", "arbiter"} >= {event.who for event in heard} >= {"operator-1", "operator-2"}
+    assert len({(event.operation, event.error) for event in heard}) > 3
+    assert list(check_operators(history)) == []
+
+
+@pytest.mark.parametrize(("error", "before", "rule_breaks"), LEGAL_OR_NOT)
+def test_an_illegal_answer_is_noticed(error, before, rule_breaks):
+    heard = OperatorHeard(0, "b", "operator-1", "pause", error, before, before, alone=True)
+    assert bool(list(check_operators(History([heard])))) is rule_breaks
+    overlapping = OperatorHeard(0, "b", "operator-1", "pause", error, before, before, alone=False)
+    assert bool(list(check_operators(History([overlapping])))) is (error == "NOT_LEADER_OR_FOLLOWER")
+
+
+@pytest.mark.parametrize("seed", [35, 20])
+def test_a_source_topic_of_another_id_is_not_followed(seed):
+    """The mirror's topic is FAILED, or STOPPED where the deletion was noticed first (B5), until it is deleted, too."""
+    result = run_named("mirrors", seed)
+    assert result.violations == []
+    deleted = [what for _, who, what in result.history.story() if who == "operator" and what.startswith("delete topic")]
+    assert {"delete topic orders at a", "delete topic orders at b"} == set(deleted)
+    states = {event.state for event in result.history.events if isinstance(event, StateWritten)}
+    assert states & {State.FAILED, State.STOPPED}
 
 
 def test_a_calm_history_mirrors_something():
