@@ -9,8 +9,9 @@ not come by itself (FAILED, or PAUSED and behind) ends the wait at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.admin_requests import NoBrokerError
@@ -21,6 +22,7 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 
+T = TypeVar("T")
 DEFAULT_TIMEOUT_MS = 300_000
 POLL_INTERVAL_MS = 200
 MIRRORING, PAUSED, FAILED, STOPPED, STOPPING = "MIRRORING", "PAUSED", "FAILED", "STOPPED", "STOPPING"
@@ -103,26 +105,26 @@ class MirrorWaiter:
             await self._deadline.pause(problem or _names(late) or "the source is still written to")
 
     async def _look(self) -> tuple[list[MirrorPartitionDescription], str | None]:
-        try:
-            return await self.rows(), None
-        except NoBrokerError as error:
-            return [], str(error)
-        except ApiException as error:
-            if not error.error.retriable and error.error is not Errors.UNKNOWN_MIRROR:
-                raise
-            return [], error.message  # brokers learn of a mirror that was just made one after the other
+        rows, problem = await answered(self.rows(), passing=Errors.UNKNOWN_MIRROR)  # brokers learn of a new mirror one after the other
+        return rows or [], problem
+
+
+async def answered(question: Awaitable[T], *, passing: Errors | None = None) -> tuple[T | None, str | None]:
+    """The answer, or why there is none yet; an error that will not pass by itself is raised (`passing` will, besides what may be retried)."""
+    try:
+        return await question, None
+    except NoBrokerError as error:
+        return None, str(error)
+    except ApiException as error:
+        if not error.error.retriable and error.error is not passing:
+            raise
+        return None, error.message
 
 
 async def _ends(source: AdminClient, rows: Iterable[MirrorPartitionDescription]) -> tuple[dict[TopicPartition, SourceEnd], str | None]:
     """What the source says, or why it does not: it may be on its way back."""
-    try:
-        return await source_ends(source, rows), None
-    except NoBrokerError as error:
-        return {}, f"the source cannot be asked: {error}"
-    except ApiException as error:
-        if not error.error.retriable:
-            raise
-        return {}, f"the source cannot be asked: {error.message}"
+    ends, problem = await answered(source_ends(source, rows))
+    return ends or {}, None if problem is None else f"the source cannot be asked: {problem}"
 
 
 def _behind(row: MirrorPartitionDescription, ends: dict[TopicPartition, SourceEnd]) -> int:

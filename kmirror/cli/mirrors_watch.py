@@ -18,14 +18,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import DescribeMirrorsOptions, MirrorDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_source import SourceEnds, verbose_ends
 from kmirror.cli.mirrors_tables import describe_rows, describe_table, in_order
 from kmirror.cli.mirrors_topics import of_topics
-from kmirror.cli.mirrors_wait import MIRRORING
-from kmirror.common.errors import ApiException
+from kmirror.cli.mirrors_wait import MIRRORING, answered
 
 DEFAULT_INTERVAL_MS = 1_000
 OTHER_LINES = 3
@@ -102,15 +100,11 @@ async def watch(clients: MirrorClients) -> int:
     shown = MirrorWatch(sys.stdout, as_json=options.json)
     interval_ms = DEFAULT_INTERVAL_MS if options.interval is None else options.interval
     while True:
-        try:
-            mirrors, ends = await look(clients)
-            shown.looked(clock.time_ms(), mirrors, ends)
-        except NoBrokerError as error:
-            shown.failed(clock.time_ms(), str(error))
-        except ApiException as error:
-            if not error.error.retriable:
-                raise
-            shown.failed(clock.time_ms(), error.message)
+        seen, problem = await answered(look(clients))
+        if seen is None:
+            shown.failed(clock.time_ms(), problem or "")
+        else:
+            shown.looked(clock.time_ms(), *seen)
         await clients.runtime.sleep_ms(interval_ms)
 
 
