@@ -57,7 +57,6 @@ SECURITY = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 DEFAULT_USERS = {"alice": "alice-secret"}
 MECHANISM = "SCRAM-SHA-256"
 OPTIONS = ("brokers", "scope", "config", "security", "users", "mechanism", "mirroring", "processes", "clean")
-INTERNAL_PREFIX = "__"
 MARKER = "kmirror(brokers, scope, config, security, users, mechanism, mirroring, processes, clean): the cluster that kmirror_cluster gives"
 
 
@@ -268,7 +267,7 @@ class Admin:
 
 async def _clean(admin: AdminClient) -> None:
     """Delete every topic that is not internal, and every group without members."""
-    topics = [name for name in await admin.list_topics() if not name.startswith(INTERNAL_PREFIX)]
+    topics = await admin.list_topics()
     if topics:
         await admin.delete_topics(topics)
     groups = [row.group_id for row in await admin.list_groups() if row.state in ("Empty", "")]

@@ -123,6 +123,7 @@ def test_clean_deletes_what_a_test_left_behind(pytester: pytest.Pytester) -> Non
         def test_that_leaves_things(kmirror_cluster):
             producer = Producer(kmirror_cluster.client_properties())
             producer.produce("left", b"x")
+            producer.produce("__left", b"x")
             assert producer.flush(10) == 0
             consumer = Consumer(kmirror_cluster.client_properties() | {"group.id": "g"})
             consumer.commit(offsets=[TopicPartition("left", 0, 1)], asynchronous=False)
