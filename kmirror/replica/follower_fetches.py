@@ -2,7 +2,8 @@
 
 `DelayedFollowerFetch` waits for any partition of its session. It is told of each change (`on_changes`), reads what the changed
 partition would give, and is over when that is enough, an error, or a divergence. So a fetch costs what has changed, however many
-partitions are followed; an idle one costs a timer.
+partitions are followed; an idle one costs a timer. A fetch that is content with any batch (replica.fetch.min.bytes is 1 by default)
+does not read twice: that there is a batch can be seen without reading.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from kmirror.common.errors import Errors
 from kmirror.common.metrics import Meter
 from kmirror.common.topic_partition import TopicIdPartition
+from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD
 from kmirror.replica.delayed_operation import DelayedOperation
 from kmirror.replica.follower_session import FollowerSession, PartitionChanges, PartitionKey
 from kmirror.replica.partition import Partition
@@ -37,7 +39,7 @@ class FollowedPartitions(Protocol):
 
 
 class DelayedFollowerFetch(DelayedOperation):
-    """`look` reads one partition; `answer` gets all that has to be read again at the end."""
+    """`look` reads one partition, `must_wait` is the throttle; `answer` gets all that has to be read again at the end."""
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class DelayedFollowerFetch(DelayedOperation):
         sizes: dict[PartitionKey, int],
         *,
         look: Callable[[FetchInfo], LogReadResult],
+        must_wait: Callable[[Partition], bool],
         answer: Callable[[FetchInfos], None],
         expirations: Meter,
     ) -> None:
@@ -56,6 +59,7 @@ class DelayedFollowerFetch(DelayedOperation):
         self._infos = infos
         self._sizes = sizes
         self._look = look
+        self._must_wait = must_wait
         self._answer = answer
         self._expirations = expirations
 
@@ -83,12 +87,16 @@ class DelayedFollowerFetch(DelayedOperation):
         if (
             log is not None
             and partition.is_leader
-            and log.log_end_offset == fetch.fetch_offset
+            and log.log_start_offset <= fetch.fetch_offset <= log.log_end_offset
             and fetch.current_leader_epoch == partition.leader_epoch
             and fetch.last_fetched_epoch == log.latest_epoch
         ):
-            self._sizes.pop(key, None)
-            return False
+            if fetch.fetch_offset == log.log_end_offset:
+                self._sizes.pop(key, None)
+                return False
+            if self._min_bytes <= RECORD_BATCH_OVERHEAD and not self._must_wait(partition):
+                self._sizes[key] = RECORD_BATCH_OVERHEAD
+                return False
         read = self._look(info)
         self._sizes[key] = read.size_in_bytes
         return read.error is not Errors.NONE or read.diverging_epoch is not None
@@ -148,7 +156,16 @@ class FollowerFetches:
         keys: list[PartitionKey] = [(topic.topic_id, topic.partition) for topic, _ in fetch_infos]
         sizes = {key: read.size_in_bytes for key, read in zip(keys, reads, strict=True) if read.size_in_bytes}
         infos = dict(zip(keys, fetch_infos, strict=True))
-        operation = DelayedFollowerFetch(params, followed, infos, sizes, look=look, answer=answer, expirations=self._expirations)
+        operation = DelayedFollowerFetch(
+            params,
+            followed,
+            infos,
+            sizes,
+            look=look,
+            must_wait=lambda partition: manager.reads.must_wait(params, partition),
+            answer=answer,
+            expirations=self._expirations,
+        )
         self._waiting[operation] = None
         operation.start_timer(manager.runtime)
         return future

@@ -62,7 +62,7 @@ class LogReads:
             self._manager.partitions.get,
             read_again,
             self._expirations[params.is_from_follower],
-            must_wait=lambda partition: self._must_wait(params, partition),
+            must_wait=lambda partition: self.must_wait(params, partition),
         )
         self._manager.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
         return future
@@ -95,7 +95,7 @@ class LogReads:
             if is_first_read and params.is_from_follower and result.error is Errors.NONE and result.diverging_epoch is None:
                 self._update_follower(partition, params, fetch, result, follower)
             size = result.size_in_bytes
-            if size > 0 and self._must_wait(params, partition):
+            if size > 0 and self.must_wait(params, partition):
                 result.records, size = None, 0
             if size > 0:
                 min_one_message = False
@@ -105,7 +105,7 @@ class LogReads:
             results.append(result)
         return results
 
-    def _must_wait(self, params: FetchParams, partition: Partition) -> bool:
+    def must_wait(self, params: FetchParams, partition: Partition) -> bool:
         """Whether the leader's throttle holds this follower back: never one that is in sync."""
         if not params.is_from_follower or params.replica_id in partition.in_sync_replicas:
             return False
@@ -137,6 +137,7 @@ class LogReads:
                 broker_epoch=params.replica_epoch,
                 current_leader_epoch=fetch.current_leader_epoch,
                 session=follower,
+                fetch_offset_metadata=result.fetch_offset_metadata,
             )
         except ApiException as error:
             _log.debug("%s", error.message)

@@ -37,6 +37,7 @@ from kmirror.replica.alter_partition import AWAIT_METADATA, NOT_APPLIED, AlterPa
 from kmirror.replica.replica import BrokersView, Replica
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.storage.log_append_info import AppendOrigin, LogAppendInfo
+from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -332,8 +333,11 @@ class Partition:
         broker_epoch: int,
         current_leader_epoch: int | None = None,
         session: FollowerSession | None = None,
+        fetch_offset_metadata: LogOffsetMetadata | None = None,
     ) -> None:
         """A follower fetched: what it has is known now, so the ISR may grow and the watermarks move.
+
+        `fetch_offset_metadata`: where the read found the fetch offset, so that a watermark that moves there need not be looked up.
 
         ApiException for a follower that is not assigned (it may know of a reassignment before us: then it shall try again, with
         UNKNOWN_LEADER_EPOCH) and for a fetch of an incarnation of the broker that is gone.
@@ -362,13 +366,15 @@ class Partition:
             session=session,
         )
         self._maybe_expand_isr(replica)
-        moved = previous_log_end_offset != replica.log_end_offset and self._maybe_increment_leader_high_watermark(self.leader_log)
+        moved = previous_log_end_offset != replica.log_end_offset and self._maybe_increment_leader_high_watermark(
+            self.leader_log, fetch_offset_metadata
+        )
         if moved or previous_log_start_offset != replica.log_start_offset:
             self._on_progress(self.topic_partition)
         if self.on_follower_change is not None:
             self.on_follower_change()
 
-    def _maybe_increment_leader_high_watermark(self, log: UnifiedLog) -> bool:
+    def _maybe_increment_leader_high_watermark(self, log: UnifiedLog, known: LogOffsetMetadata | None = None) -> bool:
         if len(self.in_sync_replicas) < self.effective_min_isr:
             return False
         new_high_watermark = log.log_end_offset_metadata
@@ -376,7 +382,9 @@ class Partition:
         if smallest < new_high_watermark.message_offset:
             if smallest <= log.high_watermark:
                 return False
-            new_high_watermark = log.maybe_convert_to_offset_metadata(smallest)
+            if known is None or known.message_offset != smallest or known.message_offset_only:
+                known = log.maybe_convert_to_offset_metadata(smallest)
+            new_high_watermark = known
         previous = log.maybe_increment_high_watermark(new_high_watermark)
         if previous is None or previous.message_offset == new_high_watermark.message_offset:
             return False

@@ -10,7 +10,7 @@ from broker_doubles import BrokerWorld, batch_of, run
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.follower_session import FollowerSession, PartitionChanges
-from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.log_offset_metadata import LogOffsetMetadata, LogStartOffsetIncrementReason
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import fetch
 from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
@@ -19,27 +19,38 @@ PARTITIONS = 20
 
 
 class SessionWorld(BrokerWorld):
-    """Broker 1 leads t-0 … t-19 with follower 2, whose session fetches all of them; `looks` are the partitions that were read."""
+    """Broker 1 leads t-0 … t-19 with follower 2, whose session fetches all of them; `looks` are the partitions that were read first,
+    `later_looks` those that were read while a fetch waited and for its answer."""
 
     def __init__(self, tmp_path: Path) -> None:
         super().__init__(str(tmp_path), others=(2,))
         self.topic_id = self.create_topic("t", replicas=(1, 2), partitions=PARTITIONS)
         self.session_id, self.epoch = 0, 0
         self.looks: list[int] = []
+        self.later_looks: list[int] = []
         read = self.replica_manager.reads.read_from_log
 
         def counted(params, infos, **options):  # type: ignore[no-untyped-def]
             if options.get("is_first_read", True):
                 self.looks = [topic.partition for topic, _ in infos]
+            else:
+                self.later_looks += [topic.partition for topic, _ in infos]
             return read(params, infos, **options)
 
         self.replica_manager.reads.read_from_log = counted  # type: ignore[method-assign]
 
-    def request(self, changes: dict[int, int], *, max_wait_ms: int = 0, forgotten: tuple[int, ...] = ()) -> fetch.FetchRequest:
+    def request(
+        self, changes: dict[int, int], *, max_wait_ms: int = 0, forgotten: tuple[int, ...] = (), last_fetched_epoch: int = -1
+    ) -> fetch.FetchRequest:
         """`changes`: partition to fetch offset."""
         partitions = [
             fetch.FetchPartition(
-                partition=number, fetch_offset=offset, log_start_offset=0, partition_max_bytes=1 << 20, current_leader_epoch=0
+                partition=number,
+                fetch_offset=offset,
+                log_start_offset=0,
+                partition_max_bytes=1 << 20,
+                current_leader_epoch=0,
+                last_fetched_epoch=last_fetched_epoch,
             )
             for number, offset in changes.items()
         ]
@@ -87,6 +98,65 @@ def test_partitions_that_change_together_are_answered_together(tmp_path: Path) -
             world.append(number, tell=False)
         world.replica_manager.complete_delayed_together([world.partition("t", number).topic_partition for number in (7, 3)])
         assert sorted(world.take(await asyncio.wait_for(waiting, 5))) == [3, 7]
+
+    run(scenario)
+
+
+async def _wait_at_the_end_of_partition_7(world: SessionWorld) -> asyncio.Task[fetch.FetchResponse]:
+    """The follower has the one batch that there is, and its next fetch waits."""
+    await world.open()
+    world.append(7)
+    await world.fetch()
+    request = world.request({7: 1}, last_fetched_epoch=0)
+    world.take(await world.ask(ApiKeys.FETCH, request, 17))
+    waiting = asyncio.ensure_future(world.ask(ApiKeys.FETCH, world.request({}, max_wait_ms=500), 17))
+    await asyncio.sleep(0)
+    world.later_looks.clear()
+    return waiting
+
+
+def test_a_waiting_fetch_that_is_content_with_any_batch_reads_it_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = SessionWorld(tmp_path)
+        waiting = await _wait_at_the_end_of_partition_7(world)
+        world.append(7)
+        answer = world.take(await asyncio.wait_for(waiting, 5))
+        assert answer[7].records.size > 0
+        assert world.later_looks.count(7) == 1
+
+    run(scenario)
+
+
+def test_a_waiting_fetch_is_not_ended_by_a_batch_that_a_throttle_keeps_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = SessionWorld(tmp_path)
+        waiting = await _wait_at_the_end_of_partition_7(world)
+        world.replica_manager.reads.must_wait = lambda params, partition: True  # type: ignore[method-assign]
+        world.append(7)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        world.runtime.advance(500)
+        answer = world.take(await asyncio.wait_for(waiting, 5))
+        assert 7 not in answer or not answer[7].records
+
+    run(scenario)
+
+
+def test_the_high_watermark_moves_to_where_the_read_found_the_followers_offset(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = SessionWorld(tmp_path)
+        await world.open()
+        log = world.partition("t", 7).log
+        world.append(7)
+        size = log.log_end_offset_metadata.relative_position_in_segment
+        world.append(7)
+
+        def look_up(offset: int) -> LogOffsetMetadata:
+            raise AssertionError(f"offset {offset} was looked up again")
+
+        log.maybe_convert_to_offset_metadata = look_up
+        await world.fetch({7: 1})
+        assert log.high_watermark_metadata == LogOffsetMetadata(1, 0, size)
 
     run(scenario)
 
