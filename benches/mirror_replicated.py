@@ -1,9 +1,9 @@
 """Mirroring lz4 topics to three brokers with three replicas: MB of source log per CPU second of all brokers of the destination.
 
 The source is one broker, as in `mirror`. In turn: kmirror (three broker processes and, in this process, their controller, whose CPU
-counts as well), the raw relay (three of them: each byte is taken in and written three times), MirrorMaker 2 with a cluster of three
-Apache brokers, once. Each destination mirrors a smaller topic first. What counts runs from adding the topic until all three replicas have
-the last byte.
+counts as well), three raw relays (each byte is taken in and written three times, and all three copies are kept), MirrorMaker 2 with
+a cluster of three Apache brokers, once. Each destination mirrors a smaller topic first. What counts runs from adding the topic until
+all three replicas have the last byte.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def run(context: Context) -> Iterator[Row]:
         for number in range(context.choose(1, 3)):
             by_kmirror(source, ours, context.folder / f"kmirror-{number}")
             for topic in bare:
-                usage = relay.measure(context.folder, log_files(source.broker.data, topic))
-                bare[topic].append(source.sizes[topic] / MB / (BROKERS * usage.cpu))
+                usages = relay.measure_copies(context.folder, log_files(source.broker.data, topic), BROKERS)
+                bare[topic].append(source.sizes[topic] / MB / sum(usage.cpu for usage in usages))
         if missing is None:
             by_mirror_maker(source, maker, context.folder / "maker")
     for topic in (ONE, TEN):
