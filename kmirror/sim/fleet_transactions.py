@@ -86,7 +86,7 @@ class TransactionalProducer:
             partition = self._partitions[(self._number + index) % len(self._partitions)]
             values = tuple(f"{label}/{partition.partition}.{number}".encode() for number in range(1 + self._client.random.randrange(2)))
             sent += [(partition, value) for value in values]
-            complete = await self._write(partition, values)
+            complete = await self.write(partition, values)
             if not complete or self.fenced:
                 break
         if self.fenced:
@@ -94,7 +94,8 @@ class TransactionalProducer:
         commit = complete and self._client.random.randrange(100) >= ABORT_PERCENT
         await self._end(label, tuple(sent), commit=commit)
 
-    async def _write(self, partition: TopicPartition, values: tuple[bytes, ...]) -> bool:
+    async def write(self, partition: TopicPartition, values: tuple[bytes, ...]) -> bool:
+        """One batch of the transaction that is under way, or begins with it; whether it was taken."""
         batch = build_batch(
             records_of(values, self._client.runtime.clock.time_ms()),
             base_offset=0,

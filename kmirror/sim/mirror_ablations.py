@@ -21,7 +21,12 @@ leader_knows             C6   a source's leader without a row counts only if it 
 epoch_of_batches         C5   the last mirror epoch is that of a batch, not the bumped one
 lme_above_log            C3   a last mirror epoch above all of the log cuts nothing
 offsets_while_mirrored   C18  a group's offsets are written for partitions that are in MIRRORING at that moment, for no others
+markers_swallowed        C41  a marker for a partition that has become a mirror is answered with success, and not appended
 reset_in_recovery        C10  a reset empties the producer state in recovery, too
+
+C9 has none: that a reset also forgets open transactions shows only where one is open at the reset, and since STOPPING cuts to the fixpoint
+before (C2), none is in any log that these clusters write, nor in one that is mirrored from them along a chain. It guards against sources
+that cut once only; tests/conformance has it.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kmirror.common.errors import Errors
 from kmirror.controller import mirror_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.mirror import last_mirror_epoch, mirror_fetcher, mirror_state_machine, partition_states, preparing, stopping
@@ -40,6 +46,7 @@ from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.server.apis.write_txn_markers import _Append
 from kmirror.storage import producer_state_update
 from kmirror.storage.log_maintenance import LogMaintenance
 
@@ -180,6 +187,13 @@ def _all_of_them(mirroring_partitions: Any) -> Any:
     return ask
 
 
+def _refused(mirror_answer: Any) -> Any:
+    def ask(self: Any, topic_partition: Any) -> Any:
+        return Errors.READ_ONLY_TOPIC if mirror_answer(self, topic_partition) is Errors.NONE else mirror_answer(self, topic_partition)
+
+    return ask
+
+
 def _undefined_is_zero(alignment_point: Any) -> Any:
     def ask(last_mirror_epoch: int, first_offset_above: int | None, **named: Any) -> Any:
         if first_offset_above is None:
@@ -214,5 +228,6 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "epoch_of_batches": [(stopping, "_persist_last_mirror_epoch", _of_leader)],
     "lme_above_log": [(preparing, "alignment_point", _undefined_is_zero)],
     "offsets_while_mirrored": [(partition_states, "mirroring_partitions", _all_of_them)],
+    "markers_swallowed": [(_Append, "_mirror_answer", _refused)],
     "reset_in_recovery": [(producer_state_update, "_is_pid_reset", _never)],
 }

@@ -11,7 +11,8 @@ from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartiti
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.builder import build_batch
 from kmirror.sim.fleet_clients import produce_request, records_of
-from kmirror.sim.fleet_history import OffsetCommitted
+from kmirror.sim.fleet_history import InstanceBegan, OffsetCommitted
+from kmirror.sim.fleet_transactions import TransactionalProducer
 from kmirror.sim.history import Acknowledged, LogKey, Removed
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
@@ -260,6 +261,25 @@ async def late_offset_sync(stage: MirrorStage) -> None:
     await stage.end()
 
 
+async def transaction_open_at_failback(stage: MirrorStage) -> None:
+    """C41: a transaction is open at A when A becomes the mirror; its marker was refused, and the transactional id was never free again."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=3)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.fail_over("b")
+    await stage.write("b", batches=2)
+    first = TransactionalProducer(stage.crowds["a"].client("first"), "a/pay", 0, [ORDERS], stage.history)
+    expect(await first.init() and await first.write(ORDERS, (b"a/pay/0/1",)), "A has an open transaction")
+    await stage.mirror("b", "a")
+    began = len(stage.history.events)
+    stage.crowds["a"].start_transactions("pay").writing = False
+    await stage.until(
+        "the transactional id has another producer", lambda: any(isinstance(event, InstanceBegan) for event in stage.history.events[began:])
+    )
+    await _end(stage, "b", "a")
+
+
 def _has_committed(stage: MirrorStage, cluster: str, times: int) -> bool:
     return sum(isinstance(event, OffsetCommitted) and event.cluster == cluster for event in stage.history.events) >= times
 
@@ -273,5 +293,6 @@ NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "source_leader_behind": (source_leader_behind, CALM),
     "epochs_above_ours": (epochs_above_ours, CALM),
     "silent_source_broker": (silent_source_broker, CALM),
+    "transaction_open_at_failback": (transaction_open_at_failback, CALM),
     "late_offset_sync": (late_offset_sync, CALM),
 }

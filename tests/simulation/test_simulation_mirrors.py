@@ -25,6 +25,7 @@ NAMED = {
     "silent_source_broker": "C6 C7",
     "source_leader_behind": "C6",
     "late_offset_sync": "C18",
+    "transaction_open_at_failback": "C41",
 }
 ABLATIONS = [
     ("bump_after_cut", "slow_follower_at_alignment"),
@@ -36,6 +37,7 @@ ABLATIONS = [
     ("definite_answers_only", "silent_source_broker"),
     ("leader_knows", "source_leader_behind"),
     ("offsets_while_mirrored", "late_offset_sync"),
+    ("markers_swallowed", "transaction_open_at_failback"),
 ]
 LEGAL_OR_NOT = [
     ("MIRROR_TOPIC_ALREADY_PAUSED", "m.paused", False),
