@@ -7,12 +7,17 @@ says nothing about its entries (opened again, it seems full of zeros) and such s
 Entries live in memory (`_entries`) and are written to the file in runs: when enough are waiting, before an fsync, when
 the file is trimmed, when its handles are closed. An entry that a killed process had not written is rebuilt by recovery,
 which every unclean start does above the recovery point; and the recovery point only follows a flush.
+The file is open only while something is done to it: ten thousand partitions that are written would hold twenty thousand descriptors, for
+an entry run a piece every two megabytes. A process that has no descriptor left keeps its entries waiting.
 An index is read from disk when it is first used, as in Kafka's `LazyIndex`; one that was never used is never touched,
 which is why opening and closing a log leaves odd-sized or damaged indexes of old segments as they are.
 """
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from kmirror.common.ports import Buffer, File, FileSystem
@@ -38,7 +43,6 @@ class AbstractIndex:
         self._full_at_bytes = 0
         self._loaded = False
         self._is_synced = False
-        self._file: File | None = None
 
     # state
     @property
@@ -82,8 +86,8 @@ class AbstractIndex:
             self._entries = bytearray(data[: self._round_down(len(data))])
         else:
             self._set_length(self._round_down(self.max_index_size))
-            self._open().truncate(self._length)
-            self._close_file()  # opened again by the first entry: a log of a few batches has none, and ten thousand such logs need no descriptors
+            with self._opened() as file:
+                file.truncate(self._length)
         self._written_bytes = len(self._entries)
         self._on_entries_changed()
 
@@ -94,20 +98,28 @@ class AbstractIndex:
     def _round_down(self, size: int) -> int:
         return size - size % self.entry_size
 
-    def _open(self) -> File:
-        if self._file is None:
-            self._file = self._files.open(self.path, create=True)
-        return self._file
+    @contextmanager
+    def _opened(self) -> Iterator[File]:
+        file = self._files.open(self.path, create=True)
+        try:
+            yield file
+        finally:
+            file.close()
 
     def _append_entries(self, entries: Buffer) -> None:
         self._entries += entries
         if len(self._entries) - self._written_bytes >= PENDING_BYTES_LIMIT:
-            self.write_pending()
+            try:
+                self.write_pending()
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    raise
 
     def write_pending(self) -> None:
         """Write the entries that are only in memory."""
         if self._written_bytes < len(self._entries):
-            self._open().pwrite(memoryview(self._entries)[self._written_bytes :], self._written_bytes)
+            with self._opened() as file:
+                file.pwrite(memoryview(self._entries)[self._written_bytes :], self._written_bytes)
             self._is_synced = False
             self._written_bytes = len(self._entries)
             if self._written_bytes > self._length:
@@ -129,7 +141,8 @@ class AbstractIndex:
         self.write_pending()
         if new_length == self._length:
             return False
-        self._open().truncate(new_length)
+        with self._opened() as file:
+            file.truncate(new_length)
         self._is_synced = False
         self._set_length(new_length)
         if len(self._entries) > new_length:
@@ -150,7 +163,6 @@ class AbstractIndex:
     def trim_to_valid_size(self) -> None:
         """Cut the file behind its last entry."""
         self.resize(len(self._entries) if self._loaded else self.entries * self.entry_size)
-        self._close_file()
 
     def ensure_created(self) -> None:
         """Make the (preallocated) file if it is not there."""
@@ -161,10 +173,9 @@ class AbstractIndex:
         self._load()
         self.write_pending()
         if not self._is_synced:
-            self._open().fsync()
+            with self._opened() as file:
+                file.fsync()
             self._is_synced = True
-        if self._length == len(self._entries):
-            self._close_file()  # trimmed, so nothing more will be written: a log of many segments needs no descriptor for each
 
     def close(self) -> None:
         """Trim and close; nothing for an index that was never used."""
@@ -172,24 +183,14 @@ class AbstractIndex:
             self.trim_to_valid_size()
 
     def close_handler(self) -> None:
-        """Close the file without trimming it (its directory is offline or about to be removed)."""
-        try:
-            self.write_pending()
-        finally:
-            self._close_file()
-
-    def _close_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Write what is waiting, without trimming the file (its directory is offline or about to be removed)."""
+        self.write_pending()
 
     def rename_to(self, path: str) -> None:
         """Move the file, if it is there; the index follows its name in any case."""
         if path != self.path:
-            if self._file is not None:
-                self.write_pending()
-                self._close_file()
             if self._files.exists(self.path):
+                self.write_pending()
                 self._files.rename(self.path, path)
             self.path = path
 
@@ -198,7 +199,6 @@ class AbstractIndex:
         self.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
 
     def delete_if_exists(self) -> bool:
-        self._close_file()
         if not self._files.exists(self.path):
             return False
         self._files.remove(self.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import File
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.fetch_data_info import AbortedTxn
 from kmirror.storage.offset_index import OffsetIndex, OffsetPosition
@@ -59,6 +61,29 @@ class TestOffsetIndex:
         rebuilt.append(BASE + 9, 55)
         rebuilt.close()
         assert (tmp_path / "0.index").read_bytes() == bytes.fromhex("0000000900000037")
+
+    def test_entries_wait_while_the_process_has_no_descriptor_left(self, tmp_path: pathlib.Path) -> None:
+        class Exhausted(OsFileSystem):
+            error = 0
+
+            def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> File:
+                if self.error:
+                    raise OSError(self.error, "no")
+                return super().open(path, create=create, exclusive=exclusive, write=write)
+
+        files = Exhausted()
+        index = OffsetIndex(files, str(tmp_path / "0.index"), base_offset=BASE, max_index_size=80_000)
+        index.ensure_created()
+        files.error = errno.EMFILE
+        for number in range(1, 1001):
+            index.append(BASE + number, number)
+        assert (index.entries, index.lookup(BASE + 700)) == (1000, (BASE + 700, 700))
+        files.error = errno.EIO
+        with pytest.raises(OSError, match="no"):
+            index.append(BASE + 1001, 1001)
+        files.error = 0
+        index.close()
+        assert len((tmp_path / "0.index").read_bytes()) == 1001 * 8
 
     def test_a_full_index_takes_no_more_and_offsets_that_do_not_grow_are_refused(self, tmp_path: pathlib.Path) -> None:
         index = offset_index(tmp_path, max_index_size=16)
