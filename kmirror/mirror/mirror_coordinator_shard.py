@@ -8,7 +8,8 @@ it acts, so that a deposed coordinator's answer cannot be the newest (D3-28, D3-
 A request may be carried out long after its sender gave it up, when the partition has moved on, and neither request nor record says how
 old it is. Most states refuse what is late by their transitions alone; PREPARING may follow MIRRORING and STOPPED, and would
 throw a partition that mirrors, or has failed over and is written to, back to the beginning. So these two need a reason in the metadata too:
-`may_prepare` (D3-31, D3-4).
+`may_prepare` (D3-31, D3-4). Of a STOPPED partition the last mirror epoch may only be lowered (D3-29b): one that is too low is safe, a late one
+that is too high would keep batches at the failback partner that are none of the source's.
 
 A type-1 record carries the whole map of its mirror at this coordinator partition (C26), so the shard builds it from its
 own state: only that mirror, only partitions that hash here (C25). -1 is stored where a value was stored before (D4 step 5)
@@ -117,7 +118,8 @@ class MirrorCoordinatorShard:
             current = mirror.states.get(key, MirrorPartitionState.UNKNOWN)
             is_valid = write.state is MirrorPartitionState.UNKNOWN or is_valid_transition(current, write.state)
             goes_back = write.state is MirrorPartitionState.PREPARING and current in GOES_BACK_FROM
-            if not is_valid or (goes_back and not may_prepare(write.topic, current)):
+            is_late_epoch = current is MirrorPartitionState.STOPPED and write.last_mirror_epoch > epochs.get(key, NO_LAST_MIRROR_EPOCH)
+            if not is_valid or (goes_back and not may_prepare(write.topic, current)) or is_late_epoch:
                 errors[key] = Errors.INVALID_REQUEST
                 continue
             errors[key] = Errors.NONE

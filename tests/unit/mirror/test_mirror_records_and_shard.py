@@ -80,7 +80,7 @@ def test_a_late_preparing_needs_a_reason_to_throw_a_partition_back() -> None:
         asked.append((topic, current))
         return False
 
-    late = [StateWrite("t", 0, S.PREPARING, 9, rewrite=True)]
+    late = [StateWrite("t", 0, S.PREPARING, rewrite=True)]
     for state, error in (
         (S.PREPARING, Errors.NONE),
         (S.MIRRORING, Errors.INVALID_REQUEST),
@@ -92,6 +92,16 @@ def test_a_late_preparing_needs_a_reason_to_throw_a_partition_back() -> None:
         assert result.response == {("t", 0): error} and bool(result.records) is (error is Errors.NONE), state
     assert asked == [("t", S.MIRRORING), ("t", S.STOPPED)]
     assert apply(shard, shard.write("m", late))["t", 0] is Errors.NONE
+
+
+def test_a_late_epoch_never_raises_that_of_a_stopped_partition() -> None:
+    shard = MirrorCoordinatorShard()
+    for write in (StateWrite("t", 0, S.PREPARING), StateWrite("t", 0, S.STOPPING, 5), StateWrite("t", 0, last_mirror_epoch=3)):
+        assert apply(shard, shard.write("m", [write])) == {("t", 0): Errors.NONE}
+    apply(shard, shard.write("m", [StateWrite("t", 0, S.STOPPED)]))
+    for epoch, error, stored in ((5, Errors.INVALID_REQUEST, 3), (3, Errors.NONE, 3), (2, Errors.NONE, 2), (-2, Errors.NONE, -1)):
+        assert apply(shard, shard.write("m", [StateWrite("t", 0, last_mirror_epoch=epoch)])) == {("t", 0): error}
+        assert shard.read("m", [("t", 0)])["t", 0].last_mirror_epoch == stored
 
 
 def test_same_state_writes_only_when_rewritten() -> None:
