@@ -118,13 +118,18 @@ class SimFleet:
         partitions = [partition for topic in image.topics.by_name.values() for partition in topic.partitions.values()]
         return all(partition.leader >= 0 and sorted(partition.isr) == sorted(partition.replicas) for partition in partitions)
 
+    def may_die(self) -> bool:
+        """Whether a broker may die now: not while another one lost its power and has not got back what it lost."""
+        if self._lost_power and self.is_whole():
+            self._lost_power = False
+        return not self._lost_power
+
     def way_to_die(self, server: SimServer, power_loss: bool) -> bool | None:
         """For `FaultInjector`: power is lost only while all is whole, and then no other broker dies until all is whole again."""
-        if self.is_whole():
-            self._lost_power = False
+        may_die = self.may_die()
         if server is self.controller:
             return power_loss
-        if self._lost_power:
+        if not may_die:
             return None
         self._lost_power = power_loss and self.is_whole()
         return self._lost_power

@@ -164,10 +164,11 @@ class _Story:
         old, new = self.active, self.passive
         brokers = list(stage.fleets[old].brokers.values())
         way = stage.between(1, 3)
+        dies = way == 2 and stage.fleets[old].may_die()
         if way == 1:
             stage.crowds[old].write(writing=False)
             await stage.sleep_ms(stage.between(0, 400))
-        elif way == 2:
+        elif dies:
             for server in brokers:
                 stage.faults.hold(server)
                 if server.alive:
@@ -180,7 +181,7 @@ class _Story:
         self._begin_transactions()
         await stage.sleep_ms(stage.between(0, 300))
         stage.crowds[old].write(writing=False)
-        if way == 2:
+        if dies:
             for server in brokers:
                 stage.faults.release(server)
                 if not server.alive:
