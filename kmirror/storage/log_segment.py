@@ -20,23 +20,22 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from kmirror.common.errors import CorruptFileError
-from kmirror.common.ports import Buffer, Clock, File, FileSystem, Random
+from kmirror.common.ports import Buffer, Clock, FileSystem, Random
 from kmirror.record.record import NO_TIMESTAMP
-from kmirror.storage import log_file_names
 from kmirror.storage.batch_header import BatchHeader, RawHeader
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo
 from kmirror.storage.file_records import FileRecords
-from kmirror.storage.lazy_file import LazyFile
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET, LogOffsetMetadata
+from kmirror.storage.log_segment_files import LogSegmentFiles
 from kmirror.storage.log_segment_recovery import SegmentRecovery
-from kmirror.storage.offset_index import OffsetIndex, pack_offset_entry
+from kmirror.storage.offset_index import pack_offset_entry
 from kmirror.storage.producer_state_entry import CompletedTxn
 from kmirror.storage.producer_state_manager import ProducerStateManager
 from kmirror.storage.segment_scan import CorruptBatchError, read_header, scan_batches, scan_headers
-from kmirror.storage.time_index import TimeIndex, TimestampOffset, pack_time_entry
-from kmirror.storage.transaction_index import TransactionIndex, TxnIndexSearchResult
+from kmirror.storage.time_index import TimestampOffset, pack_time_entry
+from kmirror.storage.transaction_index import TxnIndexSearchResult
 
 log = logging.getLogger(__name__)
 LONG_MAX = (1 << 63) - 1
@@ -52,7 +51,7 @@ class LogOffsetPosition(NamedTuple):
     size: int
 
 
-class LogSegment:
+class LogSegment(LogSegmentFiles):
     """Owner of one segment's files. Offsets are absolute; positions are bytes in the `.log`."""
 
     def __init__(
@@ -67,26 +66,16 @@ class LogSegment:
         suffix: str = "",
         deferred: bool = False,
     ) -> None:
-        self.base_offset = base_offset
-        self.path = log_file_names.log_file(directory, base_offset, suffix)
-        index_path = log_file_names.offset_index_file(directory, base_offset, suffix)
-        time_index_path = log_file_names.time_index_file(directory, base_offset, suffix)
-        txn_index_path = log_file_names.transaction_index_file(directory, base_offset, suffix)
-        self.offset_index = OffsetIndex(files, index_path, base_offset=base_offset, max_index_size=config.max_index_size)
-        self.time_index = TimeIndex(files, time_index_path, base_offset=base_offset, max_index_size=config.max_index_size)
-        self.txn_index = TransactionIndex(files, txn_index_path, start_offset=base_offset)
+        super().__init__(directory, base_offset, config, files=files, suffix=suffix)
         self.roll_jitter_ms = roll_jitter_ms
         self._index_interval_bytes = config.index_interval
-        self._files = files
         self._clock = clock
-        self._suffix = suffix
         self._created_ms = clock.time_ms()
         self._rolling_based_timestamp: int | None = None
         self._max_timestamp_and_offset: TimestampOffset | None = None
         self._bytes_since_last_index_entry = 0
         self._is_synced = False
         self._index_size_to_append: int | None = None
-        self._file = LazyFile(files, self.path, preallocated_size=config.segment_size if config.preallocate else 0)
         self._size = self._file.initial_size
         if not deferred:
             self._file.create()
@@ -114,42 +103,17 @@ class LogSegment:
 
     # state
     @property
-    def file(self) -> File:
-        return self._file
-
-    @property
     def size(self) -> int:
         """Bytes of batches."""
         return self._size
-
-    @property
-    def is_deferred(self) -> bool:
-        """True while nothing of this segment is on disk."""
-        return not self._file.exists
-
-    def create_files(self) -> None:
-        """Make the files of a deferred segment."""
-        if self.is_deferred:
-            self._file.create()
-            self.offset_index.ensure_created()
-            self.time_index.ensure_created()
 
     def mark_synced(self) -> None:
         """What was found on disk is safe there: a clean shutdown wrote it."""
         self._is_synced = True
 
-    def release_file(self) -> None:
-        """Give the `.log`'s descriptor back until it is used again; no slice of it may be in anybody's hands."""
-        self._file.release()
-
     @property
     def last_modified_ms(self) -> int:
         return self._created_ms if self.is_deferred else self._files.mtime_ms(self.path)
-
-    def set_last_modified_ms(self, mtime_ms: int) -> None:
-        for path in (self.path, self.offset_index.path, self.time_index.path):
-            if self._files.exists(path):
-                self._files.set_mtime_ms(path, mtime_ms)
 
     @property
     def max_timestamp_and_offset(self) -> TimestampOffset:
@@ -458,50 +422,6 @@ class LogSegment:
             self._file.truncate(self._size)
         self._file.close()
         self.txn_index.close()
-
-    def close_handlers(self) -> None:
-        """Close the files without writing to them."""
-        for close in (self.offset_index.close_handler, self.time_index.close_handler, self._file.close, self.txn_index.close):
-            try:
-                close()
-            except OSError as error:
-                log.warning("Error while closing %s: %s", self.path, error)
-
-    @property
-    def suffix(self) -> str:
-        return self._suffix
-
-    def has_suffix(self, suffix: str) -> bool:
-        return self._suffix == suffix
-
-    def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
-        """Rename the four files. The `.log` stays open, so that slices handed out before remain readable."""
-        assert self._suffix == old_suffix, ("segment has another suffix", self._suffix, old_suffix, self.path)
-        path = log_file_names.replace_suffix(self.path, old_suffix, new_suffix)
-        if not self.is_deferred:
-            self._files.rename(self.path, path)
-        self.path = self._file.path = path
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            index.rename_to(log_file_names.replace_suffix(index.path, old_suffix, new_suffix))
-        self._suffix = new_suffix
-
-    def update_parent_dir(self, directory: str) -> None:
-        """The folder was renamed. `close_index_handlers` must have been called before."""
-        self.path = self._file.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            index.update_parent_dir(directory)
-
-    def close_index_handlers(self) -> None:
-        self.offset_index.close_handler()
-        self.time_index.close_handler()
-        self.txn_index.close()
-
-    def delete_if_exists(self) -> None:
-        self._file.close()
-        if self._files.exists(self.path):
-            self._files.remove(self.path)
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            index.delete_if_exists()
 
     def __repr__(self) -> str:
         return f"LogSegment(base_offset={self.base_offset}, size={self._size}, path={self.path})"

@@ -1,0 +1,105 @@
+"""The files of one segment: a `.log` and its three indexes, which are made, named, moved and removed together. Part of `LogSegment`.
+
+The `.log` is a `LazyFile` and stays readable through a rename, so that slices handed out before still are. Its indexes are files
+of their own that are open only while something is done to them.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kmirror.common.ports import File, FileSystem
+from kmirror.storage import log_file_names
+from kmirror.storage.lazy_file import LazyFile
+from kmirror.storage.log_config import LogConfig
+from kmirror.storage.offset_index import OffsetIndex
+from kmirror.storage.time_index import TimeIndex
+from kmirror.storage.transaction_index import TransactionIndex
+
+log = logging.getLogger(__name__)
+
+
+class LogSegmentFiles:
+    """Base of `LogSegment`. `suffix` is "", `.cleaned`, `.swap` or `.deleted`; a folder is given without a slash at its end."""
+
+    def __init__(self, directory: str, base_offset: int, config: LogConfig, *, files: FileSystem, suffix: str) -> None:
+        self.base_offset = base_offset
+        self.path = log_file_names.log_file(directory, base_offset, suffix)
+        index_path = log_file_names.offset_index_file(directory, base_offset, suffix)
+        time_index_path = log_file_names.time_index_file(directory, base_offset, suffix)
+        txn_index_path = log_file_names.transaction_index_file(directory, base_offset, suffix)
+        self.offset_index = OffsetIndex(files, index_path, base_offset=base_offset, max_index_size=config.max_index_size)
+        self.time_index = TimeIndex(files, time_index_path, base_offset=base_offset, max_index_size=config.max_index_size)
+        self.txn_index = TransactionIndex(files, txn_index_path, start_offset=base_offset)
+        self._files = files
+        self._suffix = suffix
+        self._file = LazyFile(files, self.path, preallocated_size=config.segment_size if config.preallocate else 0)
+
+    @property
+    def file(self) -> File:
+        return self._file
+
+    @property
+    def is_deferred(self) -> bool:
+        """True while nothing of this segment is on disk."""
+        return not self._file.exists
+
+    def create_files(self) -> None:
+        """Make the files of a deferred segment."""
+        if self.is_deferred:
+            self._file.create()
+            self.offset_index.ensure_created()
+            self.time_index.ensure_created()
+
+    def release_file(self) -> None:
+        """Give the `.log`'s descriptor back until it is used again; no slice of it may be in anybody's hands."""
+        self._file.release()
+
+    def set_last_modified_ms(self, mtime_ms: int) -> None:
+        for path in (self.path, self.offset_index.path, self.time_index.path):
+            if self._files.exists(path):
+                self._files.set_mtime_ms(path, mtime_ms)
+
+    def close_handlers(self) -> None:
+        """Close the files without writing to them."""
+        for close in (self.offset_index.close_handler, self.time_index.close_handler, self._file.close, self.txn_index.close):
+            try:
+                close()
+            except OSError as error:
+                log.warning("Error while closing %s: %s", self.path, error)
+
+    @property
+    def suffix(self) -> str:
+        return self._suffix
+
+    def has_suffix(self, suffix: str) -> bool:
+        return self._suffix == suffix
+
+    def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
+        """Rename the four files. The `.log` stays open, so that slices handed out before remain readable."""
+        assert self._suffix == old_suffix, ("segment has another suffix", self._suffix, old_suffix, self.path)
+        path = log_file_names.replace_suffix(self.path, old_suffix, new_suffix)
+        if not self.is_deferred:
+            self._files.rename(self.path, path)
+        self.path = self._file.path = path
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.rename_to(log_file_names.replace_suffix(index.path, old_suffix, new_suffix))
+        self._suffix = new_suffix
+
+    def update_parent_dir(self, directory: str) -> None:
+        """The folder was renamed. `close_index_handlers` must have been called before."""
+        self.path = self._file.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.update_parent_dir(directory)
+
+    def close_index_handlers(self) -> None:
+        self.offset_index.close_handler()
+        self.time_index.close_handler()
+        self.txn_index.close()
+
+    def delete_if_exists(self) -> None:
+        self._file.close()
+        if self._files.exists(self.path):
+            self._files.remove(self.path)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.delete_if_exists()
