@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 
 
 class SystemClock:
@@ -39,9 +40,7 @@ class SeededRandom:
 
     def __init__(self, seed: int | str) -> None:
         self._source = random.Random(seed)
-
-    def random(self) -> float:
-        return self._source.random()
+        self.random: Callable[[], float] = self._source.random
 
     def randrange(self, stop: int) -> int:
         return self._source.randrange(stop)

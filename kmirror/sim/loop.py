@@ -13,6 +13,9 @@ Trace. Every step adds its number, time and a label (task name, or qualified nam
 disk add what they do (`note`). Labels contain no addresses, no ids of this process, nothing that depends on
 PYTHONHASHSEED, so two processes with one seed have one hash; the first differing line of `on_trace` is the place to look.
 
+Cost. A campaign spends its time here more than anywhere else, so `_run` is one long loop over slim handles (`SimHandle`), labels are made
+once per task and method, lines are hashed 256 at a time, and what only counts tasks (`_forget_task`) is no step.
+
 The cyclic garbage collector is off while the loop runs and called every GC_STEPS steps: finalizers would otherwise run at
 times that depend on the process. What the simulator does not model raises `NotModelledError`, it never reaches the machine.
 """
@@ -24,6 +27,7 @@ import contextvars
 import gc
 import hashlib
 import heapq
+import struct
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -60,6 +64,7 @@ class Owner(Protocol):
 
     name: str
     alive: bool
+    died_us: int
     tasks: dict[asyncio.Task[Any], None]
 
 
@@ -81,10 +86,24 @@ class Failure:
         return f"Failure({self.node} at {self.now_us} us: {self.message}: {self.error!r})"
 
 
-class SimFuture(asyncio.Future[Any]):
-    """A future that knows whose it is: an error that a dead node's future holds is nobody's."""
+class SimHandle:
+    """A callback that waits for its turn or its time. `task`: whose step it is, if it is one; `callback` is None once it is cancelled."""
 
-    owner: Owner | None = None
+    __slots__ = ("args", "callback", "context", "task")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context) -> None:
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.context = context
+        owner = getattr(callback, "__self__", None)
+        self.task: asyncio.Task[Any] | None = owner if type(owner) is asyncio.Task else None
+
+    def cancel(self) -> None:
+        self.callback = self.task = None
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -103,19 +122,23 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.now_us = 0
         self.steps = 0
         self.failures: list[Failure] = []
-        self._random = SeededRandom(f"{seed}/loop")
+        self._chance = SeededRandom(f"{seed}/loop").random
         self._reorder = reorder
         self._max_steps = max_steps
+        self._check_at_step = min(GC_STEPS, max_steps + 1)
         self._max_time_us = max_time_us
         self._on_trace = on_trace
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[int, int, asyncio.Handle]] = []
+        self._ready: deque[SimHandle] = deque()
+        self._timers: list[tuple[int, int, SimHandle]] = []
         self._timer_count = 0
         self._task_count = 0
         self._lines: list[str] = []
+        self._times_us: list[int] = []
+        self._labels: dict[object, str] = {}
         self._hash = hashlib.blake2b(digest_size=16)
         self._paused_until_us: dict[Owner, int] = {}
         self._root = contextvars.copy_context()
+        self._forget = self._forget_task
         self._running = False
         self._stopping = False
         self._closed = False
@@ -129,16 +152,18 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def note(self, text: str) -> None:
         """Add to the trace something that happened beside the steps."""
-        line = f"{self.steps} {self.now_us} {text}\n"
-        self._lines.append(line)
+        self._lines.append(text)
+        self._times_us.append(self.now_us)
         if len(self._lines) == LINES_AT_ONCE:
             self._hash_lines()
         if self._on_trace is not None:
-            self._on_trace(line)
+            self._on_trace(f"{self.steps} {self.now_us} {text}\n")
 
     def _hash_lines(self) -> None:
-        self._hash.update("".join(self._lines).encode())
+        self._hash.update("\n".join(self._lines).encode())
+        self._hash.update(struct.pack(f"<{len(self._times_us)}q", *self._times_us))
         self._lines.clear()
+        self._times_us.clear()
 
     def add_failure(self, message: str, error: BaseException | None) -> None:
         owner = current_owner.get(None)
@@ -153,38 +178,49 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
+    ) -> SimHandle:
+        handle = SimHandle(callback, args, contextvars.copy_context() if context is None else context)
+        if callback is self._forget:
+            callback(*args)
+        else:
+            self._ready.append(handle)
         return handle
+
+    def run_or_call_soon(self, callback: Callable[[], object], context: contextvars.Context) -> None:
+        """Run `callback` in the step that is under way where nothing stands in the queue before it, else in its turn. `context` is not the
+        step's own."""
+        if self._ready or self._paused_until_us:
+            self._ready.append(SimHandle(callback, (), context))
+        else:
+            context.run(callback)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
-        return self.call_at_us(self.now_us + max(0, round(delay * US_PER_S)), callback, *args, context=context)
+    ) -> SimHandle:
+        return self.call_at_us(self.now_us + round(delay * US_PER_S), callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> SimHandle:
         return self.call_at_us(round(when * US_PER_S), callback, *args, context=context)
 
     def call_at_us(
         self, when_us: int, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
-        """`call_at` in the loop's own unit."""
-        handle = asyncio.TimerHandle(when_us / US_PER_S, callback, args, self, context)
+    ) -> SimHandle:
+        """`call_at` in the loop's own unit; what is past is due now."""
+        handle = SimHandle(callback, args, contextvars.copy_context() if context is None else context)
         self._timer_count += 1
-        heapq.heappush(self._timers, (max(when_us, self.now_us), self._timer_count, handle))
+        if when_us < self.now_us:
+            when_us = self.now_us
+        heapq.heappush(self._timers, (when_us, self._timer_count, handle))
         return handle
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are skipped when their time comes."""
 
     # Tasks and futures
 
     def create_future(self) -> asyncio.Future[Any]:
-        future = SimFuture(loop=self)
-        future.owner = current_owner.get(None)
+        """One that knows whose it is: an error that a dead node's future holds is nobody's."""
+        future: asyncio.Future[Any] = asyncio.Future(loop=self)  # (of no subclass: asyncio awaits that faster)
+        future.owner = current_owner.get(None)  # type: ignore[attr-defined]
         return future
 
     def create_task(
@@ -196,17 +232,24 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[T]:
         self._task_count += 1
         owner = context.get(current_owner) if context is not None else current_owner.get(None)
-        task = asyncio.Task(coro, loop=self, name=name or f"task-{self._task_count}", context=context)
+        name = name or f"task-{self._task_count}"
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        task.label = f"task {name}"  # type: ignore[attr-defined]
         if owner is not None:
+            task.owner = owner  # type: ignore[attr-defined]
             owner.tasks[task] = None
-            task.add_done_callback(lambda done: owner.tasks.pop(done, None), context=self._root)
+            task.add_done_callback(self._forget, context=self._root)
         return task
+
+    def _forget_task(self, task: asyncio.Task[Any]) -> None:
+        """Its owner has it no more. Run at once when the task is done, see `call_soon`."""
+        task.owner.tasks.pop(task, None)  # type: ignore[attr-defined]
+        if task._exception is not None:
+            task.failed_us = self.now_us  # type: ignore[attr-defined]
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        owner = getattr(context.get("future"), "owner", None)
-        is_of_the_dead = owner is not None and not owner.alive
-        if not isinstance(error, NodeKilledError) and not is_of_the_dead and not self._closed:
+        if not isinstance(error, NodeKilledError) and not _is_of_the_dead(context.get("future")) and not self._closed:
             self.add_failure(str(context.get("message", "")), error)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
@@ -247,10 +290,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         previous = events._get_running_loop()
         events._set_running_loop(self)
         try:
-            while not finished() and not self._stopping:
-                if not self._ready and not self._advance():
-                    break
-                self._step()
+            self._run_steps(finished)
         finally:
             events._set_running_loop(previous)
             self._running = False
@@ -260,7 +300,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _advance(self) -> bool:
         """Move time to the next timer and make ready what is due; False when there is none."""
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
         if not timers:
             return False
@@ -269,34 +309,58 @@ class SimLoop(asyncio.AbstractEventLoop):
             raise SimulationBudgetError(f"virtual time passed {self._max_time_us} us")
         while timers and timers[0][0] <= self.now_us:
             handle = heapq.heappop(timers)[2]
-            if not handle.cancelled():
+            if handle.callback is not None:
                 self._ready.append(handle)
         return True
 
-    def _step(self) -> None:
-        handle = self._next_handle()
-        if handle.cancelled():
-            return
-        owner = _context_of(handle).get(current_owner)
-        if owner is not None:
-            if not owner.alive:
+    def _run_steps(self, finished: Callable[[], bool]) -> None:
+        """In one function, for a call would cost as much as most of its lines."""
+        ready, paused = self._ready, self._paused_until_us
+        while not finished() and not self._stopping:
+            if not ready and not self._advance():
                 return
-            if owner in self._paused_until_us and self._postpone(owner, handle):
-                return
-        self.steps += 1
+            handle = ready.popleft() if len(ready) == 1 else self._next_handle()
+            callback = handle.callback
+            if callback is None:
+                continue
+            owner = handle.context.get(current_owner)
+            if owner is not None and (not owner.alive or (owner in paused and self._postpone(owner, handle))):
+                continue
+            self.steps += 1
+            if self.steps >= self._check_at_step:
+                self._check_steps()
+            self.note(self._label(handle.task, callback))
+            try:
+                handle.context.run(callback, *handle.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as asyncio: told, not raised
+                self.call_exception_handler({"message": f"Exception in callback {describe(callback)}", "exception": error})
+
+    def _check_steps(self) -> None:
         if self.steps > self._max_steps:
             raise SimulationBudgetError(f"more than {self._max_steps} steps")
-        if self.steps % GC_STEPS == 0:
-            gc.collect()
-        self.note(describe(handle._callback))  # type: ignore[attr-defined]
-        handle._run()
+        gc.collect()
+        self._check_at_step = min(self.steps + GC_STEPS, self._max_steps + 1)
+
+    def _label(self, task: asyncio.Task[Any] | None, callback: Callable[..., object]) -> str:
+        """`describe`, made once for a task and for a method."""
+        if task is not None:
+            return task.label  # type: ignore[attr-defined, no-any-return]
+        function = getattr(callback, "__func__", None)
+        if function is None:
+            return describe(callback)
+        label = self._labels.get(function)
+        if label is None:
+            label = self._labels[function] = describe(callback)
+        return label
 
     def pause_owner(self, owner: Owner, duration_us: int) -> None:
         """Run nothing of `owner` for a while."""
         self._paused_until_us[owner] = self.now_us + duration_us
         self.note(f"pause {owner.name} {duration_us}")
 
-    def _postpone(self, owner: Owner, handle: asyncio.Handle) -> bool:
+    def _postpone(self, owner: Owner, handle: SimHandle) -> bool:
         until_us = self._paused_until_us[owner]
         if until_us <= self.now_us:
             del self._paused_until_us[owner]
@@ -305,18 +369,18 @@ class SimLoop(asyncio.AbstractEventLoop):
         heapq.heappush(self._timers, (until_us, self._timer_count, handle))
         return True
 
-    def _next_handle(self) -> asyncio.Handle:
+    def _next_handle(self) -> SimHandle:
         ready = self._ready
-        if not self._reorder or len(ready) == 1:
+        if not self._reorder:
             return ready.popleft()
         count = 0
         for handle in ready:
-            if count == REORDER_WINDOW or not _is_task_step(handle):
+            if handle.task is None or count == REORDER_WINDOW:
                 break
             count += 1
         if count < 2:
             return ready.popleft()
-        index = self._random.randrange(count)
+        index = int(self._chance() * count)
         handle = ready[index]
         del ready[index]
         return handle
@@ -333,8 +397,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def is_closed(self) -> bool:
         return self._closed
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = staticmethod(bool)  # a function of C that says False: asyncio asks for each future
 
     def close(self) -> None:
         self._closed = True
@@ -349,17 +412,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Nothing to do: there is no executor."""
 
 
-def _callback_of(handle: asyncio.Handle) -> object:
-    return handle._callback  # type: ignore[attr-defined]
-
-
-def _context_of(handle: asyncio.Handle) -> contextvars.Context:
-    context: contextvars.Context = handle._context  # type: ignore[attr-defined]
-    return context
-
-
-def _is_task_step(handle: asyncio.Handle) -> bool:
-    return isinstance(getattr(_callback_of(handle), "__self__", None), asyncio.Task)
+def _is_of_the_dead(future: object) -> bool:
+    """Whether an error that nobody has looked at is a dead node's; of a task's, only one of the very moment in which the node died."""
+    owner: Owner | None = getattr(future, "owner", None)
+    if owner is None or owner.alive:
+        return False
+    return not isinstance(future, asyncio.Task) or getattr(future, "failed_us", None) == owner.died_us
 
 
 def describe(callback: object) -> str:

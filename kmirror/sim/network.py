@@ -69,7 +69,8 @@ class SimNetwork:
     def __init__(self, loop: SimLoop) -> None:
         self.loop = loop
         self.default_link = Link()
-        self._random = SeededRandom(f"{loop.seed}/network")
+        self._chance = SeededRandom(f"{loop.seed}/network").random
+        self._nobody = Context()
         self._links: dict[tuple[str, str], Link] = {}
         self._hosts: dict[str, SimHost] = {}
         self._blocked: dict[tuple[str, str], None] = {}
@@ -105,7 +106,7 @@ class SimNetwork:
         self.loop.note(f"net heal {len(held)}")
         for source, destination, arrive in held:
             arrive_us = self.loop.now_us + self.latency_us(source, destination, 0)
-            self.loop.call_at_us(arrive_us, arrive)
+            self.loop.call_at_us(arrive_us, self._cross, source, destination, arrive, context=self._nobody)
 
     def reset(self, source: str, destination: str) -> int:
         """Cut every connection between two hosts; how many there were."""
@@ -135,7 +136,7 @@ class SimNetwork:
         host.powered = True
         unanswered, host.unanswered = host.unanswered, []
         for arrive in unanswered:
-            self.loop.call_at_us(self.loop.now_us + RETRANSMIT_US, arrive, context=Context())
+            self.loop.call_at_us(self.loop.now_us + RETRANSMIT_US, arrive, context=self._nobody)
 
     # What hosts need
 
@@ -214,26 +215,27 @@ class SimNetwork:
     def latency_us(self, source: str, destination: str, size: int) -> int:
         link = self._links.get((source, destination), self.default_link)
         spread = max(1, link.max_latency_us - link.min_latency_us)
-        return link.min_latency_us + self._random.randrange(spread) + size * US_PER_S // link.bytes_per_s
+        return link.min_latency_us + int(self._chance() * spread) + size * US_PER_S // link.bytes_per_s
 
     def deliver(self, source: SimHost, destination: SimHost, size: int, not_before_us: int, arrive: Callable[[], object]) -> int:
         """Have `arrive` run when `size` bytes have crossed; the time when they do."""
-        arrive_us = max(not_before_us, self.loop.now_us + self.latency_us(source.name, destination.name, size))
-
-        def cross() -> None:
-            if (source.name, destination.name) in self._blocked:
-                self._held.append((source.name, destination.name, cross))
-            else:
-                arrive()
-
-        self.loop.call_at_us(arrive_us, cross, context=Context())
+        arrive_us = self.loop.now_us + self.latency_us(source.name, destination.name, size)
+        if arrive_us < not_before_us:
+            arrive_us = not_before_us
+        self.loop.call_at_us(arrive_us, self._cross, source.name, destination.name, arrive, context=self._nobody)
         return arrive_us
+
+    def _cross(self, source: str, destination: str, arrive: Callable[[], object]) -> None:
+        if (source, destination) in self._blocked:
+            self._held.append((source, destination, arrive))
+        else:
+            arrive()
 
     def split_at(self, size: int) -> int:
         """Where a piece is handed over in two parts; `size` when it is not."""
-        if size < 2 or self._random.randrange(SPLIT_ONE_IN):
+        if size < 2 or self._chance() * SPLIT_ONE_IN >= 1:
             return size
-        return 1 + self._random.randrange(size - 1)
+        return 1 + int(self._chance() * (size - 1))
 
 
 class SimListener:
@@ -272,7 +274,7 @@ class SimConnection:
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
         self._on_the_way = 0
-        self._pipe: deque[Callable[[], object]] = deque()
+        self._pipe: deque[memoryview | Callable[[], object]] = deque()
         self._last_arrival_us = 0
         self._received: deque[memoryview] = deque()
         self._end: tuple[Exception | None] | None = None
@@ -281,6 +283,7 @@ class SimConnection:
         self._closing = False
         self._lost = False
         self._context = host.context
+        self._trace_name = f"net {peer[0]} > {local[0]}"
         host.connections[self] = None
 
     def start(self) -> None:
@@ -312,7 +315,7 @@ class SimConnection:
         if self._closing:
             return
         try:
-            data = b"".join(_bytes_of(part) for part in parts)
+            data = b"".join([_bytes_of(part) for part in parts])
         except (OSError, EOFError, ValueError) as error:
             self._lose(error)
             return
@@ -330,26 +333,31 @@ class SimConnection:
             return
         remote = self.remote
         while remote is not None and self._unsent and self._on_the_way < WINDOW_BYTES and not self._lost:
-            first = self._unsent.popleft()
-            piece, rest = first[:PIECE_BYTES], first[PIECE_BYTES:]
-            if len(rest):
-                self._unsent.appendleft(rest)
+            piece = self._unsent.popleft()
+            if len(piece) > PIECE_BYTES:
+                self._unsent.appendleft(piece[PIECE_BYTES:])
+                piece = piece[:PIECE_BYTES]
             self._unsent_bytes -= len(piece)
             self._on_the_way += len(piece)
-            self._send(remote, len(piece), lambda piece=piece: remote._arrive(piece))  # type: ignore[misc]
+            self._send(remote, len(piece), piece)
         if self._writing_paused and self._unsent_bytes <= WRITE_LOW_WATER_BYTES and not self._lost:
             self._writing_paused = False
             self._call_node(self._protocol.resume_writing)
         if self._closing and not self._unsent and not self._lost:
             self._lose(None)
 
-    def _send(self, remote: SimConnection, size: int, arrive: Callable[[], object]) -> None:
-        self._pipe.append(arrive)
+    def _send(self, remote: SimConnection, size: int, packet: memoryview | Callable[[], object]) -> None:
+        """A packet: bytes, or what shall happen after all bytes sent before."""
+        self._pipe.append(packet)
         self._last_arrival_us = self._network.deliver(self.host, remote.host, size, self._last_arrival_us, self._cross_next)
 
     def _cross_next(self) -> None:
         """One packet has crossed; whichever it was (a healed partition shuffles them), TCP hands them over in order."""
-        self._pipe.popleft()()
+        packet = self._pipe.popleft()
+        if not isinstance(packet, memoryview):
+            packet()
+        elif self.remote is not None:
+            self.remote._arrive(packet)
 
     # Reading
 
@@ -364,12 +372,14 @@ class SimConnection:
     def _arrive(self, piece: memoryview) -> None:
         if self._lost or self._context is not self.host.context:
             return
-        self._network.loop.note(f"net {self._peer_address[0]} > {self._local_address[0]} {len(piece)} {zlib.crc32(piece):08x}")
+        self._network.loop.note(f"{self._trace_name} {len(piece)} {zlib.crc32(piece):08x}")
         cut = self._network.split_at(len(piece))
-        self._received.append(piece[:cut])
         if cut < len(piece):
-            self._received.append(piece[cut:])
-        self._call_node(self._hand_over)
+            self._received.append(piece[:cut])
+            piece = piece[cut:]
+        self._received.append(piece)
+        if self._context is not None:
+            self._network.loop.run_or_call_soon(self._hand_over, self._context)
 
     def _hand_over(self) -> None:
         finished = False
@@ -449,9 +459,9 @@ class SimConnection:
             self._network.loop.call_soon(function, context=self._context)
 
 
-def _bytes_of(part: Buffer | FileSlice) -> bytes:
+def _bytes_of(part: Buffer | FileSlice) -> Buffer:
     if isinstance(part, (bytes, bytearray, memoryview)):
-        return bytes(part)
+        return part
     data = part.file.pread(part.size, part.position)
     if len(data) < part.size:
         raise EOFError(f"{part.file.path} ends before position {part.position + part.size}, which was promised to a peer")

@@ -32,7 +32,7 @@ from kmirror.common.ports import Random
 from kmirror.runtime.api import SYSTEM_BUFFERS, ConnectionProtocol, ConnectionProtocolT, SocketBuffers
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.disk import SimDisk
-from kmirror.sim.loop import NodeKilledError, SimLoop, current_owner
+from kmirror.sim.loop import NodeKilledError, SimHandle, SimLoop, current_owner
 from kmirror.sim.network import SimConnection, SimListener, SimNetwork
 
 T = TypeVar("T")
@@ -113,6 +113,7 @@ class SimNode:
         self.world.loop.note(f"node {self.name} kill power_loss={power_loss}")
         self.runtime = None
         runtime.alive = False
+        runtime.died_us = self.world.loop.now_us
         self.disk.detach(power_loss=power_loss)
         self.world.network.crash(self.host, silently=power_loss)
         runtime.close_tasks()
@@ -129,6 +130,7 @@ class SimRuntime:
     def __init__(self, node: SimNode) -> None:
         self.name = node.name
         self.alive = True
+        self.died_us = -1
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.clock = node.clock
         self.files = node.disk
@@ -150,11 +152,11 @@ class SimRuntime:
         self._ensure_alive("sleep")
         await asyncio.sleep(delay_ms / 1000)
 
-    def call_soon(self, function: Callable[[], object]) -> asyncio.Handle:
+    def call_soon(self, function: Callable[[], object]) -> SimHandle:
         self._ensure_alive("call_soon")
         return self._loop.call_soon(function, context=self.context)
 
-    def call_later_ms(self, delay_ms: float, function: Callable[[], object]) -> asyncio.TimerHandle:
+    def call_later_ms(self, delay_ms: float, function: Callable[[], object]) -> SimHandle:
         self._ensure_alive("call_later")
         return self._loop.call_later(delay_ms / 1000, function, context=self.context)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pathlib
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from kmirror.sim.loop import NotModelledError, SimLoop, SimulationBudgetError, SimulationStuckError
+from kmirror.sim.runtime import SimRuntime, SimWorld
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -156,6 +158,62 @@ def test_errors_nobody_awaits_are_collected():
     loop.call_soon(lambda: 1 / 0)
     loop.run_forever()
     assert [type(failure.error) for failure in loop.failures] == [ZeroDivisionError]
+
+
+def test_a_dead_node_s_last_error_is_nobody_s_but_an_earlier_one_is_told():
+    """Who awaits a task that failed in the moment in which the node died had no turn to look at it."""
+
+    async def fail() -> None:
+        raise ValueError("nobody looked")
+
+    async def fail_and_wait(runtime: SimRuntime, *, wait_ms: int, kept: list[asyncio.Task[None]]) -> None:
+        kept.append(runtime.spawn(fail(), name="fails"))
+        await asyncio.wait(kept)
+        await runtime.sleep_ms(wait_ms)
+
+    def failures_of(lived_on_us: int) -> list[type[BaseException] | None]:
+        world = SimWorld(SimLoop(1))
+        node = world.node("node")
+        runtime = node.boot()
+        kept: list[asyncio.Task[None]] = []
+        runtime.spawn(fail_and_wait(runtime, wait_ms=1_000, kept=kept), name="main")
+        world.loop.run_for_us(lived_on_us)
+        node.kill()
+        kept.clear()
+        gc.collect()
+        found = [type(failure.error) for failure in world.loop.failures]
+        world.close()
+        return found
+
+    assert failures_of(0) == []
+    assert failures_of(10) == [ValueError]
+
+
+def test_a_task_that_is_done_costs_no_further_step():
+    def steps_of(tasks: int) -> int:
+        world = SimWorld(SimLoop(1))
+        runtime = world.node("node").boot()
+        for index in range(tasks):
+            runtime.spawn(asyncio.sleep(0), name=str(index))
+        world.loop.run_forever()
+        assert not runtime.tasks
+        world.close()
+        return world.loop.steps
+
+    assert steps_of(10) == 20
+
+
+def test_what_is_cancelled_does_not_run():
+    loop = SimLoop(1)
+    ran: list[int] = []
+    handles = [loop.call_soon(ran.append, 1), loop.call_later(1, ran.append, 2), loop.call_at(2, ran.append, 3)]
+    assert not any(handle.cancelled() for handle in handles)
+    handles[0].cancel()
+    handles[2].cancel()
+    assert [handle.cancelled() for handle in handles] == [True, False, True]
+    loop.run_forever()
+    assert ran == [2]
+    assert loop.steps == 1
 
 
 @pytest.mark.parametrize(

@@ -243,3 +243,23 @@ def test_blocking_work_takes_virtual_time_and_lets_others_run(world):
     assert world.loop.run_until_complete(runtime.spawn(main(), name="main")) == 42
     assert order == ["loop", "work"]
     assert world.loop.now_us > 0
+
+
+def test_bytes_are_handed_over_in_the_step_in_which_they_arrive(world):
+    pair = Pair(world)
+    world.loop.run_for_us(10_000)
+    before = world.loop.steps
+    pair.left.connection.write([b"one piece"])
+    world.loop.run_for_us(10_000)
+    assert pair.right.received == b"one piece"
+    assert world.loop.steps - before == 2, "the piece, and the end of the 10 ms"
+
+
+def test_a_node_that_stands_still_receives_nothing_until_it_goes_on(world):
+    pair = Pair(world)
+    world.node("b").pause(50_000)
+    pair.left.connection.write([b"early"])
+    world.loop.run_for_us(40_000)
+    assert pair.right.received == b""
+    world.loop.run_for_us(20_000)
+    assert pair.right.received == b"early"
