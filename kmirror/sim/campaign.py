@@ -1,20 +1,28 @@
 """Many seeds on many cores: every seed is a run of its own, so the result of a seed does not depend on who ran it or beside whom.
 
-Processes are started afresh (spawn), one seed a task; results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign
-goes on where it stopped, and several processes may share it. Ctrl-C begins no further seed; those that are run by then are in the ledger.
+Worker processes are started afresh (spawn) once for a campaign, each runs one seed to be warm, and then has every seed run by a child of its
+own (fork) that ends with it: a dead world is full of cycles, and to collect it costs a tenth of a run, while the system takes back a whole
+process for nothing. Results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign goes on where it stopped, and several
+processes may share it. Ctrl-C begins no further seed; those that are run by then are in the ledger.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import gc
 import logging
 import multiprocessing
+import os
+import pickle
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import NoReturn
 
+from kmirror.common.errors import KmirrorError
 from kmirror.sim.histories import run_named
 from kmirror.sim.ledger import Campaign, Chunk, Ledger, Program, chunks_of
 
@@ -39,18 +47,26 @@ class SeedResult:
 
 def run_seed(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
     """One run, in this process."""
+    result = _run(history, seed, without)
+    gc.collect(1)  # a dead world is full of cycles, and the collector is off while a world lives
+    return result
+
+
+def _run(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
+    """... which leaves its world to the collector."""
     logging.disable(logging.CRITICAL)
     began_s = time.process_time()
+    collecting = gc.isenabled()
+    gc.disable()  # judging makes nothing that is worth a look at the whole world
     try:
         result = run_named(history, seed, without=without)
     finally:
         logging.disable(logging.NOTSET)
+        if collecting:
+            gc.enable()
     texts = tuple(str(violation) for violation in result.violations)
     rules = tuple(sorted({violation.rule for violation in result.violations}))
-    steps, now_us, trace_hash = result.steps, result.now_us, result.trace_hash
-    del result
-    gc.collect(1)  # a dead world is full of cycles, and the collector is off while a world lives
-    return SeedResult(history, seed, texts, rules, trace_hash, steps, now_us, time.process_time() - began_s)
+    return SeedResult(history, seed, texts, rules, result.trace_hash, result.steps, result.now_us, time.process_time() - began_s)
 
 
 def run_campaign(
@@ -62,8 +78,15 @@ def run_campaign(
     on_result: Callable[[SeedResult], None] | None = None,
 ) -> list[SeedResult]:
     """All seeds, over `jobs` processes (1: in this one)."""
+    with Workers(jobs) as workers:
+        return _run_all(workers, seeds, history, without, on_result)
+
+
+def _run_all(
+    workers: Workers, seeds: Sequence[int], history: str, without: tuple[str, ...], on_result: Callable[[SeedResult], None] | None
+) -> list[SeedResult]:
     results = []
-    for result in _results(seeds, history, without, jobs):
+    for result in workers.run(seeds, history, without):
         results.append(result)
         if on_result is not None:
             on_result(result)
@@ -85,14 +108,14 @@ def resume_campaign(
     `on_skip` is told how many seeds of a chunk need not be run."""
     campaign = Campaign(history, without)
     results: list[SeedResult] = []
-    with ledger.claims(program, campaign) as claims:
+    with ledger.claims(program, campaign) as claims, Workers(jobs) as workers:
         for number, wanted in chunks_of(seeds):
             done = ledger.done(program, campaign)
             missing = [seed for seed in wanted if seed not in done]
             if missing and claims.take(number):
                 done = ledger.done(program, campaign)
                 missing = [seed for seed in wanted if seed not in done]
-                results += _run_chunk(ledger, program, campaign, missing, jobs, on_result)
+                results += _run_chunk(ledger, program, campaign, missing, workers, on_result)
                 claims.give_back(number)
             else:
                 missing = []
@@ -106,7 +129,7 @@ def _run_chunk(
     program: Program,
     campaign: Campaign,
     seeds: list[int],
-    jobs: int,
+    workers: Workers,
     on_result: Callable[[SeedResult], None] | None,
 ) -> list[SeedResult]:
     """Seeds of one chunk, which need not follow each other; what has been run is in the ledger, however this ends."""
@@ -118,7 +141,7 @@ def _run_chunk(
             on_result(result)
 
     try:
-        return run_campaign(seeds, history=campaign.history, without=campaign.without, jobs=jobs, on_result=keep)
+        return _run_all(workers, seeds, campaign.history, campaign.without, keep)
     finally:
         _write_down(ledger, program, campaign, results)
 
@@ -138,27 +161,86 @@ def _write_down(ledger: Ledger, program: Program, campaign: Campaign, results: l
         ledger.add(line)
 
 
-def _results(seeds: Sequence[int], history: str, without: tuple[str, ...], jobs: int) -> Iterator[SeedResult]:
-    if jobs <= 1 or len(seeds) <= 1:
-        for seed in seeds:
-            yield run_seed(history, seed, without)
-        return
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(seeds)), mp_context=context, initializer=_begin_worker) as pool:
-        futures = [pool.submit(run_seed, history, seed, without) for seed in seeds]
+class Workers:
+    """The processes of a campaign, started when they are needed first. With one job every seed is run in this process."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(self, seeds: Sequence[int], history: str, without: tuple[str, ...]) -> Iterator[SeedResult]:
+        """The results, in the order of `seeds`."""
+        if self._jobs <= 1 or (self._pool is None and len(seeds) <= 1):
+            for seed in seeds:
+                yield run_seed(history, seed, without)
+            return
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                self._jobs, mp_context=context, initializer=_begin_worker, initargs=(history,)
+            )
+        futures = [self._pool.submit(run_seed_in_child, history, seed, without) for seed in seeds]
         try:
             while futures:
                 yield futures[0].result()
                 del futures[0]
         except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)
+            self._pool.shutdown(cancel_futures=True)
             yield from (future.result() for future in futures if not future.cancelled())
             raise
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
-def _begin_worker() -> None:
-    """Ctrl-C is the campaign's to answer: it reaches every process of a terminal."""
+def _begin_worker(history: str) -> None:
+    """What the children find made: modules, caches, and bytecode that has met its types. Ctrl-C is the campaign's to answer: it reaches
+    every process of a terminal."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(Exception):  # whoever runs a seed is told
+        run_seed(history, 0, ())
+    gc.collect()
     gc.freeze()
+
+
+def run_seed_in_child(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
+    """One run, in a child of this process, which must have no other thread. KmirrorError when the child dies of something else than
+    an error of the program."""
+    if not hasattr(os, "fork"):
+        return run_seed(history, seed, without)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _answer_and_end(writing, history, seed, without)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        answer = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise KmirrorError(f"the process that ran seed {seed} of {history} ended with status {os.waitstatus_to_exitcode(status)}")
+    outcome = pickle.loads(answer)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    assert isinstance(outcome, SeedResult)
+    return outcome
+
+
+def _answer_and_end(writing: int, history: str, seed: int, without: tuple[str, ...]) -> NoReturn:
+    status = 1
+    try:
+        gc.disable()
+        outcome: SeedResult | Exception
+        try:
+            outcome = _run(history, seed, without)
+        except Exception as error:  # noqa: BLE001 - raised again by the parent
+            outcome = error
+        with open(writing, "wb") as pipe:
+            pickle.dump(outcome, pipe)
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,43 @@
+"""A campaign's processes: a seed in a child is the same run, and whatever happens to the child is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from kmirror.common.errors import KmirrorError
+from kmirror.sim import campaign as campaigns
+from kmirror.sim.campaign import SeedResult, Workers, run_seed, run_seed_in_child
+
+HISTORY = "writes_to_the_mirror"
+
+
+def test_a_seed_in_a_child_is_the_same_run():
+    assert run_seed_in_child(HISTORY, 3, ()) == run_seed(HISTORY, 3, ())
+
+
+def test_an_error_of_the_child_is_raised_here():
+    with pytest.raises(KmirrorError, match="there is no history 'x'"):
+        run_seed_in_child("x", 1, ())
+
+
+def test_a_child_that_dies_is_told_with_its_seed(monkeypatch):
+    def die(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("dead")
+
+    monkeypatch.setattr(campaigns, "_run", die)
+    with pytest.raises(KmirrorError, match=f"seed 7 of {HISTORY} ended with status -{int(signal.SIGKILL)}"):
+        run_seed_in_child(HISTORY, 7, ())
+
+
+def test_workers_go_on_for_the_next_seeds():
+    with Workers(2) as workers:
+        first = list(workers.run([1, 2], HISTORY, ()))
+        pool = workers._pool
+        second = list(workers.run([3], HISTORY, ()))
+        assert pool is not None and workers._pool is pool
+    assert [result.seed for result in first + second] == [1, 2, 3]
+    assert second == [run_seed(HISTORY, 3, ())]
