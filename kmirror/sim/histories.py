@@ -8,6 +8,7 @@ from dataclasses import replace
 from kmirror.common.errors import KmirrorError
 from kmirror.sim.fleet_storm import FLEET_HISTORIES
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
+from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 from kmirror.sim.named_histories import NAMED_HISTORIES
 from kmirror.sim.run import HistoryFunction, RunResult, Setting, run_history
@@ -20,6 +21,7 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     **FLEET_HISTORIES,
     **MIRROR_HISTORIES,
     **NAMED_MIRROR_HISTORIES,
+    **SHARE_GROUP_HISTORIES,
 }
 _STORM_SUMMARY = {
     "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",

@@ -77,8 +77,9 @@ class MirrorStage(SimStage):
         names: tuple[str, ...] = ("a", "b"),
         config: Mapping[str, str] | None = None,
         configs: Mapping[str, str] | None = None,
+        features: Mapping[str, int] = FEATURES,
     ) -> None:
-        """Start everything, each node with `config`; fleet "a" has the topic, with `configs`."""
+        """Start everything, each node with `config` and `features`; fleet "a" has the topic, with `configs`."""
         self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         for name in names:
             fleet = SimFleet(
@@ -86,7 +87,7 @@ class MirrorStage(SimStage):
                 self.history,
                 self.known,
                 name=name,
-                features=FEATURES,
+                features=features,
                 safeguards=self.ablations.safeguards,
                 config=MIRRORED | dict(config or {}),
             )

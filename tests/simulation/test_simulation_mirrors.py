@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.mirror.share_group_sync import ShareGroupSync
+from kmirror.sim.ablations import replaced
 from kmirror.sim.campaign import run_seed
 from kmirror.sim.fleet_history import Consumed, GroupSynced
 from kmirror.sim.histories import run_named
@@ -12,6 +14,7 @@ from kmirror.sim.history import Acknowledged, Converged, History, MirrorStatesRe
 from kmirror.sim.mirror_group_checker import follow_groups
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
 from kmirror.sim.mirror_operators import OperatorHeard, check_operators
+from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 
 SWEEP = range(8)
@@ -26,6 +29,7 @@ NAMED = {
     "source_leader_behind": "C6",
     "late_offset_sync": "C18",
     "transaction_open_at_failback": "C41",
+    "share_group_at_failover": "SYN15 C18",
 }
 ABLATIONS = [
     ("bump_after_cut", "slow_follower_at_alignment"),
@@ -61,7 +65,15 @@ def test_named_history_breaks_no_rule(name):
 
 def test_every_history_is_tested():
     assert {"mirrors", "mirrors_calm"} == set(MIRROR_HISTORIES)
-    assert set(NAMED) == set(NAMED_MIRROR_HISTORIES)
+    assert set(NAMED) == set(NAMED_MIRROR_HISTORIES) | set(SHARE_GROUP_HISTORIES)
+
+
+def test_a_share_group_that_is_not_synced_is_noticed():
+    async def nothing(self, cycle):
+        return []
+
+    with replaced(ShareGroupSync, "sync", lambda sync: nothing):
+        assert run_seed("share_group_at_failover", 1, ()).rules == ("progress",)
 
 
 @pytest.mark.parametrize(("without", "history"), ABLATIONS)
