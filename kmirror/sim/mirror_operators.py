@@ -2,8 +2,8 @@
 
 Two of them at once contradict each other: one pauses while another removes, a topic is added while it is removed, or while its mirror is
 deleted. Whatever comes of it must be legal (rule "operators"): each answer is one that the operation may have in some state of the topic, and
-where nothing but this operation was under way and the association at the controller was the same before and after, in that state.
-The answers of a broker that is behind, or that does not reach whom it needs, are legal at any time.
+where nothing but this operation was under way and the association at the controller was the same before and after, in that state or one that
+a broker which is behind may believe in. That it does not reach whom it needs, or does not know the mirror or the topic, is legal at any time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ _ANYTIME = frozenset(
 @dataclass(slots=True)
 class OperatorHeard(Event):
     """`error`: Kafka's name, "NONE" or "no answer". `before`, `after`: the topic's association at the controller when it was asked and answered,
-    "" for none, None where nobody could tell; `alone`: no other operation was under way since the last one that was answered."""
+    "" for none, None where nobody could tell; `alone`: no other operation was under way since the last one that was answered, and every
+    association was seen; `earlier`: those that a broker that is behind may still believe in."""
 
     cluster: str
     who: str
@@ -67,11 +68,13 @@ class OperatorHeard(Event):
     before: str | None
     after: str | None
     alone: bool
+    earlier: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class Controls:
-    """What operators of one cluster share: how to see the association, and how many operations are, or may still be, under way."""
+    """What operators of one cluster share: how to see the association, what it was ("" for none, None: not seen), and how many operations are, or
+    may still be, under way."""
 
     cluster: str
     mirror: str
@@ -79,7 +82,8 @@ class Controls:
     source_configs: Mapping[str, str]
     association: Callable[[], str | None]
     under_way: int = 0
-    lost: int = field(default=0)
+    lost: int = 0
+    seen: set[str | None] = field(default_factory=set)
 
 
 class MirrorOperator:
@@ -103,12 +107,15 @@ class MirrorOperator:
         controls = self._controls
         self._history.add(Told(self._loop.now_us, self._name, f"{operation} at {controls.cluster}"))
         before, alone = controls.association(), controls.under_way == controls.lost == 0
+        earlier = frozenset(association for association in controls.seen if association is not None)
         controls.under_way += 1
         error = await self._ask(operation)
         controls.under_way -= 1
         controls.lost += error == UNANSWERED
         after, alone = controls.association(), alone and controls.under_way == 0
-        heard = OperatorHeard(self._loop.now_us, controls.cluster, self._name, operation, error, before, after, alone)
+        controls.seen.update((before, after))
+        alone = alone and None not in controls.seen
+        heard = OperatorHeard(self._loop.now_us, controls.cluster, self._name, operation, error, before, after, alone, earlier)
         self._history.add(heard)
         self._history.add(Told(self._loop.now_us, self._name, f"{operation} at {controls.cluster}: {error}"))
         return error
@@ -192,7 +199,7 @@ def check_operators(history: History) -> Iterator[Violation]:
         if isinstance(event, OperatorHeard) and event.error not in _ANYTIME:
             rows = _LEGAL[event.operation]
             known = event.before if event.alone and event.before == event.after else None
-            states = list(rows) if known is None else [_kind(known)]
+            states = list(rows) if known is None else [_kind(known), *map(_kind, sorted(event.earlier))]
             if event.error not in {error.name for state in states for error in rows[state]}:
                 was = "" if known is None else f", which is {known or 'in no mirror'!r}"
                 yield Violation("operators", event.now_us, f"{event.who} hears {event.error} of {event.operation} at {event.cluster}{was}")

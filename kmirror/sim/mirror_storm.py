@@ -132,14 +132,14 @@ class _Story:
 
     async def _replace_source_topic(self) -> None:
         """The active cluster's topic is deleted and created again, with another id: the mirror must not follow. Only when the passive
-        cluster's is deleted, too, it does."""
+        cluster's is deleted, too, it does. (A partition that was not stopped before the new topic came stays PAUSED, by B5's name.)"""
         stage, crowd = self._stage, self._stage.crowds[self.active]
         crowd.crash_members()
         await stage.until_state(self.passive, State.MIRRORING)
         await stage.delete_topic(self.active)
         await stage.sleep_ms(stage.between(0, 4_000))
         await stage.operator.create_topic(self.active, TOPIC, len(stage.partitions), replication_factor=stage.between(2, 3))
-        await stage.until_state(self.passive, State.FAILED, State.STOPPED)
+        await stage.until_state(self.passive, State.FAILED, State.STOPPED, State.PAUSED)
         await self._delete_topic()
         if self._has_group:
             crowd.start_member()

@@ -112,6 +112,8 @@ def test_two_operators_at_once_hear_what_is_legal():
 def test_an_illegal_answer_is_noticed(error, before, rule_breaks):
     heard = OperatorHeard(0, "b", "operator-1", "pause", error, before, before, alone=True)
     assert bool(list(check_operators(History([heard])))) is rule_breaks
+    behind = OperatorHeard(0, "b", "operator-1", "pause", error, before, before, alone=True, earlier=frozenset({"m", "m.paused"}))
+    assert bool(list(check_operators(History([behind])))) is (error == "NOT_LEADER_OR_FOLLOWER")
     overlapping = OperatorHeard(0, "b", "operator-1", "pause", error, before, before, alone=False)
     assert bool(list(check_operators(History([overlapping])))) is (error == "NOT_LEADER_OR_FOLLOWER")
 
@@ -124,7 +126,7 @@ def test_a_source_topic_of_another_id_is_not_followed(seed):
     deleted = [what for _, who, what in result.history.story() if who == "operator" and what.startswith("delete topic")]
     assert {"delete topic orders at a", "delete topic orders at b"} == set(deleted)
     states = {event.state for event in result.history.events if isinstance(event, StateWritten)}
-    assert states & {State.FAILED, State.STOPPED}
+    assert states & {State.FAILED, State.STOPPED, State.PAUSED}
 
 
 def test_a_calm_history_mirrors_something():
