@@ -126,6 +126,9 @@ class LogMaintenance(LogState):
         Kafka cuts whole batches but takes the target literally: inside a batch, the log end lies behind a gap.
         `at_batch_boundary` lowers such a target to the batch's base offset (rule C35, for topics of a mirror).
         The epoch cache is cut at the log end even if no batch is.
+
+        A cut below the high watermark is durable on return. In Kafka only an unclean election makes one, here each failback: what
+        consumers could read would be served again by a follower that a power loss gave it back, before it has asked its leader (KIP-392).
         """
         if target_offset < 0:
             raise ValueError(f"Cannot truncate partition {self.topic_partition} to a negative offset ({target_offset}).")
@@ -137,12 +140,15 @@ class LogMaintenance(LogState):
                 self.leader_epoch_cache.truncate_from_end_async_flush(self.log_end_offset)
                 return False
             log.info("%s: truncating to offset %d", self.name, target_offset)
+            was_read = target_offset < self.high_watermark
             first_base_offset = self.segments.first_segment_base_offset
             if first_base_offset is None or first_base_offset > target_offset:
                 self.truncate_fully_and_start_at(target_offset)
             else:
                 with self.truncation_guard(target_offset < self.active_segment.base_offset):
                     self._truncate_to(target_offset)
+                    if was_read:
+                        self.local_log.make_cut_durable()
             return True
 
     def _truncate_to(self, target_offset: int) -> None:
@@ -157,11 +163,14 @@ class LogMaintenance(LogState):
             self._maybe_increment_first_unstable_offset()
 
     def truncate_fully_and_start_at(self, new_offset: int, *, log_start_offset: int | None = None) -> None:
-        """An empty log that begins (and ends) at `new_offset`."""
+        """An empty log that begins (and ends) at `new_offset`; durable on return as in `truncate_to`."""
         with self._io(f"Error while truncating the entire log for {self.topic_partition}"), self.truncation_guard(True):
             log.info("%s: truncating fully, starting at offset %d", self.name, new_offset)
+            was_read = self.log_start_offset < self.high_watermark
             self._make_files()
             self.local_log.truncate_fully_and_start_at(new_offset)
+            if was_read:
+                self.local_log.make_cut_durable()
             self.leader_epoch_cache.clear_and_flush()
             self.producer_state_manager.truncate_fully_and_start_at(new_offset)
             self.log_start_offset = new_offset if log_start_offset is None else log_start_offset

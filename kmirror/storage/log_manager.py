@@ -373,8 +373,10 @@ class LogManager:
     def _truncation_guard(self, log: UnifiedLog, reaches_sealed_segments: bool) -> Iterator[None]:
         """Around every cut of a log: the cleaner is kept away, and the checkpoints that spoke of what is gone are rewritten.
 
-        A recovery point above the log end must not stay on disk: what is appended next would count as flushed.
+        A recovery point above the log end must not stay on disk: what is appended next would count as flushed. It is written only where
+        there was one: a failback cuts each partition, and the file has a line for each of them.
         """
+        recovery_point = log.recovery_point
         is_current = self._current_logs.get(log.topic_partition) is log
         stops_cleaner = is_current and reaches_sealed_segments
         if stops_cleaner:
@@ -386,7 +388,8 @@ class LogManager:
         finally:
             if stops_cleaner:
                 self.resume_cleaning(log.topic_partition)
-        self.tasks.checkpoint_recovery_offsets_in(log.parent_dir)
+        if recovery_point > log.log_end_offset:
+            self.tasks.checkpoint_recovery_offsets_in(log.parent_dir)
 
     def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
         if self.cleaner is not None:

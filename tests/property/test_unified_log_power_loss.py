@@ -100,3 +100,24 @@ def test_what_was_flushed_survives_and_the_rest_is_cut_off_cleanly(seed: int, st
                     return
                 machine.check_producers()
     machine.crash(power_loss=True)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("target", [0, 3, 6])
+@pytest.mark.parametrize("is_full", [False, True])
+def test_what_was_cut_below_the_high_watermark_stays_cut(seed: int, target: int, is_full: bool) -> None:
+    """A mirror cuts what its consumers have read; a follower that got it back with the power served it again (`mirrors`, seed 5906)."""
+    machine = Machine(seed)
+    for _ in range(8):
+        machine.append(300)
+    machine.log.flush()
+    machine.log.update_high_watermark(8)
+    if is_full:
+        machine.log.truncate_fully_and_start_at(target)
+    else:
+        machine.log.truncate_to(target)
+    machine.disk.detach(power_loss=True)
+    machine.disk.attach()
+    machine.start(recovery_point=0)
+    assert machine.log.log_end_offset == target
+    assert sum(1 for _ in machine.log.batch_headers()) == (0 if is_full else target)
