@@ -12,22 +12,28 @@ is reported. So is one that only the mirror has and the source never replaced vi
 and the key stays on the mirror (C31).
 
 Costs another pass over both logs from the first such record on, and memory by distinct keys; only made when a record is missing. With
-more than `MAX_KEYS` keys nothing can be told, and compaction is believed.
+more than `MAX_KEYS` keys nothing can be told, and compaction is believed. While the logs are compared they go on, and so do their cleaners:
+before a record counts as lost, what both have got since is read, too.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import Final
 
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.verify import key_evidence
 from kmirror.verify.compared_log import ComparedLog
 
+MAX_READINGS: Final = 1_000
+"""So often is it looked whether the logs went on; of more lost records than that hardly anybody asks for the last ones."""
+
 
 class _Keys:
-    """Of one log, from some offset on: the last committed offset of each key, and the markers of each producer."""
+    """Of one log, from some offset on: the last committed offset of each key, and the markers of each producer, as runs of equal ones (the
+    last offset of each, and whether they are ABORTs)."""
 
     def __init__(self, mirrored_end: int) -> None:
         self.mirrored: dict[bytes, int] = {}
@@ -71,8 +77,12 @@ class _Keys:
         if kind not in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
             return
         offsets, aborts = self._markers.setdefault(batch.producer_id, ([], []))
-        offsets.append(batch.base_offset)
-        aborts.append(kind is ControlRecordType.ABORT)
+        is_abort = kind is ControlRecordType.ABORT
+        if aborts and aborts[-1] is is_abort:
+            offsets[-1] = batch.base_offset
+        else:
+            offsets.append(batch.base_offset)
+            aborts.append(is_abort)
         for name, written in self._open.pop(batch.producer_id, {}).items():
             if kind is ControlRecordType.COMMIT:
                 for offset in written:
@@ -100,37 +110,45 @@ class CompactionEvidence:
     ) -> None:
         self._left = left
         self._open = (open_left, open_right)
-        self._mirrored_end = mirrored_end
-        self._keys: tuple[_Keys, _Keys] | None = None
-        self._is_read = False
+        self._keys = (_Keys(mirrored_end), _Keys(mirrored_end))
+        self._next_offsets: list[int] = []
+        self._readings = 0
+        self._is_too_much = False
 
     def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
         """Whether a cleaner of `log` can have removed this record. KmirrorError, ApiException if the logs cannot be read."""
         if key is None or is_tombstone:
             return True
-        if not self._is_read:
-            self._keys = self._read(offset)
-            self._is_read = True
-        if self._keys is None:
+        name = key_evidence.short_name(key)
+        if self._explains(log, offset, name, transaction):
             return True
+        self._read_on(offset)
+        return self._is_too_much or self._explains(log, offset, name, transaction)
+
+    def _explains(self, log: ComparedLog, offset: int, name: bytes, transaction: int | None) -> bool:
         own, other = self._keys if log is self._left else reversed(self._keys)
         if transaction is not None and other.is_aborted(transaction, offset):
             return True
-        name = key_evidence.short_name(key)
         return name in own.beyond or own.mirrored.get(name, -1) > offset or other.mirrored.get(name, -1) > offset
 
-    def _read(self, first_offset: int) -> tuple[_Keys, _Keys] | None:
-        """Nothing below the first missing record matters: those that are asked about later lie behind it."""
-        both = (_Keys(self._mirrored_end), _Keys(self._mirrored_end))
-        for keys, open_log in zip(both, self._open, strict=True):
-            log = open_log(first_offset)
+    def _read_on(self, offset: int) -> None:
+        """What the logs have got since they were read last. Nothing below the first record that is missing matters: those that are asked
+        about later lie behind it."""
+        if self._is_too_much or self._readings >= MAX_READINGS:
+            return
+        if not self._next_offsets:
+            self._next_offsets = [offset, offset]
+        for side, (keys, open_log) in enumerate(zip(self._keys, self._open, strict=True)):
+            log = open_log(self._next_offsets[side])
             cursor = log.cursor(log.log_start_offset)
             try:
                 while (located := cursor.peek()) is not None:
                     cursor.advance()
                     keys.add(located.batch)
+                    self._next_offsets[side] = located.batch.last_offset + 1
                     if keys.size > key_evidence.MAX_KEYS:
-                        return None
+                        self._is_too_much = True
+                        return
             finally:
                 cursor.close()
-        return both
+        self._readings += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from kmirror.record.control_record import ControlRecordType, build_end_transacti
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.verify import key_evidence
+from kmirror.verify.compaction_evidence import _Keys
 from kmirror.verify.verdict import PartitionVerdict, Status
 
 TIME = 1_750_000_000_000
@@ -141,6 +143,48 @@ def test_records_of_aborted_transactions_may_go(kind, status):
 def test_a_later_record_counts_when_it_is_committed(kind, status):
     rest = (put(1, "a", "later", producer_id=7), marker(2, 7, kind), put(3, "end"))
     assert verify(Cluster(put(0, "a"), *rest), Cluster(*rest)).status is status
+
+
+class GrowingCluster(Cluster):
+    """Serves a batch at a time; `when_read` is done when the last one is."""
+
+    def __init__(self, *batches: bytes, when_read: Callable[[], None] = lambda: None) -> None:
+        super().__init__(*batches)
+        self.when_read = when_read
+
+    async def fetch_records(self, name, offset: int, *, max_bytes: int) -> bytes:
+        part = next(part for part in self.parts if part.last_offset >= offset)
+        if part is self.parts[-1]:
+            self.when_read()
+        return bytes(part.memory)
+
+
+@pytest.mark.parametrize(("key", "status"), [("c", Status.EQUAL), ("d", Status.DIFFERENT)])
+def test_what_a_cleaner_removes_while_the_logs_are_compared_is_no_difference(key, status):
+    """The first hole has both logs read to their ends; then c is written again, and the source's cleaner comes by."""
+    source = GrowingCluster(*FULL)
+
+    def go_on() -> None:
+        source.parts = [*source.parts[:3], *source.parts[4:5], *iter_batches(put(5, key))]
+
+    verdict = verify(source, GrowingCluster(*FULL[1:], when_read=go_on))
+    assert (verdict.error, verdict.status) == (None, status)
+
+
+@pytest.mark.parametrize(("offset", "status"), [(1, Status.DIFFERENT), (3, Status.EQUAL), (7, Status.DIFFERENT)])
+def test_the_next_marker_of_the_producer_decides_however_many_there_are(offset, status):
+    rest = [put(number, f"k{number}", producer_id=7) for number in (1, 3, 5, 7)]
+    rest += [marker(number, 7, kind) for number, kind in ((2, COMMIT), (4, ABORT), (6, ABORT), (8, COMMIT), (10, COMMIT))]
+    full = [put(0, "a"), *sorted(rest, key=lambda data: next(iter_batches(data)).base_offset), put(11, "end")]
+    assert verify(Cluster(*full), Cluster(*(data for data in full if next(iter_batches(data)).base_offset != offset))).status is status
+
+
+def test_markers_take_no_memory_each():
+    keys = _Keys(1_000_000)
+    for number in range(1_000):
+        (batch,) = iter_batches(marker(number, 7, COMMIT))
+        keys.add(batch)
+    assert keys._markers == {7: ([999], [False])}
 
 
 def test_equal_logs_are_read_once():
