@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TextIO
 
 from kmirror.common.errors import ApiException, KmirrorError
 
@@ -23,7 +23,7 @@ def one_line(error: Exception) -> str:
 
 def exit_code(run: Callable[[], int], *, failed: str = "", on_stdout: bool = False, failure_code: int = 1) -> int:
     """`run`'s exit code, with all printed that it said; `failure_code` with `failed` and the reason after one of USER_ERRORS, 1 when the
-    reader of our output went away (`| head`), 130 after Ctrl-C."""
+    reader of our output went away (`| head`) or there is no room for it, 130 after Ctrl-C."""
     try:
         try:
             code = run()
@@ -35,8 +35,17 @@ def exit_code(run: Callable[[], int], *, failed: str = "", on_stdout: bool = Fal
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        for stream in (sys.stdout, sys.stderr):  # nothing more may be written, at exit neither
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _discard(sys.stdout, sys.stderr)
+        return 1
+    except OSError as error:
+        _discard(sys.stdout)
+        print(f"{failed}{one_line(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _discard(*streams: TextIO) -> None:
+    """Nothing more may be written to them, at exit neither."""
+    for stream in streams:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

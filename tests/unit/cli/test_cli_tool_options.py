@@ -130,6 +130,16 @@ def test_a_reader_that_goes_away_got_a_traceback(command: str, unbuffered: str) 
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+@pytest.mark.parametrize("command", ["mirrors --help", "topics --version", "kmirror --version"])
+def test_output_without_room_got_a_traceback(command: str) -> None:
+    module, argument = command.split()
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", f"kmirror.cli.{module}", argument], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"No space left on device\n") and done.stderr.count(b"\n") == 1
+
+
 @pytest.mark.parametrize(
     ("module", "arguments", "text"),
     [
