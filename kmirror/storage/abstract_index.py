@@ -116,18 +116,22 @@ class AbstractIndex:
                     raise
 
     def write_pending(self) -> None:
-        """Write the entries that are only in memory."""
-        if self._written_bytes < len(self._entries):
+        """Write the entries that are only in memory. A flush does so on a worker (`flush_if_single_replica`) while the loop adds more, or cuts
+        the log: a copy is written, and counts only while no entries are taken away."""
+        entries, start = self._entries, self._written_bytes
+        if start < len(entries):
+            pending = entries[start:]
             with self._opened() as file:
-                file.pwrite(memoryview(self._entries)[self._written_bytes :], self._written_bytes)
+                file.pwrite(pending, start)
             self._is_synced = False
-            self._written_bytes = len(self._entries)
-            if self._written_bytes > self._length:
-                self._set_length(self._written_bytes)
+            if self._entries is entries:
+                self._written_bytes = start + len(pending)
+            if start + len(pending) > self._length:
+                self._set_length(start + len(pending))
 
     def _truncate_to_entries(self, entries: int) -> None:
         assert entries <= self.entries, (entries, self.entries, self.path)
-        del self._entries[entries * self.entry_size :]
+        self._entries = self._entries[: entries * self.entry_size]
         self._written_bytes = min(self._written_bytes, len(self._entries))
         self._on_entries_changed()
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kmirror.common.errors import CorruptFileError
-from kmirror.common.ports import File
-from kmirror.runtime.os_files import OsFileSystem
+from kmirror.common.ports import Buffer, File
+from kmirror.runtime.os_files import OsFile, OsFileSystem
 from kmirror.storage.fetch_data_info import AbortedTxn
 from kmirror.storage.offset_index import OffsetIndex, OffsetPosition
 from kmirror.storage.time_index import TimeIndex, TimestampOffset
@@ -44,6 +46,36 @@ class TestOffsetIndex:
         assert (reopened.entries, reopened.is_full, reopened.last_offset) == (3, True, BASE)
         reopened.reset()
         assert (reopened.entries, reopened.length) == (0, 24)
+
+    def test_entries_that_come_while_others_are_written_are_written_next(self, tmp_path: pathlib.Path) -> None:
+        """A coordinator's log is flushed on a worker while the loop appends to it: the append raised BufferError, or was never written."""
+
+        class During(OsFileSystem):
+            happen: Callable[[], None] | None = None
+
+            def open(self, path: str, **how: Any) -> OsFile:
+                return Slow(path, super().open(path, **how).detach())
+
+        class Slow(OsFile):
+            def pwrite(self, data: Buffer, position: int) -> int:
+                happen, files.happen = files.happen, None
+                size = super().pwrite(data, position)
+                if happen is not None:
+                    happen()
+                return size
+
+        files = During()
+        index = OffsetIndex(files, str(tmp_path / "0.index"), base_offset=BASE, max_index_size=80)
+        index.append(BASE + 1, 77)
+        index.append(BASE + 2, 88)
+        files.happen = lambda: index.append(BASE + 3, 99)
+        index.flush()
+        index.append(BASE + 4, 111)
+        files.happen = lambda: index.truncate_to(BASE + 2)
+        index.flush()
+        index.append(BASE + 5, 122)
+        index.close()
+        assert (tmp_path / "0.index").read_bytes() == bytes.fromhex("000000010000004d 000000050000007a")
 
     def test_the_preallocated_zeros_of_an_index_were_read_before_it_was_rebuilt(self, tmp_path: pathlib.Path) -> None:
         """10 MiB for each index of a partition, which took most of a recovery."""
