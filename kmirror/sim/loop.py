@@ -188,11 +188,18 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def run_or_call_soon(self, callback: Callable[[], object], context: contextvars.Context) -> None:
         """Run `callback` in the step that is under way where nothing stands in the queue before it, else in its turn. `context` is not the
-        step's own."""
+        step's own; an error of the callback is told as that of a step of its own would be."""
         if self._ready or self._paused_until_us:
             self._ready.append(SimHandle(callback, (), context))
         else:
-            context.run(callback)
+            try:
+                context.run(callback)
+            except Exception as error:  # noqa: BLE001 - told, not raised
+                self._tell(error, callback, context)
+
+    def _tell(self, error: BaseException, callback: Callable[..., object], context: contextvars.Context) -> None:
+        """As that of whoever `context` belongs to."""
+        context.run(self.call_exception_handler, {"message": f"Exception in callback {describe(callback)}", "exception": error})
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -335,7 +342,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:  # noqa: BLE001 - as asyncio: told, not raised
-                self.call_exception_handler({"message": f"Exception in callback {describe(callback)}", "exception": error})
+                self._tell(error, callback, handle.context)
 
     def _check_steps(self) -> None:
         if self.steps > self._max_steps:

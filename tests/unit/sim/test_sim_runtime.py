@@ -263,3 +263,18 @@ def test_a_node_that_stands_still_receives_nothing_until_it_goes_on(world):
     assert pair.right.received == b""
     world.loop.run_for_us(20_000)
     assert pair.right.received == b"early"
+
+
+def test_an_error_of_a_callback_is_its_node_s(world, monkeypatch):
+    pair = Pair(world)
+    world.loop.run_for_us(10_000)
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("not mine")
+
+    pair.a.call_soon(refuse)
+    world.loop.run_for_us(10_000)
+    monkeypatch.setattr(pair.right, "buffer_updated", refuse)
+    pair.left.connection.write([b"handed over in the step of the network"])
+    world.loop.run_for_us(10_000)
+    assert [(failure.node, str(failure.error)) for failure in world.loop.failures] == [("a", "not mine"), ("b", "not mine")]
