@@ -17,6 +17,7 @@ import os
 import pickle
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -208,8 +209,8 @@ def _begin_worker(history: str) -> None:
 
 
 def run_seed_in_child(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
-    """One run, in a child of this process, which must have no other thread. KmirrorError when the child dies of something else than
-    an error of the program."""
+    """One run, in a child of this process, which must have no other thread. KmirrorError as in the child, and when that dies of
+    something else than an error of Python's; RuntimeError with the child's traceback for every other error."""
     if not hasattr(os, "fork"):
         return run_seed(history, seed, without)
     reading, writing = os.pipe()
@@ -237,8 +238,10 @@ def _answer_and_end(writing: int, history: str, seed: int, without: tuple[str, .
         outcome: SeedResult | Exception
         try:
             outcome = _run(history, seed, without)
-        except Exception as error:  # noqa: BLE001 - raised again by the parent
-            outcome = error
+        except KmirrorError as error:
+            outcome = KmirrorError(str(error))
+        except Exception:  # noqa: BLE001 - raised again by the parent
+            outcome = RuntimeError(f"seed {seed} of {history}: {traceback.format_exc()}")
         with open(writing, "wb") as pipe:
             pickle.dump(outcome, pipe)
         status = 0

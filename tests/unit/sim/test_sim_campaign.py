@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.sim import campaign as campaigns
 from kmirror.sim.campaign import SeedResult, Workers, run_seed, run_seed_in_child
 
@@ -21,6 +21,24 @@ def test_a_seed_in_a_child_is_the_same_run():
 def test_an_error_of_the_child_is_raised_here():
     with pytest.raises(KmirrorError, match="there is no history 'x'"):
         run_seed_in_child("x", 1, ())
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "text"),
+    [
+        (CorruptFileError("00.log", 17, "no batch"), KmirrorError, "00.log: at byte 17: no batch"),
+        (KeyError("orders"), RuntimeError, "(?s)seed 7 of .*in a_broken_rule.*KeyError: 'orders'"),
+    ],
+)
+def test_an_error_of_the_child_says_what_and_where(monkeypatch, error, told, text):
+    """An error that takes other arguments than its text was lost to a TypeError, and every other one had lost its traceback."""
+
+    def a_broken_rule(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
+        raise error
+
+    monkeypatch.setattr(campaigns, "_run", a_broken_rule)
+    with pytest.raises(told, match=text):
+        run_seed_in_child(HISTORY, 7, ())
 
 
 def test_a_child_that_dies_is_told_with_its_seed(monkeypatch):
