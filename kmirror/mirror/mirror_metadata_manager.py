@@ -21,6 +21,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, MetadataImage
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, association_of
@@ -64,7 +65,8 @@ class MirrorMetadataManager:
         self._led_partitions = led_partitions
         self._steps = tuple(steps)
         self._loops: dict[str, _Loop] = {}
-        self._missing: dict[tuple[str, str], int] = {}
+        self._missing: dict[str, dict[tuple[str, Uuid], int]] = {}
+        """By mirror and topic: in how many refreshes in a row it was not found."""
         self._scope = TaskScope(runtime, "mirror-metadata-manager")
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ class MirrorMetadataManager:
         return changed
 
     def _forget(self, mirror_name: str) -> None:
-        self._missing = {key: count for key, count in self._missing.items() if key[0] != mirror_name}
+        self._missing.pop(mirror_name, None)
         for step in self._steps:
             step.forget(mirror_name)
 
@@ -189,22 +191,26 @@ class MirrorMetadataManager:
         return not found.topic_id or found.topic_id == local.id
 
     def _note_topics(self, mirror_name: str, led: list[MirrorPartition], metadata: SourceMetadata) -> None:
-        """D3-22: a topic counts as deleted when two refreshes in a row do not find it."""
-        by_topic: dict[str, list[MirrorPartition]] = {}
+        """D3-22: a topic counts as deleted when two refreshes in a row do not find it. One of another id in its place is no sign that ours is
+        back; by itself it is none that ours was deleted (D3-16), for a source that had no ids may have got some."""
+        by_topic: dict[tuple[str, Uuid], list[MirrorPartition]] = {}
         for driver in led:
-            by_topic.setdefault(driver.id.topic, []).append(driver)
-        for topic, drivers in by_topic.items():
-            found = metadata.topics.get(topic)
-            key = (mirror_name, topic)
-            if found is not None and found.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:
-                self._missing[key] = self._missing.get(key, 0) + 1
-                if self._missing[key] >= REFRESHES_UNTIL_DELETED:
-                    for driver in drivers:
-                        driver.on_source_deleted()
-            elif found is not None and found.error is Errors.NONE:
-                self._missing.pop(key, None)
+            by_topic.setdefault((driver.id.topic, driver.id.topic_id), []).append(driver)
+        before = self._missing.get(mirror_name, {})
+        missing = self._missing[mirror_name] = {key: count for key, count in before.items() if key in by_topic}
+        for key, drivers in by_topic.items():
+            found = metadata.topics.get(key[0])
+            if found is None or found.error not in (Errors.NONE, Errors.UNKNOWN_TOPIC_OR_PARTITION):
+                continue
+            if found.error is Errors.NONE and found.topic_id in (Uuid.ZERO, key[1]):
+                missing.pop(key, None)
                 for driver in drivers:
                     driver.on_source_present()
+            elif found.error is Errors.UNKNOWN_TOPIC_OR_PARTITION or key in missing:
+                missing[key] = missing.get(key, 0) + 1
+                if missing[key] >= REFRESHES_UNTIL_DELETED:
+                    for driver in drivers:
+                        driver.on_source_deleted()
 
     def _is_owner(self, mirror_name: str) -> bool:
         return self._coordinator.sync_owner(mirror_name) == self._config.broker_id

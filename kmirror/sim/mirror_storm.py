@@ -132,7 +132,8 @@ class _Story:
 
     async def _replace_source_topic(self) -> None:
         """The active cluster's topic is deleted and created again, with another id: the mirror must not follow. Only when the passive
-        cluster's is deleted, too, it does. (A partition that was not stopped before the new topic came stays PAUSED, by B5's name.)"""
+        cluster's is deleted, too, it does. (A partition whose leader has never looked while there was none stays PAUSED, by B5's
+        name: another id alone is no deletion.)"""
         stage, crowd = self._stage, self._stage.crowds[self.active]
         crowd.crash_members()
         await stage.until_state(self.passive, State.MIRRORING)

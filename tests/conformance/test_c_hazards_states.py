@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from metadata_doubles import ControllerDouble
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine, run
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, REFRESH_MS, T0, MirrorMachine, run
 from scripted_source import SOURCE_CLUSTER_ID, batch
 
 from kmirror.common.errors import ApiException, Errors
@@ -336,6 +336,27 @@ def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: Path) -
         machine.name("m.removed")
         await machine.advance(1_000)
         assert machine.state() == "STOPPED"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_two_refreshes_stops_like_the_others(tmp_path: Path) -> None:
+    """Another leader has set X.paused (B5) before this one's second look, by which the source has another topic of the name."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        machine.name("m.paused")
+        await machine.reach("PAUSED")
+        ours = machine.source.topic_ids.pop("t")
+        await machine.advance(REFRESH_MS, step_ms=1_000)
+        assert machine.state() == "PAUSED", "a single refresh is not trusted"
+        machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
+        await machine.reach("STOPPED", within_ms=REFRESH_MS + 1_000)
+        assert machine.source.topic_ids["t"] != ours and machine.produce(batch(0, b"mine")) is Errors.NONE
+        await machine.advance(2 * REFRESH_MS, step_ms=1_000)
+        assert machine.state() == "STOPPED" and machine.states_written()[-2:] == ["STOPPING", "STOPPED"]
         await machine.close()
 
     run(scenario)

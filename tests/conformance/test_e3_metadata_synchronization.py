@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mirror_sync_doubles import BROKER_ID, INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench
+from mirror_sync_doubles import BROKER_ID, INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench, topic_id
 
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kmirror.common.errors import ApiException, ConfigError, Errors
@@ -29,7 +29,7 @@ class Driver:
     """A led partition, as the manager sees it."""
 
     def __init__(self, topic: str, state: MirrorPartitionState = MirrorPartitionState.MIRRORING) -> None:
-        self.id = type("Id", (), {"topic": topic})
+        self.id = type("Id", (), {"topic": topic, "topic_id": topic_id(topic)})
         self.status = type("Status", (), {"state": state})
         self.events: list[str] = []
 
@@ -241,6 +241,34 @@ def test_syn7_fm9_a_topic_counts_as_deleted_after_two_cycles_without_it(bench: S
     del source.topics["t"]
     assert bench.cycle(times=2) == {}
     assert driver.events.count("deleted") == 1
+
+
+def test_d3_22_another_topic_in_the_place_of_a_missing_one_is_not_ours_come_back(bench: SyncBench, source: SourceDouble) -> None:
+    driver = Driver("t")
+    bench.led["m"] = [driver]
+    ours = source.topics.pop("t")
+    bench.cycle()
+    source.topic("t").id = Uuid(b"\x07" * 16)
+    assert "deleted" not in driver.events
+    bench.cycle()
+    assert driver.events.count("deleted") == 1
+    bench.cycle()
+    assert "present" not in driver.events
+    source.topics["t"] = ours
+    bench.cycle()
+    assert driver.events[-2:] == ["present", "refresh"]
+
+
+def test_d3_22_another_id_alone_is_no_deletion(bench: SyncBench, source: SourceDouble) -> None:
+    """D3-16 says what comes of it where it is mirrored. A source that had no topic ids gets some when it is upgraded."""
+    driver = Driver("t")
+    bench.led["m"] = [driver]
+    source.topics["t"].id = Uuid.ZERO
+    bench.cycle()
+    assert driver.events == ["present", "refresh"]
+    source.topics["t"].id = Uuid(b"\x07" * 16)
+    bench.cycle(times=3)
+    assert "deleted" not in driver.events
 
 
 def test_syn7_a_topic_that_may_not_be_seen_is_not_a_deleted_one(bench: SyncBench, source: SourceDouble) -> None:
