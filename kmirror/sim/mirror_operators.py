@@ -81,6 +81,7 @@ class Controls:
     topic: str
     source_configs: Mapping[str, str]
     association: Callable[[], str | None]
+    begun: int = 0
     under_way: int = 0
     lost: int = 0
     seen: set[str | None] = field(default_factory=set)
@@ -109,10 +110,12 @@ class MirrorOperator:
         before, alone = controls.association(), controls.under_way == controls.lost == 0
         earlier = frozenset(association for association in controls.seen if association is not None)
         controls.under_way += 1
+        controls.begun += 1
+        begun = controls.begun
         error = await self._ask(operation)
         controls.under_way -= 1
         controls.lost += error == UNANSWERED
-        after, alone = controls.association(), alone and controls.under_way == 0
+        after, alone = controls.association(), alone and controls.begun == begun
         controls.seen.update((before, after))
         alone = alone and None not in controls.seen
         heard = OperatorHeard(self._loop.now_us, controls.cluster, self._name, operation, error, before, after, alone, earlier)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
@@ -13,7 +16,7 @@ from kmirror.sim.histories import run_named
 from kmirror.sim.history import Acknowledged, Converged, History, MirrorStatesRead, StateWritten
 from kmirror.sim.mirror_group_checker import follow_groups
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
-from kmirror.sim.mirror_operators import OperatorHeard, check_operators
+from kmirror.sim.mirror_operators import Controls, MirrorOperator, OperatorHeard, check_operators
 from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 
@@ -106,6 +109,30 @@ def test_two_operators_at_once_hear_what_is_legal():
     assert {"operator-1", "operator-2", "arbiter"} >= {event.who for event in heard} >= {"operator-1", "operator-2"}
     assert len({(event.operation, event.error) for event in heard}) > 3
     assert list(check_operators(history)) == []
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_an_operation_is_not_alone_if_another_began_and_ended_meanwhile(meanwhile):
+    """Seed 649: a remove that was asked for later was carried out before an add that was on its way."""
+
+    async def run() -> list[bool]:
+        history, answered = History(), asyncio.Event()
+        controls = Controls("b", "m", "orders", {}, lambda: "m")
+
+        async def delete_mirror(_mirror: str) -> None:
+            await answered.wait()
+
+        loop, admin = SimpleNamespace(now_us=0), SimpleNamespace(delete_mirror=delete_mirror)
+        slow, quick = (MirrorOperator(loop, name, admin, controls, history) for name in ("slow", "quick"))
+        under_way = asyncio.create_task(slow.attempt("delete mirror"))
+        await asyncio.sleep(0)
+        answered.set()
+        if meanwhile:
+            await quick.attempt("delete mirror")
+        await under_way
+        return [event.alone for event in history.events if isinstance(event, OperatorHeard) and event.who == "slow"]
+
+    assert asyncio.run(run()) == [not meanwhile]
 
 
 @pytest.mark.parametrize(("error", "before", "rule_breaks"), LEGAL_OR_NOT)
