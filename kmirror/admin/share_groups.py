@@ -74,9 +74,10 @@ class ShareGroupAdmin(AdminRequests):
         return await self._by_coordinator(group_ids, GROUP_COORDINATOR, ask, timeout_ms=timeout_ms)
 
     async def list_share_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, skip_failed: bool = False
     ) -> dict[TopicPartition, SharePartitionOffset | None]:
-        """Where a group begins in all partitions that it has state of, or in `partitions` (None: it has no state there)."""
+        """Where a group begins in all partitions that it has state of, or in `partitions` (None: it has no state there). ApiException for the
+        first that has an error, one without a leader for example; with `skip_failed` such partitions are left out."""
         module = describe_share_group_offsets
         topics = None
         if partitions is not None:
@@ -93,6 +94,8 @@ class ShareGroupAdmin(AdminRequests):
             offsets: dict[TopicPartition, SharePartitionOffset | None] = {}
             for topic in group.topics:
                 for row in topic.partitions:
+                    if row.error_code and skip_failed:
+                        continue
                     raise_for(row.error_code, row.error_message)
                     begins = SharePartitionOffset(row.start_offset, row.leader_epoch, None if row.lag < 0 else row.lag)
                     offsets[TopicPartition(topic.topic_name, row.partition_index)] = begins if row.start_offset >= 0 else None

@@ -61,5 +61,5 @@ async def _committed_offsets(admin: AdminClient, group: str) -> dict[TopicPartit
 
 
 async def _start_offsets(admin: AdminClient, group: str) -> dict[TopicPartition, int]:
-    offsets = await admin.list_share_group_offsets(group)
+    offsets = await admin.list_share_group_offsets(group, skip_failed=True)  # another topic's partition may have no leader
     return {name: begins.start_offset for name, begins in offsets.items() if begins is not None}

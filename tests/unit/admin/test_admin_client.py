@@ -14,6 +14,7 @@ from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.admin.quotas import ClientQuotaEntity
 from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.admin.scram import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
+from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import run
@@ -25,9 +26,11 @@ from kmirror.wire.messages import (
     delete_acls,
     describe_configs,
     describe_groups,
+    describe_share_group_offsets,
     describe_topic_partitions,
     find_coordinator,
     incremental_alter_configs,
+    list_groups,
     list_offsets,
     metadata,
     offset_commit,
@@ -270,3 +273,25 @@ def test_a_filter_that_fails_is_raised() -> None:
     answers = {delete_acls.DeleteAclsRequest: [lambda request: delete_acls.DeleteAclsResponse(filter_results=[failed])]}
     with pytest.raises(ApiException, match="No Authorizer is configured."):
         asking(answers, lambda admin: admin.delete_acls([AclBindingFilter()]))
+
+
+def test_a_share_partition_without_leader_does_not_hide_the_others() -> None:
+    """C32's report at a failover with a dead broker: it failed for a partition of some other topic, after all retries."""
+    module = describe_share_group_offsets
+    rows = [
+        module.DescribeShareGroupOffsetsResponsePartition(0, start_offset=12),
+        module.DescribeShareGroupOffsetsResponsePartition(1, error_code=Errors.LEADER_NOT_AVAILABLE),
+    ]
+    described = module.DescribeShareGroupOffsetsResponseGroup(
+        group_id="g", topics=[module.DescribeShareGroupOffsetsResponseTopic(topic_name="t", partitions=rows)]
+    )
+    listed = list_groups.ListedGroup(group_id="g", protocol_type="share", group_state="Empty", group_type="share")
+    answers: dict[type, list[Answer]] = {
+        list_groups.ListGroupsRequest: [lambda request: list_groups.ListGroupsResponse(groups=[listed])],
+        find_coordinator.FindCoordinatorRequest: coordinators(2),
+        module.DescribeShareGroupOffsetsRequest: [lambda request: module.DescribeShareGroupOffsetsResponse(groups=[described])],
+    }
+    ends = {TopicPartition("t", 0): 8, TopicPartition("t", 1): 8}
+    found, admin = asking(answers, lambda admin: groups_beyond(admin, ends))
+    assert found == [GroupBeyondEnd("g", TopicPartition("t", 0), 12, 8, True)]
+    assert len(admin.requests(module.DescribeShareGroupOffsetsRequest)) == 1
