@@ -172,7 +172,7 @@ class ClientConnection:
         if self._error is not None:
             return
         self._error = error
-        self._reader.stop()
+        self._reader.close()
         self._room.set()
         if self._connection is not None:
             self._connection.abort()

@@ -59,6 +59,12 @@ class FrameReader:
     def stop(self) -> None:
         self._stopped = True
 
+    def close(self) -> None:
+        """No more comes: give back what a frame that has begun took, and what was kept for the next. A connection that is gone is part of
+        cycles, which the collector of a node finds late (`runtime.collector`); a client may have announced a hundred megabytes."""
+        self._stopped = True
+        self._frame = self._kept = None
+
     def set_max_size(self, max_size: int) -> None:
         """For the frames that begin from now on."""
         self._max_size = max_size

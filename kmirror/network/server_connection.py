@@ -90,6 +90,7 @@ class ServerConnection:
         if error is not None:
             _log.debug("Connection %s was lost: %s", self.connection_id, error)
         self._lost = True
+        self._reader.close()
         self._frames.clear()
         if self._mute is not None:
             self._mute.cancel()

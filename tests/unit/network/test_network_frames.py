@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,6 +94,19 @@ def test_nothing_is_delivered_after_stop():
     reader = FrameReader(once, max_size=1000, scratch=new_scratch())
     feed(reader, framed([b"one", b"two"]), [])
     assert len(received) == 1
+
+
+@pytest.mark.parametrize(("received", "references"), [(100, 2), ((1 << 20) + 4, 1)], ids=["a frame that has begun", "one that was kept"])
+def test_a_closed_reader_holds_no_buffer(received, references):
+    buffers: list[bytearray] = []
+    reader = FrameReader(lambda frame: buffers.append(frame.obj), max_size=1 << 24, scratch=new_scratch(), reuse_large_frames=True)
+    feed(reader, framed([bytes(1 << 20)])[:received], [])
+    if reader.in_frame:
+        buffers.append(reader.get_buffer(0).obj)
+    before = sys.getrefcount(buffers[0])
+    reader.close()
+    after = sys.getrefcount(buffers[0])
+    assert before - after == references
 
 
 def test_the_buffer_of_a_large_frame_is_used_again_when_nobody_looks_at_it() -> None:

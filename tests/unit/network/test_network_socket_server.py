@@ -61,6 +61,28 @@ def test_pipelined_requests_are_answered_one_at_a_time_and_in_order(bench):
     assert not peer.lost
 
 
+def test_a_connection_that_is_lost_inside_a_frame_gives_its_buffer_back(bench, monkeypatch):
+    """Its cycles are found late by a node's collector: 600 of them with a megabyte each held 1.1 GB."""
+    readers = []
+    new_reader = SocketServer.new_reader
+
+    def observed(server, on_frame):
+        readers.append(new_reader(server, on_frame))
+        return readers[-1]
+
+    monkeypatch.setattr(SocketServer, "new_reader", observed)
+    bench.serve()
+    peer = bench.peer()
+    peer.connection.write([(1 << 20).to_bytes(4, "big"), bytes(100)])
+    bench.run_ms(50)
+    buffer = readers[0].get_buffer(0).obj
+    with pytest.raises(BufferError):
+        buffer.append(0)
+    peer.connection.abort()
+    bench.run_ms(50)
+    buffer.append(0)
+
+
 def test_a_slow_request_does_not_hold_up_other_connections(bench):
     async def slow(context) -> None:
         if context.header.correlation_id == 1:
