@@ -223,9 +223,9 @@ class LocalLog:
         for segment in self.segments:
             segment.close_index_handlers()
         self.ports.files.rename(self.directory, directory)
-        self.ports.files.fsync_path(self.parent_dir)
         self.directory = directory
-        self.segments.update_parent_dir(directory)
+        self.segments.update_parent_dir(directory)  # before the fsync: a flush on a worker opens the indexes by their names
+        self.ports.files.fsync_path(self.parent_dir)
         return True
 
     def delete_all_segments(self) -> list[LogSegment]:

@@ -576,6 +576,21 @@ class TestLife:
         log.delete()
         assert list(logs.root.iterdir()) == []
 
+    def test_a_flush_goes_on_while_the_folder_is_renamed(self, logs: Logs) -> None:
+        """A worker's (of a reset, of a topic that is deleted): it opened an index under its old name, and the log directory was lost."""
+
+        class Slow(OsFileSystem):
+            def fsync_path(self, path: str) -> None:
+                super().fsync_path(path)
+                if path == str(logs.root):
+                    log.flush(force_flush_active_segment=True)
+
+        logs.world = StorageWorld(NOW, files=Slow())
+        log = logs.open(index_interval=0)
+        produce(log, batch(1), batch(1))
+        log.rename_dir("topic-0.abc-delete")
+        assert log.recovery_point == 2
+
     def test_flush_messages(self, logs: Logs) -> None:
         log = logs.open(flush_interval=2)
         produce(log, batch(1))
