@@ -7,9 +7,13 @@ A cleaner removes a record only for what comes after it, or for what it is:
   part, where both logs had the same; there it may since have gone as a tombstone whose time was over.
 - It is a tombstone, a record of an aborted transaction, or without a key.
 
-Nothing else does. So the newest record of a key that is missing from the mirror, though the mirror came past its offset, is lost, and
+So the newest record of a key that is missing from the mirror, though the mirror came past its offset, is lost, and
 is reported. So is one that only the mirror has and the source never replaced visibly: the source's tombstone came and went unmirrored,
 and the key stays on the mirror (C31).
+
+Two things are not told. A tombstone beyond the mirrored part whose time (delete.retention.ms) is over: where a side has deleted keys that long
+after the mirror was stopped or paused, their records count as lost. And a marker that is missing is taken for cleaned, though its
+transaction may have records left.
 
 Costs another pass over both logs from the first such record on, and memory by distinct keys; only made when a record is missing. With
 more than `MAX_KEYS` keys nothing can be told, and compaction is believed. While the logs are compared they go on, and so do their cleaners:
