@@ -18,7 +18,8 @@ off alone, or leaves the fetcher when retrying cannot help (`on_partition_failed
 
 A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the like. It needs milliseconds,
 and a new leader's producers (acks=all) wait for us; so it is asked again soon, and then in times that double up to the backoff
-(Kafka waits for the whole of `replica.fetch.backoff.ms`, a second).
+(Kafka waits for the whole of `replica.fetch.backoff.ms`, a second). Only with the next request, though: one that waits at the leader for
+news of its other partitions is not cut short, and may take `replica.fetch.wait.max.ms`.
 """
 
 from __future__ import annotations

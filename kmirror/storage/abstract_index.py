@@ -8,7 +8,7 @@ Entries live in memory (`_entries`) and are written to the file in runs: when en
 the file is trimmed, when its handles are closed. An entry that a killed process had not written is rebuilt by recovery,
 which every unclean start does above the recovery point; and the recovery point only follows a flush.
 The file is open only while something is done to it: ten thousand partitions that are written would hold twenty thousand descriptors, for
-an entry run a piece every two megabytes. A process that has no descriptor left keeps its entries waiting.
+an entry run a piece every two megabytes. A process that has no descriptor left keeps the entries of an append waiting; a flush, a trim or a new segment fails.
 An index is read from disk when it is first used, as in Kafka's `LazyIndex`; one that was never used is never touched,
 which is why opening and closing a log leaves odd-sized or damaged indexes of old segments as they are.
 """
