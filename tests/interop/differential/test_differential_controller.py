@@ -101,7 +101,7 @@ BROKER_CHANGES = [
     ("", ("unclean.leader.election.enable", SET, "true")), ("", ("unclean.leader.election.enable", SET, "zz")), ("", ("unclean.leader.election.enable", DELETE, None)),
     ("1", ("ssl.keystore.password", SET, "abc")), ("", ("ssl.keystore.password", SET, "abc")), ("1", ("log.cleaner.threads", SET, "50")),
     ("1", ("num.io.threads", SET, "100")), ("1", ("num.io.threads", SET, "3")), ("1", ("num.io.threads", SET, "16")), ("1", ("num.io.threads", SET, "0")),
-    ("1", ("num.network.threads", SET, "100")), ("1", ("num.replica.fetchers", SET, "2")), ("1", ("num.replica.fetchers", SET, "9")),
+    ("1", ("num.network.threads", SET, "100")), ("1", ("num.replica.fetchers", SET, "9")), ("1", ("num.replica.fetchers", SET, "2")),
     ("1", ("num.recovery.threads.per.data.dir", SET, "100")), ("1", ("background.threads", SET, "1")), ("1", ("background.threads", SET, "5")),
     ("1", ("background.threads", DELETE, None)), ("1", ("num.io.threads", DELETE, None)), ("1", ("num.replica.fetchers", DELETE, None)),
     ("1", ("max.connections", SET, "0")), ("1", ("max.connections.per.ip", SET, "0")), ("1", ("max.connections.per.ip.overrides", SET, "a:b")),

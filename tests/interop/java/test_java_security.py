@@ -125,9 +125,9 @@ def test_the_java_producer_logs_in_again(tmp_path: Path) -> None:
         producer = client_file(cluster, tmp_path, "alice", acks="all")
         done = java_tool(
             "org.apache.kafka.tools.ProducerPerformance",
-            *("--topic", "again", "--num-records", "600", "--record-size", "100", "--throughput", "100", "--command-config", producer),
+            *("--topic", "again", "--num-records", "1200", "--record-size", "100", "--throughput", "100", "--command-config", producer),
         )
-        assert "600 records sent" in done.stdout, done.stdout + done.stderr
+        assert "1200 records sent" in done.stdout, done.stdout + done.stderr
         assert logins(cluster, "successful-reauthentication-total") >= 2
         assert logins(cluster, "failed-reauthentication-total") == 0
         assert logins(cluster, "expired-connections-killed-count") == 0
