@@ -3,7 +3,8 @@
 Worker processes are started afresh (spawn) once for a campaign, each runs one seed to be warm, and then has every seed run by a child of its
 own (fork) that ends with it: a dead world is full of cycles, and to collect it costs a tenth of a run, while the system takes back a whole
 process for nothing. Results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign goes on where it stopped, and several
-processes may share it. Ctrl-C begins no further seed; those that are run by then are in the ledger.
+processes may share it. Ctrl-C begins no further seed. What was told by then is in the ledger, and what was under way too, unless it came
+just while a result was told.
 """
 
 from __future__ import annotations

@@ -170,7 +170,8 @@ class TestCommand:
         assert (process.returncode, errors) == (130, "")
         run = {json.loads(line)["seed"] for line in (*told, *rest.splitlines())}
         kept = {seed for chunk in ledger.chunks() for seed in chunk.seeds()}
-        assert kept == run and {0, 1, 2} <= kept and len(kept) < 50
+        assert kept - run in (set(), {max(kept)}), "the last one may have been kept and not told, if Ctrl-C came in between"
+        assert {0, 1, 2} <= run <= kept and len(kept) < 50
 
     def test_summary_names_the_seeds_that_broke_a_rule_but_not_those_that_should(self, tmp_path, capsys):
         ledger = Ledger(tmp_path / "seeds.jsonl")
