@@ -197,7 +197,6 @@ class MirrorCoordinator:
     async def _remove_topics(self, mirror_name: str, where: TopicPartition, topics: list[str]) -> None:
         try:
             await self._shards.write(where, partial(self._write_shard, mirror_name, [], topics))
-            await self._shards.read(where, lambda shard, now_ms: shard.drop_topics(mirror_name, topics))
         except ApiException as error:
             _log.warning("mirror %s: topics %s are still in %s: %s", mirror_name, ", ".join(topics), where, error.error.name)
 

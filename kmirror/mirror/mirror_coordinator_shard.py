@@ -18,7 +18,8 @@ and where a topic is removed (D3-34).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
+from functools import partial
 from typing import NamedTuple
 
 from kmirror.common.errors import Errors
@@ -107,8 +108,9 @@ class MirrorCoordinatorShard:
         *,
         may_prepare: Callable[[str, MirrorPartitionState], bool] = lambda topic, current: True,
     ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
-        """Decide a WriteMirrorStates: the records, and one error per partition. Topics are removed after the writes. `may_prepare`: whether
-        metadata has a reason for a topic's partition to go back to PREPARING from MIRRORING or STOPPED."""
+        """Decide a WriteMirrorStates: the records, and one error per partition. Topics are removed after the writes, their states in the
+        same step: a topic that is made again meanwhile keeps its own. `may_prepare`: whether metadata has a reason for a topic's partition
+        to go back to PREPARING from MIRRORING or STOPPED."""
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         epochs = dict(mirror.epochs)
         records: list[CoordinatorRecord] = []
@@ -132,18 +134,17 @@ class MirrorCoordinatorShard:
                 epochs[key] = NO_LAST_MIRROR_EPOCH
         if epochs != mirror.epochs:
             records.insert(0, last_mirror_epochs_record(mirror_name, epochs))
-        return CoordinatorResult(records, errors)
+        return CoordinatorResult(records, errors, on_appended=partial(self._drop_topics, mirror_name, removed) if removed else None)
 
     def delete_mirror(self, mirror_name: str) -> CoordinatorResult[None]:
         """Tombstones of both keys, when anything of the mirror is stored here (D3-33)."""
         return CoordinatorResult(tombstones(mirror_name) if mirror_name in self._mirrors else [], None)
 
-    def drop_topics(self, mirror_name: str, topics: Iterable[str]) -> None:
+    def _drop_topics(self, mirror_name: str, removed: Set[str]) -> None:
         """Forget the states of topics that were deleted; their records are superseded by the epochs -1 (D3-34)."""
         mirror = self._mirrors.get(mirror_name)
         if mirror is None:
             return
-        removed = set(topics)
         for key in [key for key in mirror.states if key[0] in removed]:
             del mirror.states[key]
             mirror.has_mirrored.pop(key, None)

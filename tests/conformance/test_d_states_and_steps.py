@@ -13,7 +13,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.local_log import cut, cut_fully
-from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite
 from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateRecord
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.control_record import build_mirror_pid_reset
@@ -404,6 +404,31 @@ def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_remote_c
         await machine.advance(500)
         assert machine.state() == "STOPPING"
         assert LastMirrorEpochs(MIRROR, {("t", 0): 3}) in machine.state_records()
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d4_the_epoch_is_stored_though_the_leader_believes_that_it_is(tmp_path: Path) -> None:
+    """The leader asks when it begins; a removal of the topic that had the name before is heard after that, and writes -1 (D3-34; `mirrors`,
+    seed 11086: the next failback was told that nothing had been mirrored)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a", epoch=3))
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        machine.name("m")
+        await machine.reach("MIRRORING")
+        await machine.advance(600)
+        late = StateWrite("t", 0, last_mirror_epoch=CLEAR_LAST_MIRROR_EPOCH)
+        assert machine.mirror is not None
+        await machine.mirror.coordinator.write_states(MIRROR, [late])
+        assert machine.state_records()[-1] == LastMirrorEpochs(MIRROR, {("t", 0): -1})
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        stored = [record for record in machine.state_records() if isinstance(record, LastMirrorEpochs)]
+        assert stored[-1] == LastMirrorEpochs(MIRROR, {("t", 0): 3})
         await machine.close()
 
     run(scenario)
