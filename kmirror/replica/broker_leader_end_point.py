@@ -40,16 +40,15 @@ class _Session:
     def difference(
         self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
     ) -> tuple[dict[TopicPartition, PartitionFetchState], dict[TopicPartition, PartitionFetchState]]:
-        """What is asked differently than before, and what is asked no more."""
+        """What is asked differently than before, and what is asked no more; a topic of another id is both."""
         candidates = list({**self.sent, **partitions}) if touched is None else touched
         changed: dict[TopicPartition, PartitionFetchState] = {}
         forgotten: dict[TopicPartition, PartitionFetchState] = {}
         for topic_partition in candidates:
             sent, state = self.sent.get(topic_partition), partitions.get(topic_partition)
-            if state is None:
-                if sent is not None:
-                    forgotten[topic_partition] = sent
-            elif not _asks_alike(sent, state):
+            if sent is not None and (state is None or state.topic_id != sent.topic_id):
+                forgotten[topic_partition] = sent
+            if state is not None and not _asks_alike(sent, state):
                 changed[topic_partition] = state
         return changed, forgotten
 
