@@ -228,20 +228,22 @@ def test_wait_is_graceful(pair: Pair, run: Run) -> None:
     """A source that is still written to is not left behind; when it rests, every record is at the destination."""
     a, b = pair
     mirrored_topic(pair, "graceful")
-    stop = threading.Event()
+    stop, arrived = threading.Event(), threading.Event()
     sent = 0
 
     def write() -> None:
         nonlocal sent
         producer = Producer(quiet({"bootstrap.servers": a.bootstrap_servers, "linger.ms": 1}))
         while not stop.is_set():
-            producer.produce("graceful", b"x", partition=0)
+            producer.produce("graceful", b"x", partition=0, on_delivery=lambda error, message: arrived.set())
             sent += 1
-            producer.flush(5)
+            producer.poll(0.001)
+        assert producer.flush(30) == 0
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
+        assert arrived.wait(30), "the source takes no record"
         code, _, err = run(b, "--remove", "--mirror", "graceful", "--topic", ".*", "--wait", "--timeout", "1000")
         assert code == 2 and "not finished after 1000 ms" in err
         assert {row.state for row in partitions_of(b.bootstrap_servers, "graceful")} == {"MIRRORING"}
