@@ -1,4 +1,4 @@
-"""A tiny broker for tests of the network: ApiVersions and Metadata, on any runtime."""
+"""A tiny broker for tests of the network: ApiVersions and Metadata, on any runtime. `ServerBench`: a server of it on a simulated network."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Awaitable, Callable
 
 from kmirror.common.errors import Errors
 from kmirror.network.request_context import RequestContext
+from kmirror.network.socket_server import SocketServer
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.runtime import SimWorld
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, encode_response
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kmirror.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 METADATA_RANGE = (0, 9)
+PORT = 9092
 
 
 def tiny_broker(
@@ -90,3 +94,31 @@ class RawPeer:
 
     def correlation_ids(self) -> list[int]:
         return [int.from_bytes(frame[:4], "big") for frame in self.frames()]
+
+
+class SimBench:
+    """A simulated world, which whoever made it closes."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = SimWorld(SimLoop(seed))
+
+    def run_ms(self, duration_ms: int) -> None:
+        self.world.loop.run_for_us(duration_ms * 1000)
+
+
+class ServerBench(SimBench):
+    """A server on node "broker" and raw peers on node "client"."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+        self.broker = self.world.node("broker").boot()
+        self.client = self.world.node("client").boot()
+
+    def start(self, handler, **options) -> SocketServer:
+        server = SocketServer(self.broker, "PLAINTEXT", "", PORT, handler or tiny_broker(), **options)
+        self.world.loop.run_until_complete(self.broker.spawn(server.start(), name="start"))
+        return server
+
+    def peer(self) -> RawPeer:
+        connecting = self.client.spawn(self.client.connect("broker", PORT, RawPeer), name="connect")
+        return self.world.loop.run_until_complete(connecting)[1]

@@ -54,9 +54,12 @@ class MirroredTopics:
         there a mirror that no longer knows the source it belonged to is another one."""
         found = set()
         for resource in delta.configs.changed:
-            if resource.type == RESOURCE_MIRROR and resource.name in self.mirror_names and image.configs.mirror(resource.name):
-                source_id = delta.image.configs.mirror(resource.name).get(SOURCE_CLUSTER_ID_CONFIG)
-                is_another = source_id is not None and image.configs.mirror(resource.name).get(SOURCE_CLUSTER_ID_CONFIG) != source_id
+            if resource.type != RESOURCE_MIRROR or resource.name not in self.mirror_names:
+                continue
+            before, after = (of.configs.mirror(resource.name) for of in (delta.image, image))
+            if after:
+                source_id = before.get(SOURCE_CLUSTER_ID_CONFIG)
+                is_another = source_id is not None and after.get(SOURCE_CLUSTER_ID_CONFIG) != source_id
                 if is_another or resource in delta.configs.emptied:
                     found.add(resource.name)
         return found

@@ -27,6 +27,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kmirror.common.exponential_backoff import ExponentialBackoff
 from kmirror.network.client_connection import ClientConnection, RequestMessage
 from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.network.client_metrics import ClientMetrics
@@ -47,7 +48,6 @@ __all__ = [
 ]
 
 BACKOFF_JITTER: Final = 0.2
-MAX_BACKOFF_DOUBLINGS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,7 @@ class NetworkClient:
         self._runtime = runtime
         self._client_id = client_id
         self._settings = settings or ClientSettings()
+        self._backoff = ExponentialBackoff(self._settings.reconnect_backoff_ms, self._settings.reconnect_backoff_max_ms, BACKOFF_JITTER)
         self._channel = None if security.security_protocol == "PLAINTEXT" else ClientChannelBuilder(security, runtime)
         self._scratch = new_scratch()
         self.metrics = ClientMetrics(runtime.clock)
@@ -235,10 +236,9 @@ class NetworkClient:
             return
         if node.connection is not None:
             node.connection.lose(DisconnectError(f"connection to {node.host}:{node.port} could not be set up"))
-        backoff_ms = min(self._settings.reconnect_backoff_max_ms, self._settings.reconnect_backoff_ms << node.failures)
-        node.failures = min(node.failures + 1, MAX_BACKOFF_DOUBLINGS)
-        jitter = 1 + BACKOFF_JITTER * (2 * self._runtime.random.random() - 1)
-        node.next_attempt_ms = self._runtime.clock.monotonic_ms() + int(backoff_ms * jitter)
+        backoff_ms = self._backoff.backoff_ms(node.failures, self._runtime.random)
+        node.failures += 1
+        node.next_attempt_ms = self._runtime.clock.monotonic_ms() + int(backoff_ms)
 
     # What connections need of us
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.exponential_backoff import ExponentialBackoff
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.registrations import Endpoint
 from kmirror.runtime.api import Runtime
@@ -30,6 +31,7 @@ from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest,
 FIRST_RETRY_MS = 50
 MAX_RETRY_MS = 400
 RETRY_JITTER = 0.1
+_RETRY_BACKOFF = ExponentialBackoff(FIRST_RETRY_MS, MAX_RETRY_MS, RETRY_JITTER)
 FIRST_HEARTBEAT_RETRY_MS = 10
 _log = logging.getLogger(__name__)
 
@@ -190,9 +192,9 @@ class BrokerLifecycleManager:
 
     def _next_retry_ms(self) -> int:
         """How long to wait after one more failure in a row."""
-        delay_ms = min(MAX_RETRY_MS, FIRST_RETRY_MS << min(self._failures, 10))
+        delay_ms = _RETRY_BACKOFF.backoff_ms(self._failures, self._runtime.random)
         self._failures += 1
-        return round(delay_ms * (1 + RETRY_JITTER * (2 * self._runtime.random.random() - 1)))
+        return round(delay_ms)
 
     def _take(self, response: BrokerHeartbeatResponse, *, wants_shut_down: bool) -> int:
         if wants_shut_down and response.should_shut_down:

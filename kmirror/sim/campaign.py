@@ -80,19 +80,25 @@ def run_campaign(
     on_result: Callable[[SeedResult], None] | None = None,
 ) -> list[SeedResult]:
     """All seeds, over `jobs` processes (1: in this one)."""
+    results: list[SeedResult] = []
     with Workers(jobs) as workers:
-        return _run_all(workers, seeds, history, without, on_result)
+        _run_all(workers, seeds, history, without, results, on_result)
+    return results
 
 
 def _run_all(
-    workers: Workers, seeds: Sequence[int], history: str, without: tuple[str, ...], on_result: Callable[[SeedResult], None] | None
-) -> list[SeedResult]:
-    results = []
+    workers: Workers,
+    seeds: Sequence[int],
+    history: str,
+    without: tuple[str, ...],
+    results: list[SeedResult],
+    on_result: Callable[[SeedResult], None] | None,
+) -> None:
+    """`results` has what has been run, however this ends."""
     for result in workers.run(seeds, history, without):
         results.append(result)
         if on_result is not None:
             on_result(result)
-    return results
 
 
 def resume_campaign(
@@ -136,16 +142,11 @@ def _run_chunk(
 ) -> list[SeedResult]:
     """Seeds of one chunk, which need not follow each other; what has been run is in the ledger, however this ends."""
     results: list[SeedResult] = []
-
-    def keep(result: SeedResult) -> None:
-        results.append(result)
-        if on_result is not None:
-            on_result(result)
-
     try:
-        return _run_all(workers, seeds, campaign.history, campaign.without, keep)
+        _run_all(workers, seeds, campaign.history, campaign.without, results, on_result)
     finally:
         _write_down(ledger, program, campaign, results)
+    return results
 
 
 def _write_down(ledger: Ledger, program: Program, campaign: Campaign, results: list[SeedResult]) -> None:

@@ -46,11 +46,9 @@ def _only_lasting_reads(history: History, cluster: str) -> History:
     """Reads of that cluster after which nothing was cut by a mirror's rules or deleted (what arrives late was read a little earlier)."""
     cut_us: dict[TopicPartition, int] = {}
     for event in history.events:
-        if isinstance(event, StateWritten):
-            cuts = event.state in CUTTING
-        else:
-            cuts = isinstance(event, Removed) and event.cause == "topic deleted"
-        if cuts and isinstance(event, (StateWritten, Removed)) and history.cluster_of(event.log) == cluster:
+        if (
+            (isinstance(event, StateWritten) and event.state in CUTTING) or (isinstance(event, Removed) and event.cause == "topic deleted")
+        ) and history.cluster_of(event.log) == cluster:
             cut_us[event.log.partition] = event.now_us
     reads = [event for event in history.events if isinstance(event, ReadTo) and event.cluster == cluster]
     return History([read for read in reads if read.now_us > cut_us.get(read.partition, -1) + SLACK_US])

@@ -25,6 +25,13 @@ ORDERS = TopicPartition(TOPIC, 0)
 FAR = Link(850_000, 900_000, 2_000_000)
 
 
+async def _b_takes_over(stage: MirrorStage) -> None:
+    """B mirrors A until it has all of it, and is failed over to."""
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.fail_over("b")
+
+
 def expect(condition: bool, what: str) -> None:
     """KmirrorError (a violation of "progress") unless it holds."""
     if not condition:
@@ -101,9 +108,7 @@ async def produce_that_waits(stage: MirrorStage) -> None:
     await stage.open(replication_factor=2, config={"replica.lag.time.max.ms": "6000", "mirror.topic.replication.factor": "1"})
     await _keep_coordinator_from_follower(stage, "a", source="b")
     await stage.write("a", batches=3)
-    await stage.mirror("a", "b")
-    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
-    await stage.fail_over("b")
+    await _b_takes_over(stage)
     await stage.write("b", batches=6)
     _cut_off_the_follower(stage, "a")
     waiting = stage.clients.spawn(_produce_and_wait(stage), name="waiting-producer")
@@ -133,9 +138,7 @@ async def _fail_back_without_follower(stage: MirrorStage) -> SimServer:
     """A has its own records of epoch 1 on both replicas, B its own of epoch 1; A's follower is down while A mirrors B. The follower."""
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=3)
-    await stage.mirror("a", "b")
-    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
-    await stage.fail_over("b")
+    await _b_takes_over(stage)
     first = _leader(stage, "a")
     first.crash()
     await stage.until("A has another leader", lambda: stage.leader("a", ORDERS) not in (None, first))
@@ -175,9 +178,7 @@ async def silent_source_broker(stage: MirrorStage) -> None:
     """C6, C7: at failback the source's leader does not answer; silence was taken for "no last mirror epoch", and A emptied."""
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
-    await stage.mirror("a", "b")
-    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
-    await stage.fail_over("b")
+    await _b_takes_over(stage)
     await stage.write("b", batches=3)
     mute, asking = _leader(stage, "b"), [server.name for server in stage.fleets["a"].brokers.values()]
     stage.world.network.partition([mute.name], asking, both_ways=False)
@@ -198,9 +199,7 @@ async def source_leader_behind(stage: MirrorStage) -> None:
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=3)
     await stage.operator.create_topic("b", TOPIC, configs=ALONE, replicas={0: [2, 3]}, mirror_topic_id=stage.topic_id("a"))
-    await stage.mirror("a", "b")
-    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
-    await stage.fail_over("b")
+    await _b_takes_over(stage)
     await stage.write("b", batches=3)
     await stage.until("B's replicas are in sync", stage.is_whole)
     first, second = _leader(stage, "b"), _follower(stage, "b")
@@ -265,9 +264,7 @@ async def transaction_open_at_failback(stage: MirrorStage) -> None:
     """C41: a transaction is open at A when A becomes the mirror; its marker was refused, and the transactional id was never free again."""
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
-    await stage.mirror("a", "b")
-    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
-    await stage.fail_over("b")
+    await _b_takes_over(stage)
     await stage.write("b", batches=2)
     first = TransactionalProducer(stage.crowds["a"].client("first"), "a/pay", 0, [ORDERS], stage.history)
     expect(await first.init() and await first.write(ORDERS, (b"a/pay/0/1",)), "A has an open transaction")

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from network_doubles import RawPeer, metadata_request, tiny_broker
+from network_doubles import ServerBench, metadata_request, tiny_broker
 from storage_doubles import ManualClock
 
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.network.connection_quotas import ACCEPTED, IDLE_ADDRESS_MS, UNLIMITED, ConnectionQuotas, ConnectionVerdict
 from kmirror.network.request_context import Answer
 from kmirror.network.socket_server import SocketServer
-from kmirror.sim.loop import SimLoop
-from kmirror.sim.runtime import SimWorld
-
-PORT = 9092
 
 
-class Bench:
+class Bench(ServerBench):
     def __init__(self) -> None:
-        self.world = SimWorld(SimLoop(3))
-        self.broker = self.world.node("broker").boot()
-        self.client = self.world.node("client").boot()
+        super().__init__()
         self.metrics = MetricsRegistry(self.broker.clock)
 
     def serve(self, handler=None, **quotas) -> SocketServer:
-        connection_quotas = ConnectionQuotas(self.broker.clock, self.metrics, **quotas)
-        server = SocketServer(self.broker, "PLAINTEXT", "", PORT, handler or tiny_broker(), connection_quotas=connection_quotas)
-        self.world.loop.run_until_complete(self.broker.spawn(server.start(), name="start"))
-        return server
-
-    def peer(self) -> RawPeer:
-        connecting = self.client.spawn(self.client.connect("broker", PORT, RawPeer), name="connect")
-        return self.world.loop.run_until_complete(connecting)[1]
-
-    def run_ms(self, duration_ms: int) -> None:
-        self.world.loop.run_for_us(duration_ms * 1000)
+        return self.start(handler, connection_quotas=ConnectionQuotas(self.broker.clock, self.metrics, **quotas))
 
 
 @pytest.fixture

@@ -5,35 +5,15 @@ from __future__ import annotations
 import logging
 
 import pytest
-from network_doubles import RawPeer, api_versions_request, metadata_request, tiny_broker
+from network_doubles import PORT, RawPeer, ServerBench, api_versions_request, metadata_request, tiny_broker
 
 from kmirror.network.request_context import CLOSE
 from kmirror.network.socket_server import SocketServer, SocketServerLimits
-from kmirror.sim.loop import SimLoop
-from kmirror.sim.runtime import SimWorld
-
-PORT = 9092
 
 
-class Bench:
-    """A server on node "broker" and raw peers on node "client"."""
-
-    def __init__(self) -> None:
-        self.world = SimWorld(SimLoop(3))
-        self.broker = self.world.node("broker").boot()
-        self.client = self.world.node("client").boot()
-
+class Bench(ServerBench):
     def serve(self, handler=None, **limits) -> SocketServer:
-        server = SocketServer(self.broker, "PLAINTEXT", "", PORT, handler or tiny_broker(), limits=SocketServerLimits(**limits))
-        self.world.loop.run_until_complete(self.broker.spawn(server.start(), name="start"))
-        return server
-
-    def peer(self) -> RawPeer:
-        connecting = self.client.spawn(self.client.connect("broker", PORT, RawPeer), name="connect")
-        return self.world.loop.run_until_complete(connecting)[1]
-
-    def run_ms(self, duration_ms: int) -> None:
-        self.world.loop.run_for_us(duration_ms * 1000)
+        return self.start(handler, limits=SocketServerLimits(**limits))
 
 
 @pytest.fixture

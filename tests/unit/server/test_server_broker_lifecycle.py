@@ -6,11 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from network_doubles import SimBench
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.server.broker_lifecycle_manager import FIRST_RETRY_MS, MAX_RETRY_MS, RETRY_JITTER, BrokerIdentity, BrokerLifecycleManager
-from kmirror.sim.loop import SimLoop
-from kmirror.sim.runtime import SimWorld
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
@@ -39,9 +38,9 @@ class ScriptedController:
         return [later - earlier for earlier, later in pairwise(self.asked_ms)]
 
 
-class Bench:
+class Bench(SimBench):
     def __init__(self) -> None:
-        self.world = SimWorld(SimLoop(5))
+        super().__init__(5)
         runtime = self.world.node("broker").boot()
         self.controller = ScriptedController(runtime.clock)
         identity = BrokerIdentity(1, "cluster", None, (), {}, (), -1)
@@ -54,9 +53,6 @@ class Bench:
             offline_log_dirs=list,
         )
         runtime.spawn(manager.run(), name="lifecycle")
-
-    def run_ms(self, duration_ms: int) -> None:
-        self.world.loop.run_for_us(duration_ms * 1000)
 
 
 @pytest.fixture
