@@ -27,7 +27,7 @@ from pathlib import Path
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
-from kmirror.runtime import collector
+from kmirror.runtime import collector, descriptors
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.os_files import OsFileSystem, VolatileOsFileSystem
 from kmirror.server.kafka_config import KafkaConfig
@@ -42,6 +42,7 @@ _log = logging.getLogger(__name__)
 async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_started: Callable[[KafkaServer], None] | None = None) -> int:
     """Run the node until a signal says otherwise; the exit code: 0 after a controlled shutdown, 1 after a forced end."""
     collector.collect_rarely()
+    descriptors.prepare_for_a_server()
     runtime = AsyncioRuntime(files=files)
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()

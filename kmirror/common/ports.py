@@ -9,10 +9,13 @@ that take turns on one loop. `FileSystem` is synchronous; what may take longer t
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 Buffer = bytes | bytearray | memoryview
+OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
+"""Errors of an open that say nothing about the file: the process, or the machine, has as many open as it may."""
 
 
 class Clock(Protocol):

@@ -3,7 +3,7 @@
 Everything is by position (`pread`, `pwritev`), so a `File` has no seek pointer to share. The kernel may read or write
 less than asked (signals, full pipes of network file systems, the 2 GiB limit of Linux, IOV_MAX buffers a call); the
 loops here hide that, so callers see all or an OSError. A write that fails half way has extended the file: callers that
-append must truncate back to the size they know.
+append must truncate back to the size they know. What opens anything may use a spare descriptor (`descriptors`).
 
 Locks exclude Apache Kafka as well: Java's FileLock is a POSIX record lock of the process, which an *open file
 description* lock of Linux conflicts with, while also excluding a second broker of this very process. Where the system
@@ -17,8 +17,10 @@ import os
 import shutil
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 
 from kmirror.common.ports import Buffer, File
+from kmirror.runtime.descriptors import SPARES
 
 IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024) if "SC_IOV_MAX" in os.sysconf_names else 16
 MAX_READ_BYTES = 1 << 30
@@ -97,6 +99,7 @@ class OsFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+            SPARES.refill()
 
     @property
     def closed(self) -> bool:
@@ -110,12 +113,12 @@ class OsFileSystem:
     """`FileSystem` of the machine we run on."""
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> OsFile:
-        flags = os.O_CLOEXEC | (os.O_RDWR if write else os.O_RDONLY)
+        flags = os.O_RDWR if write else os.O_RDONLY
         if create or exclusive:
             flags |= os.O_CREAT
         if exclusive:
             flags |= os.O_EXCL
-        return OsFile(path, os.open(path, flags, 0o644))
+        return OsFile(path, _open(path, flags))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -124,7 +127,7 @@ class OsFileSystem:
         return os.path.isdir(path)
 
     def list_dir(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(SPARES.use_briefly_for(lambda: os.listdir(path)))
 
     def make_dirs(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -136,7 +139,7 @@ class OsFileSystem:
         os.remove(path)
 
     def remove_tree(self, path: str) -> None:
-        shutil.rmtree(path)
+        SPARES.use_briefly_for(lambda: shutil.rmtree(path))
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
@@ -148,22 +151,21 @@ class OsFileSystem:
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ms * 1_000_000))
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        return SPARES.use_briefly_for(lambda: Path(path).read_bytes())
 
     def write_bytes(self, path: str, data: Buffer) -> None:
-        file = OsFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        file = OsFile(path, _open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
         try:
             file.pwrite(data, 0)
         finally:
             file.close()
 
     def fsync_path(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = OsFile(path, _open(path, os.O_RDONLY))
         try:
-            os.fsync(descriptor)
+            file.fsync()
         finally:
-            os.close(descriptor)
+            file.close()
 
     def lock(self, path: str) -> File:
         file = self.open(path, create=True)
@@ -197,6 +199,10 @@ class VolatileOsFileSystem(OsFileSystem):
 
     def fsync_path(self, path: str) -> None:
         return
+
+
+def _open(path: str, flags: int) -> int:
+    return SPARES.use_for(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
 
 def _lock_exclusively(descriptor: int) -> None:

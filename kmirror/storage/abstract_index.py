@@ -8,19 +8,19 @@ Entries live in memory (`_entries`) and are written to the file in runs: when en
 the file is trimmed, when its handles are closed. An entry that a killed process had not written is rebuilt by recovery,
 which every unclean start does above the recovery point; and the recovery point only follows a flush.
 The file is open only while something is done to it: ten thousand partitions that are written would hold twenty thousand descriptors, for
-an entry run a piece every two megabytes. A process that has no descriptor left keeps the entries of an append waiting; a flush, a trim or a new segment fails.
+an entry run a piece every two megabytes. A process that has no descriptor left, not even a spare one
+(`runtime.descriptors`), keeps the entries of an append waiting; a flush, a trim or a new segment fails.
 An index is read from disk when it is first used, as in Kafka's `LazyIndex`; one that was never used is never touched,
 which is why opening and closing a log leaves odd-sized or damaged indexes of old segments as they are.
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from kmirror.common.ports import Buffer, File, FileSystem
+from kmirror.common.ports import OUT_OF_DESCRIPTORS, Buffer, File, FileSystem
 
 PENDING_BYTES_LIMIT: Final = 4096
 
@@ -80,6 +80,15 @@ class AbstractIndex:
         if self._loaded:
             return
         self._loaded = True
+        try:
+            self._read_or_create()
+        except OSError:
+            self._loaded = False  # or it would count as empty, and be trimmed to that
+            raise
+        self._written_bytes = len(self._entries)
+        self._on_entries_changed()
+
+    def _read_or_create(self) -> None:
         if self._files.exists(self.path):
             data = self._files.read_bytes(self.path)
             self._set_length(len(data))
@@ -88,8 +97,6 @@ class AbstractIndex:
             self._set_length(self._round_down(self.max_index_size))
             with self._opened() as file:
                 file.truncate(self._length)
-        self._written_bytes = len(self._entries)
-        self._on_entries_changed()
 
     def _set_length(self, length: int) -> None:
         self._length = length
@@ -112,7 +119,7 @@ class AbstractIndex:
             try:
                 self.write_pending()
             except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
 
     def write_pending(self) -> None:

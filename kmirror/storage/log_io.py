@@ -2,6 +2,10 @@
 
 An OSError takes the log directory offline and becomes KAFKA_STORAGE_ERROR, and so does every later use. Bytes that are not
 what they must be become CORRUPT_MESSAGE, with the file and position in the text; the directory stays online.
+
+So it does when a read or a flush finds no free descriptor (`OUT_OF_DESCRIPTORS`): Kafka holds its files open and needs none for these. They
+leave the log as it was, so KAFKA_STORAGE_ERROR, which clients try again, is all that comes of it; what was not flushed is below no
+recovery point, and the next flush takes it along. Where a log is being changed such an error is one like any other.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
+from kmirror.common.ports import OUT_OF_DESCRIPTORS
 from kmirror.storage.local_log import LocalLog
 from kmirror.storage.segment_files import storage_error
 
@@ -27,18 +32,21 @@ class LogIo:
         if self.local_log.ports.log_dir_failures.has_offline_log_dir(parent_dir):
             raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"The log dir {parent_dir} is already offline due to a previous IO exception.")
 
-    def _disk_error(self, message: str, error: OSError | CorruptFileError) -> ApiException:
-        """What to raise for `error`, once it is reported or logged."""
+    def _disk_error(self, message: str, error: OSError | CorruptFileError, *, leaves_log_alone: bool = False) -> ApiException:
+        """What to raise for `error`, once it is reported or logged. `leaves_log_alone`: it came of a read or a flush."""
         if isinstance(error, OSError):
+            if leaves_log_alone and error.errno in OUT_OF_DESCRIPTORS:
+                log.error("%s: %s", message, error)
+                return ApiException(Errors.KAFKA_STORAGE_ERROR, f"{message}: {error}")
             parent_dir = self.local_log.parent_dir
             return storage_error(parent_dir, self.local_log.ports, f"{message} in dir {parent_dir}", error)
         log.error("%s: %s", message, error)
         return ApiException(Errors.CORRUPT_MESSAGE, f"{message}: {error}")
 
     @contextmanager
-    def _io(self, message: str) -> Iterator[None]:
+    def _io(self, message: str, *, leaves_log_alone: bool = False) -> Iterator[None]:
         self._check_online()
         try:
             yield
         except (OSError, CorruptFileError) as error:
-            raise self._disk_error(message, error) from error
+            raise self._disk_error(message, error, leaves_log_alone=leaves_log_alone) from error

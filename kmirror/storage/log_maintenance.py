@@ -68,7 +68,7 @@ class LogMaintenance(LogState):
 
     def _flush(self, offset: int, *, including: bool) -> None:
         flush_offset = offset + 1 if including else offset
-        with self._io(f"Error while flushing log for {self.topic_partition} with offset {offset}"):
+        with self._io(f"Error while flushing log for {self.topic_partition} with offset {offset}", leaves_log_alone=True):
             if flush_offset > self.local_log.recovery_point:
                 self._timed_flush(flush_offset)
                 self.local_log.mark_flushed(min(offset, self.log_end_offset))

@@ -421,7 +421,6 @@ class LogSegment(LogSegmentFiles):
         if self._file.is_open and self._file.size() > self._size:
             self._file.truncate(self._size)
         self._file.close()
-        self.txn_index.close()
 
     def __repr__(self) -> str:
         return f"LogSegment(base_offset={self.base_offset}, size={self._size}, path={self.path})"

@@ -62,7 +62,7 @@ class LogSegmentFiles:
 
     def close_handlers(self) -> None:
         """Close the files without writing to them."""
-        for close in (self.offset_index.close_handler, self.time_index.close_handler, self._file.close, self.txn_index.close):
+        for close in (self.offset_index.close_handler, self.time_index.close_handler, self._file.close):
             try:
                 close()
             except OSError as error:
@@ -95,7 +95,6 @@ class LogSegmentFiles:
     def close_index_handlers(self) -> None:
         self.offset_index.close_handler()
         self.time_index.close_handler()
-        self.txn_index.close()
 
     def delete_if_exists(self) -> None:
         self._file.close()

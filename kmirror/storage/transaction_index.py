@@ -3,12 +3,14 @@
 An entry is 34 bytes: version i16 = 0, producer id i64, first offset i64, last offset i64 (of the marker), last stable
 offset i64 when the marker was written. Last offsets strictly increase. The file exists only once there is an entry. The
 last stable offset bounds searches: transactions that were still open then begin at or above it, so a reader of offsets
-below it need not look at later entries.
+below it need not look at later entries. Like the other indexes the file is open only while something is done to it.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import CorruptFileError
@@ -33,7 +35,6 @@ class TransactionIndex:
         self.path = path
         self.start_offset = start_offset
         self._files = files
-        self._file: File | None = None
         self._entries: list[AbortedTxn] | None = None
 
     def _load(self) -> list[AbortedTxn]:
@@ -62,7 +63,8 @@ class TransactionIndex:
     def append(self, aborted: AbortedTxn) -> None:
         entries = self._load()
         assert not entries or aborted.last_offset > entries[-1].last_offset, ("markers must follow each other", aborted, entries[-1])
-        self._open().pwrite(_ENTRY.pack(CURRENT_VERSION, *aborted), len(entries) * _ENTRY.size)
+        with self._opened() as file:
+            file.pwrite(_ENTRY.pack(CURRENT_VERSION, *aborted), len(entries) * _ENTRY.size)
         entries.append(aborted)
 
     def all_aborted_txns(self) -> list[AbortedTxn]:
@@ -84,13 +86,15 @@ class TransactionIndex:
         for slot, aborted in enumerate(entries):
             if aborted.last_offset >= offset:
                 del entries[slot:]
-                self._open().truncate(slot * _ENTRY.size)
+                with self._opened() as file:
+                    file.truncate(slot * _ENTRY.size)
                 return
 
     def reset(self) -> None:
         """Drop all entries; a file that exists stays, empty."""
         if self._files.exists(self.path):
-            self._open().truncate(0)
+            with self._opened() as file:
+                file.truncate(0)
         self._entries = []
 
     def sanity_problem(self) -> str | None:
@@ -106,31 +110,27 @@ class TransactionIndex:
 
     def flush(self) -> None:
         if self._files.exists(self.path):
-            self._open().fsync()
+            with self._opened() as file:
+                file.fsync()
 
-    def _open(self) -> File:
-        if self._file is None:
-            self._file = self._files.open(self.path, create=True)
-        return self._file
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    @contextmanager
+    def _opened(self) -> Iterator[File]:
+        file = self._files.open(self.path, create=True)
+        try:
+            yield file
+        finally:
+            file.close()
 
     def rename_to(self, path: str) -> None:
         if path != self.path:
-            self.close()
             if self._files.exists(self.path):
                 self._files.rename(self.path, path)
             self.path = path
 
     def update_parent_dir(self, directory: str) -> None:
-        self.close()
         self.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
 
     def delete_if_exists(self) -> bool:
-        self.close()
         if not self._files.exists(self.path):
             return False
         self._files.remove(self.path)

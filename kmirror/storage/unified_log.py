@@ -181,7 +181,7 @@ class UnifiedLog(LogAppends):
                 include_aborted_transactions=isolation is FetchIsolation.TXN_COMMITTED,
             )
         except (OSError, CorruptFileError) as error:
-            raise self._disk_error(f"Exception while reading from {self.topic_partition}", error) from error
+            raise self._disk_error(f"Exception while reading from {self.topic_partition}", error, leaves_log_alone=True) from error
 
     def _check_log_start_offset(self, offset: int) -> None:
         if offset < self.log_start_offset:
@@ -197,7 +197,7 @@ class UnifiedLog(LogAppends):
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """-2 earliest, -1 latest (log end; the caller knows the isolation level), -3 max timestamp, -4 earliest local, -5 latest tiered;
         else the first record that is at least as new."""
-        with self._io(f"Error while fetching offset by timestamp for {self.topic_partition}"):
+        with self._io(f"Error while fetching offset by timestamp for {self.topic_partition}", leaves_log_alone=True):
             return offset_for_timestamp(
                 timestamp,
                 segments=self.segments,
