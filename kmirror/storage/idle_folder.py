@@ -1,7 +1,8 @@
 """Whether a partition's folder holds nothing yet: how a broker starts with thousands of partitions that nobody ever wrote to.
 
 Such a folder is new, or has only `partition.metadata`. That file may be torn after a power loss, because for an idle
-partition it is not synced; it then counts as missing, for there is no data whose topic it could name.
+partition it is not synced; it then counts as missing, for there is no data whose topic it could name. Beside it may lie
+what the first append had written of its successor when the power went.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import NamedTuple
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import FileSystem
 from kmirror.common.uuid import Uuid
+from kmirror.storage.checkpoint_file import TEMPORARY_SUFFIX
 from kmirror.storage.partition_metadata_file import PARTITION_METADATA_FILE_NAME, PartitionMetadataFile
 
 _LOGGER = logging.getLogger(__name__)
-_ONLY_METADATA = [PARTITION_METADATA_FILE_NAME]
+_TEMPORARY_NAME = f"{PARTITION_METADATA_FILE_NAME}{TEMPORARY_SUFFIX}"
 
 
 class IdleFolder(NamedTuple):
@@ -32,10 +34,10 @@ def idle_folder(files: FileSystem, directory: str) -> IdleFolder:
     except FileNotFoundError:
         files.make_dirs(directory)
         return IdleFolder(is_idle=True)
-    if not names:
-        return IdleFolder(is_idle=True)
-    if names != _ONLY_METADATA:
+    if not {PARTITION_METADATA_FILE_NAME, _TEMPORARY_NAME}.issuperset(names):
         return IdleFolder(is_idle=False)
+    if PARTITION_METADATA_FILE_NAME not in names:
+        return IdleFolder(is_idle=True)
     try:
         return IdleFolder(is_idle=True, topic_id=PartitionMetadataFile(files, directory).read())
     except CorruptFileError as error:

@@ -27,7 +27,7 @@ from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.local_log import LocalLog
 from kmirror.storage.log_appends import LogAppends
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, parse_topic_partition_name
+from kmirror.storage.log_file_names import parse_topic_partition_name
 from kmirror.storage.log_loader import LogLoader
 from kmirror.storage.log_offset_lookup import offset_for_timestamp
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata, TimestampAndOffset
@@ -62,7 +62,7 @@ class UnifiedLog(LogAppends):
         `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError where Kafka refuses to start.
         """
         topic_partition = parse_topic_partition_name(directory)
-        if defer_files and log_start_offset == 0 and not directory.endswith(DELETE_DIR_SUFFIX):
+        if defer_files and log_start_offset == 0:
             found = idle_folder(ports.files, directory)
             if found.is_idle:
                 return cls._open_idle(

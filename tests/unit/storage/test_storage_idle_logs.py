@@ -134,6 +134,35 @@ def test_a_torn_id_of_an_idle_log_is_written_anew(world: World, torn: bytes) -> 
     assert world.files()["partition.metadata"] == METADATA
 
 
+@pytest.mark.parametrize("torn", [b"", METADATA[:15]])
+def test_a_torn_id_beside_the_one_that_was_to_replace_it(world: World, torn: bytes) -> None:
+    """The power went in the first append: the folder holds what was noted, torn, and the safe file that was not renamed yet."""
+    world.folder.mkdir(parents=True)
+    (world.folder / "partition.metadata").write_bytes(torn)
+    (world.folder / "partition.metadata.tmp").write_bytes(METADATA)
+    log = world.manager().get_or_create_log(T0, topic_id=ID)
+    append(log)
+    assert world.files()["partition.metadata"] == METADATA
+    assert "partition.metadata.tmp" not in world.files()
+
+
+@pytest.mark.parametrize("torn", [b"", METADATA[:15]])
+def test_a_deleted_idle_log_with_a_torn_id_goes_after_a_restart(world: World, torn: bytes) -> None:
+    """Mirrors, seed 13311: the broker did not start any more."""
+    manager = world.manager()
+    manager.get_or_create_log(T0, topic_id=ID, is_new=True)
+    world.world.scheduler.run_due()
+    manager.async_delete([T0])
+    [folder] = [path for path in world.data.iterdir() if path.is_dir()]
+    (folder / "partition.metadata").write_bytes(torn)
+    world.crash(manager)
+    again = world.manager()
+    assert again.get_log(T0) is None
+    world.world.clock.now_ms += 120_000
+    again.delete_logs()
+    assert not [path for path in world.data.iterdir() if path.is_dir()]
+
+
 def test_an_idle_log_of_another_topic_is_refused(world: World) -> None:
     world.folder.mkdir(parents=True)
     (world.folder / "partition.metadata").write_bytes(METADATA)
