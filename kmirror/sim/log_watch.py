@@ -107,7 +107,12 @@ class LogWatch:
         if self._partition_of(source) is not None:
             self.on_remove(source)
         elif source.startswith(self._prefix) and destination.endswith(SET_ASIDE):
-            self._drop(parse_topic_partition_name(source), lambda batch: True, "topic deleted")
+            self._set_aside(parse_topic_partition_name(source))
+
+    def _set_aside(self, partition: TopicPartition) -> None:
+        """A node that starts does so with the logs of topics that were deleted while it was down; of others it would be a loss."""
+        is_deleted = (self._history.hosts.get(self._cluster, self._cluster), partition.topic) in self._history.deletions
+        self._drop(partition, lambda batch: True, "topic deleted" if is_deleted or not self.is_starting else "recovery")
 
     def on_remove(self, path: str) -> None:
         partition = self._partition_of(path)
@@ -194,7 +199,7 @@ class LogWatch:
         removed = [batch for batch in log if gone(batch)]
         if removed:
             log[:] = [batch for batch in log if not gone(batch)]
-            shown = "recovery" if self.is_starting else cause
+            shown = "recovery" if self.is_starting and cause != "topic deleted" else cause
             self._history.add(Removed(self._now_us(), LogKey(self._cluster, partition), removed, shown))
 
     def _scan(self, partition: TopicPartition) -> tuple[list[Batch], int | None]:

@@ -282,6 +282,8 @@ class Operator:
         await self._insist(f"delete mirror {mirror} at {cluster}", attempt, done=Errors.UNKNOWN_MIRROR)
 
     async def delete_topic(self, cluster: str, topic: str) -> None:
+        self.history.deletions.add((cluster, topic))
+
         async def attempt() -> None:
             (await self.admin(cluster).delete_topics([topic])).all()
 
