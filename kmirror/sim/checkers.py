@@ -217,6 +217,9 @@ def _reset(event: Event, replay: Replay) -> Iterator[str]:
             yield f"{event.log} is STOPPED and its last batch is {lasts[0] if lasts else 'nothing'}, no reset"
 
 
+NOTHING = ("", State.UNKNOWN)
+
+
 @dataclass(slots=True)
 class _States:
     """Of a fleet, by the log of `__mirror_state` in the end."""
@@ -226,8 +229,11 @@ class _States:
     def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
         if isinstance(event, MirrorStatesRead):
             for record in event.records:
+                place = event.cluster, record.log.partition
                 if isinstance(record, StateWritten):
-                    yield from self._follow((event.cluster, record.log.partition), record, event.now_us)
+                    yield from self._follow(place, record, event.now_us)
+                elif record.epoch < 0 and self.now.get(place, NOTHING)[1] is State.STOPPED:
+                    del self.now[place]  # D3-34: the topic was deleted, and with it what the coordinator knew
 
     def _follow(self, place: Place, record: StateWritten, now_us: int) -> Iterator[tuple[int, str]]:
         mirror_name, before = self.now.pop(place, (record.mirror_name, State.UNKNOWN))

@@ -51,11 +51,10 @@ async def handle_delete_topics(apis: KafkaApis, request: Request) -> Any:
     forwarded: list[Any] = []
     for state, name in asked:
         way = ways.get(name, _Way.FORWARDED)
-        if isinstance(way, _Way):
+        topic = manager.image().topics.topic(name)
+        if isinstance(way, _Way) or topic is None:  # (None: somebody else has deleted it while its states were asked for)
             (own if way is _Way.OWN else forwarded).append(state)
         else:
-            topic = manager.image().topics.topic(name)
-            assert topic is not None, f"{name} has a state"
             refused.append(DeletableTopicResult(name=name, topic_id=topic.id, error_code=way, error_message=way.message))
     if not refused and not own:
         return await apis.controller.forward(request)

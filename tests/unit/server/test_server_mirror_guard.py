@@ -13,6 +13,7 @@ from mirror_machine import MIRROR, MirrorMachine, run
 from kmirror.common.errors import Errors
 from kmirror.server.apis.mirror_guard import handle_delete_topics
 from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,28 @@ def test_a_removal_that_overtakes_a_deletion_does_not_have_a_running_mirror_dele
         controller = ObedientController()
         assert await delete(machine, controller) is Errors.READ_ONLY_TOPIC
         assert controller.deleted == []
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_topic_that_goes_while_its_states_are_asked_for_is_the_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mirrors, seed 13201: an assertion failed, and the client lost its connection instead of hearing UNKNOWN_TOPIC_OR_PARTITION."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring()
+        read = machine.mirror.states.read
+
+        async def read_late(wanted: Any) -> Any:
+            found = await read(wanted)
+            machine.apply(RemoveTopicRecord(topic_id=machine.mirror.image().topics.topic("t").id))
+            return found
+
+        monkeypatch.setattr(machine.mirror.states, "read", read_late)
+        controller = ObedientController()
+        assert await delete(machine, controller) is Errors.NONE
+        assert controller.deleted == ["t"]
         await machine.close()
 
     run(scenario)
