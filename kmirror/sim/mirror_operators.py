@@ -156,7 +156,7 @@ _LEGAL: Mapping[str, Mapping[str, tuple[Errors, ...]]] = {
         _IN: (Errors.TOPIC_ALREADY_IN_MIRROR,),
         _PAUSED: (Errors.TOPIC_ALREADY_IN_MIRROR,),
         _REMOVED: (Errors.NONE, Errors.INVALID_REQUEST),
-        _NONE: (Errors.NONE, Errors.INVALID_REQUEST),
+        _NONE: (Errors.NONE, Errors.INVALID_REQUEST, Errors.INVALID_REPLICATION_FACTOR),
     },
     "remove": {
         _IN: (Errors.NONE, Errors.INVALID_REQUEST),

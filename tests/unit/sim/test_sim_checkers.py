@@ -16,6 +16,7 @@ from kmirror.sim.history import (
     History,
     LastMirrorEpochWritten,
     LogKey,
+    MirrorStatesRead,
     Recovered,
     Reloaded,
     Removed,
@@ -348,6 +349,16 @@ class TestConverged:
         mirrored.remove(A, mirrored.logs[A][0], cause="retention")
         mirrored.history.add(Converged(mirrored.now(), A, B))
         assert rules(mirrored) == set()
+
+
+@pytest.mark.parametrize("topic_was_deleted", [False, True])
+def test_a_state_that_may_not_follow_the_one_before_unless_the_topic_was_deleted(mirrored, topic_was_deleted):
+    """Mirrors, seed 12899: D3-34 forgets the states of a topic that is deleted, and leaves the last mirror epoch -1."""
+    records = [StateWritten(0, B, "m", State.STOPPED)]
+    if topic_was_deleted:
+        records.append(LastMirrorEpochWritten(0, B, "m", -1))
+    mirrored.history.add(MirrorStatesRead(mirrored.now(), "b", [*records, StateWritten(0, B, "m", State.STOPPING)]))
+    assert [violation.rule for violation in checkers.check(mirrored.history, ["states"])] == ([] if topic_was_deleted else ["states"])
 
 
 def test_a_state_lost_with_the_power_counts_as_gone(mirrored):
