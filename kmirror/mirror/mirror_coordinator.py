@@ -26,7 +26,7 @@ from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, C
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.image import MetadataImage, TopicImage
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, is_unclean_election_supported
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, association_of, is_unclean_election_supported
 from kmirror.mirror.mirror_coordinator_shard import (
     NO_LAST_MIRROR_EPOCH,
     MirrorCoordinatorShard,
@@ -185,7 +185,18 @@ class MirrorCoordinator:
     def _write_shard(
         self, mirror_name: str, writes: list[StateWrite], removed_topics: list[str], shard: MirrorCoordinatorShard, now_ms: int
     ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
-        return shard.write(mirror_name, writes, removed_topics, may_prepare=partial(self._may_prepare, mirror_name))
+        return shard.write(
+            mirror_name,
+            writes,
+            removed_topics,
+            may_prepare=partial(self._may_prepare, mirror_name),
+            is_in_mirror=partial(self._is_in_mirror, mirror_name),
+        )
+
+    def _is_in_mirror(self, mirror_name: str, topic: str) -> bool:
+        image = self._image()
+        association = None if image.topics.topic(topic) is None else association_of(image.configs.topic(topic))
+        return association is not None and association.mirror_name == mirror_name
 
     def _may_prepare(self, mirror_name: str, topic: str, current: MirrorPartitionState) -> bool:
         """What asks for PREPARING: an operator, of a topic that was stopped (D3-4), or an unclean election where it is supported (D3-31)."""

@@ -13,7 +13,8 @@ that is too high would keep batches at the failback partner that are none of the
 
 A type-1 record carries the whole map of its mirror at this coordinator partition (C26), so the shard builds it from its
 own state: only that mirror, only partitions that hash here (C25). -1 is stored where a value was stored before (D4 step 5)
-and where a topic is removed (D3-34).
+and where a topic is removed (D3-34). A removal names a topic, not which one of that name, and may come when there is another: of a topic
+that is in the mirror only partitions that are STOPPED are forgotten, for otherwise it would not have been deleted (B30).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ NO_LAST_MIRROR_EPOCH = -1
 CLEAR_LAST_MIRROR_EPOCH = -2
 """In a write, also on the wire between kmirror's brokers: store -1. The wire's -1 means "do not change" (RS9)."""
 
-GOES_BACK_FROM = (MirrorPartitionState.MIRRORING, MirrorPartitionState.STOPPED)
+STOPPED = MirrorPartitionState.STOPPED
+GOES_BACK_FROM = (MirrorPartitionState.MIRRORING, STOPPED)
 
 PartitionKey = tuple[str, int]
 
@@ -98,7 +100,7 @@ class MirrorCoordinatorShard:
     def is_all_stopped(self, mirror_name: str) -> bool:
         """Whether no other state than STOPPED is stored of the mirror."""
         mirror = self._mirrors.get(mirror_name)
-        return mirror is None or all(state is MirrorPartitionState.STOPPED for state in mirror.states.values())
+        return mirror is None or all(state is STOPPED for state in mirror.states.values())
 
     def write(
         self,
@@ -107,10 +109,11 @@ class MirrorCoordinatorShard:
         removed_topics: Iterable[str] = (),
         *,
         may_prepare: Callable[[str, MirrorPartitionState], bool] = lambda topic, current: True,
+        is_in_mirror: Callable[[str], bool] = lambda topic: False,
     ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
         """Decide a WriteMirrorStates: the records, and one error per partition. Topics are removed after the writes, their states in the
         same step: a topic that is made again meanwhile keeps its own. `may_prepare`: whether metadata has a reason for a topic's partition
-        to go back to PREPARING from MIRRORING or STOPPED."""
+        to go back to PREPARING from MIRRORING or STOPPED; `is_in_mirror`: whether a topic that is to be removed is there (again)."""
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         epochs = dict(mirror.epochs)
         records: list[CoordinatorRecord] = []
@@ -120,7 +123,7 @@ class MirrorCoordinatorShard:
             current = mirror.states.get(key, MirrorPartitionState.UNKNOWN)
             is_valid = write.state is MirrorPartitionState.UNKNOWN or is_valid_transition(current, write.state)
             goes_back = write.state is MirrorPartitionState.PREPARING and current in GOES_BACK_FROM
-            is_late_epoch = current is MirrorPartitionState.STOPPED and write.last_mirror_epoch > epochs.get(key, NO_LAST_MIRROR_EPOCH)
+            is_late_epoch = current is STOPPED and write.last_mirror_epoch > epochs.get(key, NO_LAST_MIRROR_EPOCH)
             if not is_valid or (goes_back and not may_prepare(write.topic, current)) or is_late_epoch:
                 errors[key] = Errors.INVALID_REQUEST
                 continue
@@ -128,26 +131,34 @@ class MirrorCoordinatorShard:
             self._apply_epoch(epochs, key, write.last_mirror_epoch)
             if write.state is not MirrorPartitionState.UNKNOWN and (write.state is not current or write.rewrite):
                 records.append(partition_state_record(mirror_name, write.topic, write.partition, write.state))
-        removed = set(removed_topics)
-        for key in epochs:
-            if key[0] in removed:
-                epochs[key] = NO_LAST_MIRROR_EPOCH
+        removed = self._removed(mirror, removed_topics, is_in_mirror)
+        for key in removed & epochs.keys():
+            epochs[key] = NO_LAST_MIRROR_EPOCH
         if epochs != mirror.epochs:
             records.insert(0, last_mirror_epochs_record(mirror_name, epochs))
-        return CoordinatorResult(records, errors, on_appended=partial(self._drop_topics, mirror_name, removed) if removed else None)
+        return CoordinatorResult(records, errors, on_appended=partial(self._drop, mirror_name, removed) if removed else None)
 
     def delete_mirror(self, mirror_name: str) -> CoordinatorResult[None]:
         """Tombstones of both keys, when anything of the mirror is stored here (D3-33)."""
         return CoordinatorResult(tombstones(mirror_name) if mirror_name in self._mirrors else [], None)
 
-    def _drop_topics(self, mirror_name: str, removed: Set[str]) -> None:
+    @staticmethod
+    def _removed(mirror: _MirrorState, topics: Iterable[str], is_in_mirror: Callable[[str], bool]) -> Set[PartitionKey]:
+        """What is forgotten of topics that were deleted."""
+        is_there = {topic: is_in_mirror(topic) for topic in topics}
+        return {
+            key
+            for key in mirror.states.keys() | mirror.epochs.keys()
+            if key[0] in is_there and not (is_there[key[0]] and mirror.states.get(key, STOPPED) is not STOPPED)
+        }
+
+    def _drop(self, mirror_name: str, removed: Set[PartitionKey]) -> None:
         """Forget the states of topics that were deleted; their records are superseded by the epochs -1 (D3-34)."""
         mirror = self._mirrors.get(mirror_name)
-        if mirror is None:
-            return
-        for key in [key for key in mirror.states if key[0] in removed]:
-            del mirror.states[key]
-            mirror.has_mirrored.pop(key, None)
+        if mirror is not None:
+            for key in removed:
+                mirror.states.pop(key, None)
+                mirror.has_mirrored.pop(key, None)
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int = -1, producer_epoch: int = -1) -> None:
         decoded = read_record(record)

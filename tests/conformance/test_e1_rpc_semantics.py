@@ -284,7 +284,8 @@ def test_rpc100_rs7_read_mirror_states(pair: Pair) -> None:
 
 
 def test_rpc101_rs9_write_mirror_states(pair: Pair) -> None:
-    """16 leaves the state and -1 the epoch; a transition that is none is refused for its partition; removed topics are forgotten."""
+    """16 leaves the state and -1 the epoch; a transition that is none is refused for its partition; removed topics are forgotten (not those
+    that are in the mirror and run: a topic of that name was deleted, and made anew before the request came, D3-34)."""
     topic_id = pair.mirrored("c101", "c101-t")
     node = coordinator_node(pair, "c101", topic_id, 0)
 
@@ -303,6 +304,9 @@ def test_rpc101_rs9_write_mirror_states(pair: Pair) -> None:
     assert wrote(16, 7) == 0 and stored() == (1, 7)
     assert wrote(1, -1) == 0 and stored() == (1, 7)
     assert wrote(5, -1) == E.INVALID_REQUEST and stored() == (1, 7)
+    assert wrote(0, 0, removed=("c101-t",)) == 0 and stored() == (1, 7)
+    remove(pair.destination, "c101", "c101-t")
+    wait_state(pair.destination, "c101", "STOPPED")
     assert wrote(0, 0, removed=("c101-t",)) == 0 and stored()[0] == 16
 
 

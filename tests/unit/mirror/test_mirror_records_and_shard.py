@@ -153,6 +153,15 @@ def test_removed_topics_lose_their_epoch() -> None:
     assert shard.read("m", [("t", 0), ("u", 0)]) == {("t", 0): StoredState(), ("u", 0): StoredState(S.PREPARING, 6)}
 
 
+def test_a_removal_that_comes_late_leaves_what_the_new_topic_of_that_name_has() -> None:
+    """Mirrors, seed 12462: the broker of the coordinator heard of it two seconds later, when the topic had been made anew."""
+    shard = MirrorCoordinatorShard()
+    apply(shard, shard.write("m", [StateWrite("t", 0, S.PREPARING, 5), StateWrite("t", 1, S.STOPPED, 6)]))
+    apply(shard, shard.write("m", [StateWrite("t", 0, S.MIRRORING)]))
+    apply(shard, shard.write("m", [], ["t"], is_in_mirror=lambda topic: topic == "t"))
+    assert shard.read("m", [("t", 0), ("t", 1)]) == {("t", 0): StoredState(S.MIRRORING, 5, True), ("t", 1): StoredState()}
+
+
 def test_a7_states_that_are_written_together_share_a_batch(tmp_path: Path) -> None:
     """The KIP's dump shows one record a batch, as of a topic with one partition; readers take any number, and each batch costs a write."""
 
