@@ -1,14 +1,12 @@
 """A disk that forgets: `FileSystem` with a page cache in front of what is durable.
 
-Contents. A write changes the cached contents at once and is remembered as pending. `fsync` of the file makes its
-pending writes durable. A crash of the process loses nothing. A power loss decides each pending write on its own, by the
-seed: it is there, it is not, or it is torn (a prefix up to any byte, or any subset of its 512-byte sectors). A kernel
-writes back pages in any order, so a later write may survive an earlier one, with zeros in the hole between them.
+Contents (`sim.disk_contents`). `fsync` of the file makes its pending writes durable. A crash of the process loses nothing. A
+power loss decides each pending write on its own: it is there, it is not, or it is torn. A kernel writes back pages in any
+order, so a later write may survive an earlier one, with zeros in the hole between them.
 
-Names. Creating, renaming and removing change the cached directories and are remembered in one journal, in order.
-`fsync_path` of a directory commits the journal up to the last entry that concerns that directory. Power loss keeps a
-prefix of the journal, at least what was committed. So a file whose contents were synced may still be missing, or have
-its old name, unless its directory was synced too: what POSIX allows, more than ext4 does.
+Names (`sim.disk_tree`). `fsync_path` of a directory commits the journal of changed names up to the last that concerns it. Power
+loss keeps a prefix of the journal, at least what was committed. So a file whose contents were synced may still be missing, or
+have its old name, unless its directory was synced too: what POSIX allows, more than ext4 does.
 
 Faults. `fail_next` makes operations fail; a failed fsync drops the pending writes of the file from what can become
 durable, as Linux does. `capacity_bytes` makes writes fail with ENOSPC after writing what fits. `corrupt` flips bits.
@@ -26,106 +24,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kmirror.common.ports import Buffer, Clock, Random
-from kmirror.sim.loop import NodeKilledError
+from kmirror.sim.disk_contents import FileNode, Truncate, Write
+from kmirror.sim.disk_tree import Directory, DiskTree
+from kmirror.sim.owners import NodeKilledError
 
-SECTOR_BYTES = 512
 DEFAULT_CAPACITY_BYTES = 1 << 40
-
-
-@dataclass(slots=True)
-class _Write:
-    position: int
-    data: bytes
-
-
-@dataclass(slots=True)
-class _Truncate:
-    size: int
-
-
-class _Contents:
-    """Bytes of a file; zeros at its end are not kept, so that a preallocated index costs nothing."""
-
-    __slots__ = ("data", "size")
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.size = 0
-
-    def copy(self) -> _Contents:
-        other = _Contents()
-        other.data = bytearray(self.data)
-        other.size = self.size
-        return other
-
-    def apply(self, change: _Write | _Truncate) -> None:
-        data = self.data
-        if isinstance(change, _Truncate):
-            del data[change.size :]
-            self.size = change.size
-            return
-        if change.position > len(data):
-            data.extend(bytes(change.position - len(data)))
-        end = change.position + len(change.data)
-        data[change.position : end] = change.data
-        self.size = max(self.size, end)
-
-    def read(self, size: int, position: int) -> bytes:
-        end = min(position + size, self.size)
-        kept = bytes(memoryview(self.data)[position:end])
-        return kept + bytes(max(0, end - position - len(kept)))
-
-    def flip(self, position: int, mask: int) -> None:
-        if position >= len(self.data):
-            self.data.extend(bytes(position + 1 - len(self.data)))
-        self.data[position] ^= mask
-
-
-class _FileNode:
-    """Contents of one file, whatever its names."""
-
-    __slots__ = ("cached", "durable", "locked_by", "mtime_ms", "pending")
-
-    def __init__(self, mtime_ms: int) -> None:
-        self.cached = _Contents()
-        self.durable = _Contents()
-        self.pending: list[_Write | _Truncate] = []
-        self.locked_by: SimFile | None = None
-        self.mtime_ms = mtime_ms
-
-    def sync(self) -> None:
-        for change in self.pending:
-            self.durable.apply(change)
-        self.pending.clear()
-
-
-class _Directory:
-    __slots__ = ("durable_entries", "entries", "mtime_ms")
-
-    def __init__(self, mtime_ms: int) -> None:
-        self.entries: dict[str, _Node] = {}
-        self.durable_entries: dict[str, _Node] = {}
-        self.mtime_ms = mtime_ms
-
-
-_Node = _FileNode | _Directory
-
-
-@dataclass(slots=True)
-class _JournalEntry:
-    """Set `name` to `node` (or remove it, when None) in each of the directories, atomically."""
-
-    changes: tuple[tuple[_Directory, str, _Node | None], ...]
-
-    def commit(self) -> None:
-        for directory, name, node in self.changes:
-            if node is None:
-                directory.durable_entries.pop(name, None)
-            else:
-                directory.durable_entries[name] = node
-
-    def concerns(self, directory: _Directory) -> bool:
-        return any(changed is directory for changed, _, _ in self.changes)
 
 
 @dataclass(slots=True)
@@ -162,8 +65,7 @@ class SimDisk:
         self._clock = clock
         self._random = random
         self._note = note
-        self._root = _Directory(0)
-        self._journal: list[_JournalEntry] = []
+        self._tree = DiskTree()
         self._faults: list[DiskFault] = []
         self._life = 0
         self._attached = True
@@ -180,11 +82,12 @@ class SimDisk:
         self._attached = False
         self._note(f"disk detach power_loss={power_loss}")
         if power_loss:
-            self._lose_journal()
-        for file in self._all_files(self._root):
+            kept, count = self._tree.lose_journal(self._random)
+            self._note(f"disk power loss keeps {kept} of {count} journal entries")
+        for file in self._tree.files():
             file.locked_by = None
             if power_loss:
-                self._lose_writes(file)
+                file.lose_writes(self._random)
 
     def attach(self) -> None:
         """The node starts again on what is left."""
@@ -199,57 +102,20 @@ class SimDisk:
 
     def corrupt(self, path: str, position: int, mask: int) -> None:
         """Flip the bits of `mask` in one byte, in the cache and for good."""
-        file = self._file_at(path)
-        file.sync()
-        file.cached.flip(position, mask)
-        file.durable.flip(position, mask)
+        self._tree.file_at(path).flip(position, mask)
 
     def contents(self, path: str) -> bytes:
         """The file as the kernel has it, also of a node that is dead; b"" where there is none."""
-        node = self._find(path)
-        return node.cached.read(node.cached.size, 0) if isinstance(node, _FileNode) else b""
+        node = self._tree.find(path)
+        return node.cached.read(node.cached.size, 0) if isinstance(node, FileNode) else b""
 
     def names(self, path: str) -> list[str]:
         """The directory's entries, sorted, also of a node that is dead; none where there is no such directory."""
-        node = self._find(path)
-        return sorted(node.entries) if isinstance(node, _Directory) else []
+        node = self._tree.find(path)
+        return sorted(node.entries) if isinstance(node, Directory) else []
 
     def used_bytes(self) -> int:
-        return sum(file.cached.size for file in self._all_files(self._root))
-
-    def _lose_journal(self) -> None:
-        kept = self._random.randrange(len(self._journal) + 1)
-        for entry in self._journal[:kept]:
-            entry.commit()
-        self._note(f"disk power loss keeps {kept} of {len(self._journal)} journal entries")
-        self._journal.clear()
-        self._restore(self._root)
-
-    def _restore(self, directory: _Directory) -> None:
-        directory.entries = dict(directory.durable_entries)
-        for node in directory.entries.values():
-            if isinstance(node, _Directory):
-                self._restore(node)
-
-    def _lose_writes(self, file: _FileNode) -> None:
-        for change in file.pending:
-            self._maybe_apply(file.durable, change)
-        file.pending.clear()
-        file.cached = file.durable.copy()
-
-    def _maybe_apply(self, durable: _Contents, change: _Write | _Truncate) -> None:
-        fate = self._random.randrange(4)
-        if isinstance(change, _Truncate):
-            if fate % 2:
-                durable.apply(change)
-        elif fate == 0:
-            durable.apply(change)
-        elif fate == 1:
-            durable.apply(_Write(change.position, change.data[: self._random.randrange(len(change.data) + 1)]))
-        elif fate == 2:
-            for start in range(0, len(change.data), SECTOR_BYTES):
-                if self._random.randrange(2):
-                    durable.apply(_Write(change.position + start, change.data[start : start + SECTOR_BYTES]))
+        return sum(file.cached.size for file in self._tree.files())
 
     def check(self, operation: str, path: str) -> None:
         """Raise when the node is dead or a fault is due."""
@@ -270,108 +136,70 @@ class SimDisk:
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> SimFile:
         self.check("open", path)
-        directory, name = self._parent(path)
+        directory, name = self._tree.parent(path)
         node = directory.entries.get(name)
-        if isinstance(node, _Directory):
+        if isinstance(node, Directory):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if node is not None and exclusive:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if node is None:
             if not create and not exclusive:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            node = _FileNode(self._clock.time_ms())
-            self._change((directory, name, node))
+            node = FileNode(self._clock.time_ms())
+            self._tree.change((directory, name, node))
             self._note(f"disk create {path}")
         return SimFile(self, node, path, writable=write)
 
     def exists(self, path: str) -> bool:
         self.check("exists", path)
-        return self._find(path) is not None
+        return self._tree.find(path) is not None
 
     def is_dir(self, path: str) -> bool:
         self.check("is_dir", path)
-        return isinstance(self._find(path), _Directory)
+        return isinstance(self._tree.find(path), Directory)
 
     def list_dir(self, path: str) -> list[str]:
         self.check("list_dir", path)
-        return sorted(self._directory_at(path).entries)
+        return sorted(self._tree.directory_at(path).entries)
 
     def make_dirs(self, path: str) -> None:
         self.check("make_dirs", path)
-        directory = self._root
-        names = _names(path)
-        for index, name in enumerate(names):
-            node = directory.entries.get(name)
-            if node is None:
-                node = _Directory(self._clock.time_ms())
-                self._change((directory, name, node))
-            if not isinstance(node, _Directory):
-                if index < len(names) - 1:
-                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-            directory = node
+        self._tree.make_dirs(path, self._clock.time_ms())
 
     def rename(self, source: str, destination: str) -> None:
         self.check("rename", source)
-        node = self._node_at(source)
-        source_directory, source_name = self._parent(source)
-        directory, name = self._parent(destination)
-        replaced = directory.entries.get(name)
-        if replaced is node:
-            return
-        self._ensure_replaceable(node, replaced, destination)
-        self._change((source_directory, source_name, None), (directory, name, node))
-        self._note(f"disk rename {source} {destination}")
-        if self.watcher is not None:
-            self.watcher.on_rename(source, destination)
-
-    def _ensure_replaceable(self, node: _Node, replaced: _Node | None, destination: str) -> None:
-        if isinstance(replaced, _Directory):
-            if not isinstance(node, _Directory):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), destination)
-            if replaced.entries:
-                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), destination)
-        elif replaced is not None and isinstance(node, _Directory):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), destination)
+        if self._tree.rename(source, destination):
+            self._note(f"disk rename {source} {destination}")
+            if self.watcher is not None:
+                self.watcher.on_rename(source, destination)
 
     def remove(self, path: str) -> None:
         self.check("remove", path)
-        self._file_at(path)
-        directory, name = self._parent(path)
-        self._change((directory, name, None))
+        self._tree.remove(path)
         self._note(f"disk remove {path}")
         if self.watcher is not None:
             self.watcher.on_remove(path)
 
     def remove_tree(self, path: str) -> None:
         self.check("remove_tree", path)
-        self._remove_entries(self._directory_at(path))
-        directory, name = self._parent(path)
-        self._change((directory, name, None))
+        self._tree.remove_tree(path)
         self._note(f"disk remove_tree {path}")
-
-    def _remove_entries(self, directory: _Directory) -> None:
-        for name in sorted(directory.entries):
-            node = directory.entries[name]
-            if isinstance(node, _Directory):
-                self._remove_entries(node)
-            self._change((directory, name, None))
 
     def size(self, path: str) -> int:
         self.check("size", path)
-        return self._file_at(path).cached.size
+        return self._tree.file_at(path).cached.size
 
     def mtime_ms(self, path: str) -> int:
         self.check("mtime_ms", path)
-        return self._node_at(path).mtime_ms
+        return self._tree.node_at(path).mtime_ms
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         self.check("set_mtime_ms", path)
-        self._node_at(path).mtime_ms = mtime_ms
+        self._tree.node_at(path).mtime_ms = mtime_ms
 
     def read_bytes(self, path: str) -> bytes:
         self.check("pread", path)
-        cached = self._file_at(path).cached
+        cached = self._tree.file_at(path).cached
         return cached.read(cached.size, 0)
 
     def write_bytes(self, path: str, data: Buffer) -> None:
@@ -384,14 +212,11 @@ class SimDisk:
 
     def fsync_path(self, path: str) -> None:
         self.check("fsync", path)
-        node = self._node_at(path)
-        if isinstance(node, _FileNode):
+        node = self._tree.node_at(path)
+        if isinstance(node, FileNode):
             node.sync()
         else:
-            last = max((index for index, entry in enumerate(self._journal) if entry.concerns(node)), default=-1)
-            for entry in self._journal[: last + 1]:
-                entry.commit()
-            del self._journal[: last + 1]
+            self._tree.commit(node)
         self._note(f"disk fsync {path}")
 
     def lock(self, path: str) -> SimFile:
@@ -417,62 +242,11 @@ class SimDisk:
             return growth
         return max(0, min(growth, self.capacity_bytes - self.used_bytes()))
 
-    # Paths
-
-    def _change(self, *changes: tuple[_Directory, str, _Node | None]) -> None:
-        for directory, name, node in changes:
-            if node is None:
-                del directory.entries[name]
-            else:
-                directory.entries[name] = node
-        self._journal.append(_JournalEntry(changes))
-
-    def _find(self, path: str) -> _Node | None:
-        node: _Node = self._root
-        for name in _names(path):
-            if not isinstance(node, _Directory):
-                return None
-            found = node.entries.get(name)
-            if found is None:
-                return None
-            node = found
-        return node
-
-    def _node_at(self, path: str) -> _Node:
-        node = self._find(path)
-        if node is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return node
-
-    def _file_at(self, path: str) -> _FileNode:
-        node = self._node_at(path)
-        if isinstance(node, _Directory):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return node
-
-    def _directory_at(self, path: str) -> _Directory:
-        node = self._node_at(path)
-        if not isinstance(node, _Directory):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        return node
-
-    def _parent(self, path: str) -> tuple[_Directory, str]:
-        names = _names(path)
-        if not names:
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return self._directory_at("/".join(names[:-1])), names[-1]
-
-    def _all_files(self, directory: _Directory) -> list[_FileNode]:
-        files: list[_FileNode] = []
-        for node in directory.entries.values():
-            files.extend(self._all_files(node) if isinstance(node, _Directory) else [node])
-        return files
-
 
 class SimFile:
     """One open file of a `SimDisk`."""
 
-    def __init__(self, disk: SimDisk, node: _FileNode, path: str, *, writable: bool) -> None:
+    def __init__(self, disk: SimDisk, node: FileNode, path: str, *, writable: bool) -> None:
         self.path = path
         self._disk = disk
         self._node = node
@@ -495,7 +269,7 @@ class SimFile:
         missing = growth - self._disk.room_for(growth) if growth > 0 else 0
         fitting = data[: max(0, len(data) - missing)]
         if fitting:
-            self._do(_Write(position, fitting))
+            self._node.change(Write(position, fitting), self._disk.now_ms())
             self._disk.note_change(f"disk write {self.path} {position} {len(fitting)}")
             if self._disk.watcher is not None:
                 self._disk.watcher.on_write(self.path, position, fitting)
@@ -511,7 +285,7 @@ class SimFile:
         self._check("truncate")
         self._ensure_writable()
         if size != self._node.cached.size:
-            self._do(_Truncate(size))
+            self._node.change(Truncate(size), self._disk.now_ms())
             self._disk.note_change(f"disk truncate {self.path} {size}")
             if self._disk.watcher is not None:
                 self._disk.watcher.on_truncate(self.path, size)
@@ -545,11 +319,6 @@ class SimFile:
             raise BlockingIOError(errno.EAGAIN, "the lock is held by another process", self.path)
         self._node.locked_by = self
 
-    def _do(self, change: _Write | _Truncate) -> None:
-        self._node.cached.apply(change)
-        self._node.pending.append(change)
-        self._node.mtime_ms = self._disk.now_ms()
-
     def _check(self, operation: str) -> None:
         if self._life != self._disk.life:
             raise NodeKilledError(f"{operation} of {self.path}")
@@ -560,7 +329,3 @@ class SimFile:
     def _ensure_writable(self) -> None:
         if not self._writable:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
-
-
-def _names(path: str) -> list[str]:
-    return [name for name in path.split("/") if name and name != "."]

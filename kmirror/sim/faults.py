@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kmirror.common.ports import Random
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.history import History, Told
-from kmirror.sim.network import Link
+from kmirror.sim.hosts import Link
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
 

@@ -6,8 +6,8 @@ Order. Plain callbacks run first in, first out, as asyncio promises. Steps of di
 each other, so where several of them stand at the head of the queue the seed picks the next one (`reorder=False` leaves
 them in order). Timers of one microsecond run in the order in which they were set.
 
-Ownership. Each simulated node runs in a `contextvars` context that names it; tasks and callbacks inherit it. When a
-node is dead, whatever still stands in the queue for it is dropped: that is how a crash stops a node between two steps.
+Ownership (`sim.owners`). A step is the node's that its context names. When a node is dead, whatever still stands in the queue for it
+is dropped: that is how a crash stops a node between two steps.
 
 Trace. Every step adds its number, time and a label (task name, or qualified name of the function) to a hash; network and
 disk add what they do (`note`). Labels contain no addresses, no ids of this process, nothing that depends on
@@ -31,10 +31,11 @@ import struct
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from kmirror.common.errors import KmirrorError
 from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.owners import Failure, NodeKilledError, Owner, current_owner, is_of_the_dead
 
 T = TypeVar("T")
 REORDER_WINDOW = 8
@@ -53,37 +54,6 @@ class SimulationStuckError(KmirrorError):
 
 class SimulationBudgetError(KmirrorError):
     """More steps or more virtual time than allowed."""
-
-
-class NodeKilledError(BaseException):
-    """Raised into code of a node that is dead; not an Exception, so that no handler of the node survives its death."""
-
-
-class Owner(Protocol):
-    """A node, as the loop sees it."""
-
-    name: str
-    alive: bool
-    died_us: int
-    tasks: dict[asyncio.Task[Any], None]
-
-
-current_owner: contextvars.ContextVar[Owner] = contextvars.ContextVar("kmirror_sim_owner")
-
-
-class Failure:
-    """An error nobody awaited."""
-
-    __slots__ = ("error", "message", "node", "now_us")
-
-    def __init__(self, node: str, message: str, error: BaseException | None, now_us: int) -> None:
-        self.node = node
-        self.message = message
-        self.error = error
-        self.now_us = now_us
-
-    def __repr__(self) -> str:
-        return f"Failure({self.node} at {self.now_us} us: {self.message}: {self.error!r})"
 
 
 class SimHandle:
@@ -256,7 +226,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if not isinstance(error, NodeKilledError) and not _is_of_the_dead(context.get("future")) and not self._closed:
+        if not isinstance(error, NodeKilledError) and not is_of_the_dead(context.get("future")) and not self._closed:
             self.add_failure(str(context.get("message", "")), error)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
@@ -367,6 +337,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._paused_until_us[owner] = self.now_us + duration_us
         self.note(f"pause {owner.name} {duration_us}")
 
+    def forget_owner(self, owner: Owner) -> None:
+        """It is dead, and stands still no more: nothing waits for its sake."""
+        self._paused_until_us.pop(owner, None)
+
     def _postpone(self, owner: Owner, handle: SimHandle) -> bool:
         until_us = self._paused_until_us[owner]
         if until_us <= self.now_us:
@@ -417,14 +391,6 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     async def shutdown_default_executor(self) -> None:
         """Nothing to do: there is no executor."""
-
-
-def _is_of_the_dead(future: object) -> bool:
-    """Whether an error that nobody has looked at is a dead node's; of a task's, only one of the very moment in which the node died."""
-    owner: Owner | None = getattr(future, "owner", None)
-    if owner is None or owner.alive:
-        return False
-    return not isinstance(future, asyncio.Task) or getattr(future, "failed_us", None) == owner.died_us
 
 
 def describe(callback: object) -> str:

@@ -14,9 +14,9 @@ from kmirror.sim.fleet_clients import produce_request, records_of
 from kmirror.sim.fleet_history import InstanceBegan, OffsetCommitted
 from kmirror.sim.fleet_transactions import TransactionalProducer
 from kmirror.sim.history import Acknowledged, LogKey, Removed
+from kmirror.sim.hosts import Link
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
-from kmirror.sim.network import Link
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
 

@@ -220,22 +220,28 @@ class MirrorStage(SimStage):
         await self.until(f"the controller of {destination} serves", lambda: fleet.controller.is_serving)
         if name not in fleet.image().configs.mirror_names():
             await self.operator.create_mirror(destination, name, source=source)
-        await self._insist(destination, [name], lambda: self.operator.add(destination, name, TOPIC))
+        await self._insist("add", destination, [name], lambda: self.operator.add(destination, name, TOPIC))
 
     async def pause_and_resume(self, destination: str, pause_ms: int) -> None:
-        await self._insist(destination, [f"{MIRROR}.paused"], lambda: self.operator.pause(destination, MIRROR, TOPIC))
+        await self._insist("pause", destination, [f"{MIRROR}.paused"], lambda: self.operator.pause(destination, MIRROR, TOPIC))
         await self.sleep_ms(pause_ms)
-        await self._insist(destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC))
+        await self._insist("resume", destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC))
 
-    async def _insist(self, cluster: str, wanted: Sequence[str], operation: Callable[[], Awaitable[None]]) -> None:
+    async def _insist(self, what: str, cluster: str, wanted: Sequence[str], operation: Callable[[], Awaitable[None]]) -> None:
         """Again and again, until the topic's `mirror.name` at the controller is one of those: an answer may come from a broker that is behind, and a
-        request that was given up may be carried out late."""
+        request that was given up may be carried out late. KmirrorError when it does not get there."""
+        deadline_us = self.world.loop.now_us + self.patience_ms * 1000
         while True:
             await operation()
             for _ in range(LOOKS):
                 if self.association(cluster) in wanted:
                     return
                 await self.sleep_ms(LOOK_PAUSE_MS)
+            if self.world.loop.now_us > deadline_us:
+                found = self.association(cluster)
+                raise KmirrorError(
+                    f"{what} {TOPIC} at {cluster}: {MIRROR_NAME_CONFIG} is {found!r} after {self.patience_ms} ms, not {' or '.join(map(repr, wanted))}"
+                )
 
     def association(self, cluster: str) -> str | None:
         """The topic's `mirror.name` at the controller, "" for none; None while there is no controller."""
@@ -279,15 +285,18 @@ class MirrorStage(SimStage):
         await self.until_state(destination, MirrorPartitionState.MIRRORING)
 
     async def delete_topic(self, cluster: str) -> None:
-        """Until the controller has none."""
+        """Until the controller has none; KmirrorError when it goes on having one."""
         fleet = self.fleets[cluster]
+        deadline_us = self.world.loop.now_us + self.patience_ms * 1000
         while not fleet.controller.is_serving or fleet.image().topics.topic(TOPIC) is not None:
+            if self.world.loop.now_us > deadline_us:
+                raise KmirrorError(f"delete {TOPIC} at {cluster}: it is still there after {self.patience_ms} ms")
             await self.operator.delete_topic(cluster, TOPIC)
             await self.sleep_ms(LOOK_PAUSE_MS)
 
     async def fail_over(self, destination: str, *, name: str = MIRROR) -> None:
         """Remove the topic and wait until it is writable."""
         await self._insist(
-            destination, [f"{name}.removed", f"{name}.paused.removed"], lambda: self.operator.remove(destination, name, TOPIC)
+            "remove", destination, [f"{name}.removed", f"{name}.paused.removed"], lambda: self.operator.remove(destination, name, TOPIC)
         )
         await self.until_state(destination, MirrorPartitionState.STOPPED)

@@ -9,8 +9,6 @@ A partition holds pieces and handshakes back (TCP retransmits), in one direction
 it through their own timeouts. `reset` cuts connections: both ends are told, after the latency. A crashed process resets
 its connections and refuses new ones; after a power loss the peers hear nothing until the host is up again, when handshakes
 that were not answered are tried once more.
-
-Hosts have a name and an address (10.0.0.N); both can be connected to, and "localhost" and 127.0.0.1 mean the host itself.
 """
 
 from __future__ import annotations
@@ -21,46 +19,19 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from dataclasses import dataclass, field
 from typing import Any
 
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.runtime.api import WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, ConnectionProtocol, ConnectionProtocolT
 from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.hosts import LOOPBACK, Link, SimHost, SimListener
 from kmirror.sim.loop import SimLoop
 
 WINDOW_BYTES = 1 << 18
 PIECE_BYTES = 1 << 16
-FIRST_EPHEMERAL_PORT = 32_768
-FIRST_CHOSEN_PORT = 20_000
 SPLIT_ONE_IN = 8
 US_PER_S = 1_000_000
 RETRANSMIT_US = 1_000_000
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-@dataclass(slots=True)
-class Link:
-    """How one host reaches another."""
-
-    min_latency_us: int = 200
-    max_latency_us: int = 2_000
-    bytes_per_s: int = 1_000_000_000
-
-
-@dataclass(slots=True)
-class SimHost:
-    """A machine on the network. `context` is the node that lives there now."""
-
-    name: str
-    address: str
-    context: Context | None = None
-    powered: bool = True
-    unanswered: list[Callable[[], object]] = field(default_factory=list)
-    listeners: dict[int, SimListener] = field(default_factory=dict)
-    connections: dict[SimConnection, None] = field(default_factory=dict)
-    next_port: int = FIRST_CHOSEN_PORT
-    next_ephemeral_port: int = FIRST_EPHEMERAL_PORT
 
 
 class SimNetwork:
@@ -140,19 +111,6 @@ class SimNetwork:
 
     # What hosts need
 
-    def listen(self, host: SimHost, bind_name: str, port: int, factory: Callable[[], ConnectionProtocol]) -> SimListener:
-        if bind_name not in ("", "0.0.0.0", "::", host.name, host.address, *LOOPBACK):
-            raise OSError(errno.EADDRNOTAVAIL, f"{bind_name} is not an address of {host.name}")
-        if port == 0:
-            while host.next_port in host.listeners:
-                host.next_port += 1
-            port = host.next_port
-            host.next_port += 1
-        if port in host.listeners:
-            raise OSError(errno.EADDRINUSE, f"cannot listen on {bind_name} port {port}: {os.strerror(errno.EADDRINUSE)}")
-        listener = host.listeners[port] = SimListener(host, port, factory)
-        return listener
-
     async def connect(
         self, host: SimHost, name: str, port: int, factory: Callable[[], ConnectionProtocolT]
     ) -> tuple[SimConnection, ConnectionProtocolT]:
@@ -194,10 +152,9 @@ class SimNetwork:
         listener = target.listeners.get(port)
         if listener is None or target.context is None:
             return None
-        host.next_ephemeral_port += 1
         source_address = "127.0.0.1" if host is target else host.address
         local = ("127.0.0.1" if host is target else target.address, port)
-        remote = target.context.copy().run(self._make_accepted, listener, target, local, (source_address, host.next_ephemeral_port))
+        remote = target.context.copy().run(self._make_accepted, listener, target, local, (source_address, host.ephemeral_port()))
         self.loop.note(f"net connect {host.name} {target.name}:{port}")
         return remote
 
@@ -236,27 +193,6 @@ class SimNetwork:
         if size < 2 or self._chance() * SPLIT_ONE_IN >= 1:
             return size
         return 1 + int(self._chance() * (size - 1))
-
-
-class SimListener:
-    """`ListeningSocket` of a simulated host."""
-
-    def __init__(self, host: SimHost, port: int, factory: Callable[[], ConnectionProtocol]) -> None:
-        self._host = host
-        self._port = port
-        self.factory = factory
-
-    @property
-    def host(self) -> str:
-        return self._host.address
-
-    @property
-    def port(self) -> int:
-        return self._port
-
-    def close(self) -> None:
-        if self._host.listeners.get(self._port) is self:
-            del self._host.listeners[self._port]
 
 
 class SimConnection:

@@ -32,8 +32,10 @@ from kmirror.common.ports import Random
 from kmirror.runtime.api import SYSTEM_BUFFERS, ConnectionProtocol, ConnectionProtocolT, SocketBuffers
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.disk import SimDisk
-from kmirror.sim.loop import NodeKilledError, SimHandle, SimLoop, current_owner
-from kmirror.sim.network import SimConnection, SimListener, SimNetwork
+from kmirror.sim.hosts import SimListener
+from kmirror.sim.loop import SimHandle, SimLoop
+from kmirror.sim.network import SimConnection, SimNetwork
+from kmirror.sim.owners import NodeKilledError, current_owner
 
 T = TypeVar("T")
 EPOCH_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
@@ -114,6 +116,7 @@ class SimNode:
         self.runtime = None
         runtime.alive = False
         runtime.died_us = self.world.loop.now_us
+        self.world.loop.forget_owner(runtime)
         self.disk.detach(power_loss=power_loss)
         self.world.network.crash(self.host, silently=power_loss)
         runtime.close_tasks()
@@ -174,7 +177,7 @@ class SimRuntime:
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol]) -> SimListener:
         self._ensure_alive("listen")
-        return self._network.listen(self._node.host, host, port, protocol_factory)
+        return self._node.host.listen(host, port, protocol_factory)
 
     async def connect(
         self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT], *, buffers: SocketBuffers = SYSTEM_BUFFERS

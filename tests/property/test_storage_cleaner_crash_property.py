@@ -15,7 +15,7 @@ from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.sim.disk import SimDisk
-from kmirror.sim.loop import NodeKilledError
+from kmirror.sim.owners import NodeKilledError
 from kmirror.storage.log_cleaner import CleanerConfig
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_manager import LogManager

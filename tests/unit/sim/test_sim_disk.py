@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.runtime.system_ports import SeededRandom
-from kmirror.sim.disk import SECTOR_BYTES, SimDisk
-from kmirror.sim.loop import NodeKilledError, SimLoop
+from kmirror.sim.disk import SimDisk
+from kmirror.sim.disk_contents import SECTOR_BYTES
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.owners import NodeKilledError
 from kmirror.sim.runtime import SimClock
 
 

@@ -8,8 +8,9 @@ import contextlib
 import pytest
 from network_doubles import RawPeer
 
-from kmirror.sim.loop import NodeKilledError, SimLoop
-from kmirror.sim.network import Link
+from kmirror.sim.hosts import Link
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.owners import NodeKilledError
 from kmirror.sim.runtime import SimWorld
 
 PORT = 9000
@@ -263,6 +264,20 @@ def test_a_node_that_stands_still_receives_nothing_until_it_goes_on(world):
     assert pair.right.received == b""
     world.loop.run_for_us(20_000)
     assert pair.right.received == b"early"
+
+
+def test_a_node_that_dies_while_it_stands_still_is_forgotten(world):
+    """What arrived at others was put off to a step of its own for the rest of the run."""
+    pair = Pair(world)
+    world.node("c").boot()
+    world.node("c").pause(50_000)
+    world.node("c").kill()
+    world.loop.run_for_us(10_000)
+    before = world.loop.steps
+    pair.left.connection.write([b"one piece"])
+    world.loop.run_for_us(10_000)
+    assert pair.right.received == b"one piece"
+    assert world.loop.steps - before == 2, "the piece, and the end of the 10 ms"
 
 
 def test_an_error_of_a_callback_is_its_node_s(world, monkeypatch):

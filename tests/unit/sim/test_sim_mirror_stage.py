@@ -1,0 +1,51 @@
+"""MirrorStage: what an operator insists on ends, one way or the other."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from kmirror.common.errors import KmirrorError
+from kmirror.sim.ablations import Ablations
+from kmirror.sim.faults import NO_FAULTS
+from kmirror.sim.history import History
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.mirror_stage import MirrorStage
+from kmirror.sim.runtime import SimWorld
+
+MINUTE_US = 60_000_000
+
+
+class DeafStage(MirrorStage):
+    """Its clusters answer that all is done, and do nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(SimWorld(SimLoop(1, max_time_us=10 * MINUTE_US)), History(), NO_FAULTS, Ablations.without(()))
+        self.asked = 0
+        self.operator = SimpleNamespace(add=self._hear, remove=self._hear, pause=self._hear, resume=self._hear, delete_topic=self._hear)
+        image = SimpleNamespace(
+            topics=SimpleNamespace(topic=lambda name: name),
+            configs=SimpleNamespace(topic=lambda name: {"mirror.name": "other"}, mirror_names=lambda: ["m"]),
+        )
+        self.fleets = {"b": SimpleNamespace(controller=SimpleNamespace(is_serving=True), image=lambda: image)}
+
+    async def _hear(self, *_: object) -> None:
+        self.asked += 1
+
+
+@pytest.mark.parametrize(
+    ("procedure", "text"),
+    [
+        (lambda stage: stage.start_mirror("a", "b"), "add orders at b: mirror.name is 'other' after 60000 ms, not 'm'"),
+        (lambda stage: stage.fail_over("b"), "remove orders at b: .* not 'm.removed' or 'm.paused.removed'"),
+        (lambda stage: stage.pause_and_resume("b", 10), "pause orders at b: .* not 'm.paused'"),
+        (lambda stage: stage.delete_topic("b"), "delete orders at b: it is still there after 60000 ms"),
+    ],
+)
+def test_what_is_insisted_on_in_vain_ends_and_is_named(procedure, text):
+    stage = DeafStage()
+    loop = stage.world.loop
+    with pytest.raises(KmirrorError, match=text):
+        loop.run_until_complete(procedure(stage))
+    assert MINUTE_US <= loop.now_us < 2 * MINUTE_US and stage.asked > 10
