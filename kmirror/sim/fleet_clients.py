@@ -255,6 +255,7 @@ class FleetReader:
             await self.read_once()
 
     async def read_once(self) -> None:
+        asked_us = self._client.loop.now_us
         row = await fetch(self._client, self._partition, self._offset, committed=self._committed)
         if row is None:
             return
@@ -274,6 +275,7 @@ class FleetReader:
                     self._offset,
                     next_offset,
                     tuple(records),
+                    asked_us,
                 )
                 self._history.add(read)
                 self._offset = next_offset

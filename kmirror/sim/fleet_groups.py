@@ -137,7 +137,7 @@ class GroupMember:
         self._acknowledges = True
 
     async def _consume(self, partition: TopicPartition) -> None:
-        offset = self._owned[partition]
+        offset, asked_us = self._owned[partition], self._client.loop.now_us
         row = await fetch(self._client, partition, offset, committed=self._committed)
         if row is not None and row.error_code == Errors.OFFSET_OUT_OF_RANGE:
             self._owned[partition] = max(0, row.log_start_offset)
@@ -148,9 +148,9 @@ class GroupMember:
         records, next_offset = visible_records(row, offset, committed=self._committed)
         if next_offset > offset:
             self._owned[partition] = next_offset
-            now_us, client = self._client.loop.now_us, self._client
+            now_us, client, seen = self._client.loop.now_us, self._client, tuple(records)
             self._history.add(
-                Consumed(now_us, client.cluster, partition, client.name, self._committed, offset, next_offset, tuple(records), self._group)
+                Consumed(now_us, client.cluster, partition, client.name, self._committed, offset, next_offset, seen, asked_us, self._group)
             )
             await self._commit(partition)
 

@@ -42,7 +42,8 @@ class TransactionEnded(FleetEvent):
 
 @dataclass(slots=True)
 class ReadTo(FleetEvent):
-    """A reader got what lies in [from_offset, to_offset); `committed`: with isolation read_committed, aborted records left out."""
+    """A reader, who asked at `asked_us`, got what lies in [from_offset, to_offset); `committed`: with isolation read_committed, aborted
+    records left out."""
 
     partition: TopicPartition
     client: str
@@ -50,6 +51,7 @@ class ReadTo(FleetEvent):
     from_offset: int
     to_offset: int
     records: tuple[tuple[int, bytes], ...]
+    asked_us: int
 
 
 @dataclass(slots=True)

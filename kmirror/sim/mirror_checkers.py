@@ -21,12 +21,11 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.checkers import Violation, check
 from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_reads, truth_of
 from kmirror.sim.fleet_history import ReadTo, TransactionEnded
-from kmirror.sim.history import History, Removed, StateWritten
+from kmirror.sim.history import History, Order, Removed, StateWritten
 from kmirror.sim.mirror_group_checker import check_groups
 from kmirror.sim.mirror_operators import check_operators
 
 CUTTING = (State.PREPARING, State.MIRRORING, State.STOPPING)
-SLACK_US = 1_000_000
 
 
 def check_mirrors(history: History) -> list[Violation]:
@@ -43,15 +42,22 @@ def check_mirrors(history: History) -> list[Violation]:
 
 
 def _only_lasting_reads(history: History, cluster: str) -> History:
-    """Reads of that cluster after which nothing was cut by a mirror's rules or deleted (what arrives late was read a little earlier)."""
+    """Reads of that cluster that were asked for after the last cut by a mirror's rules or a deletion. (A slow link may keep the cut waiting
+    for long after MIRRORING was written.)"""
     cut_us: dict[TopicPartition, int] = {}
+    states: dict[TopicPartition, tuple[Order, State | None]] = {}
     for event in history.events:
-        if (
-            (isinstance(event, StateWritten) and event.state in CUTTING) or (isinstance(event, Removed) and event.cause == "topic deleted")
-        ) and history.cluster_of(event.log) == cluster:
+        if isinstance(event, StateWritten) and history.cluster_of(event.log) == cluster:
+            newest = states.get(event.log.partition, (event.order, None))[0]  # a host that was away is told the older ones later
+            if event.order >= newest:
+                states[event.log.partition] = event.order, event.state
+        elif not isinstance(event, Removed) or history.cluster_of(event.log) != cluster:
+            continue
+        is_cut = states.get(event.log.partition, (None, None))[1] in CUTTING
+        if is_cut or (isinstance(event, Removed) and event.cause == "topic deleted"):
             cut_us[event.log.partition] = event.now_us
     reads = [event for event in history.events if isinstance(event, ReadTo) and event.cluster == cluster]
-    return History([read for read in reads if read.now_us > cut_us.get(read.partition, -1) + SLACK_US])
+    return History([read for read in reads if read.asked_us > cut_us.get(read.partition, -1)])
 
 
 def _check_aborted(history: History, truth: Truth) -> Iterator[Violation]:

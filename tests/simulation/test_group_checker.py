@@ -39,7 +39,7 @@ class Story:
 
     def read(self, cluster: str, written_at: str, first: int, end: int) -> Story:
         records = tuple((offset, value(written_at, offset)) for offset in range(first, end))
-        self._add(Consumed(0, cluster, P, "client", True, first, end, records, G))
+        self._add(Consumed(0, cluster, P, "client", True, first, end, records, 0, G))
         return self._add(OffsetCommitted(0, cluster, G, "member", P, 0, end))
 
     def state(self, cluster: str, state: State) -> Story:
