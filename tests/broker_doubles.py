@@ -91,7 +91,7 @@ class ManualRuntime:
     def report_failure(self, message: str, error: BaseException) -> None:
         raise error
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], Any]) -> Any:
+    async def listen(self, host: str, port: int, protocol_factory: Callable[[], Any], **options: Any) -> Any:
         raise AssertionError("no sockets here")
 
     async def connect(self, host: str, port: int, protocol_factory: Callable[[], Any], **options: Any) -> Any:

@@ -147,6 +147,7 @@ def _on_pool(pairs: list[tuple[DirectoryLog, DirectoryLog]], settings: DiffSetti
     """Biggest first, so that none is left over at the end."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
 
     ordered = sorted(pairs, key=lambda pair: -(pair[0].size_bytes + pair[1].size_bytes))
     workers = min(len(ordered), os.cpu_count() or 1)
@@ -154,7 +155,11 @@ def _on_pool(pairs: list[tuple[DirectoryLog, DirectoryLog]], settings: DiffSetti
         waiting = {pool.submit(diff_logs, one, other, settings): one.size_bytes + other.size_bytes for one, other in ordered}
         for done in as_completed(waiting):
             progress(waiting[done])
-            yield done.result()
+            try:
+                yield done.result()
+            except BrokenProcessPool as error:
+                what = "a process that compared partitions was killed, by hand or because no memory was left"
+                raise KmirrorError(f"{what}; --topics and --partitions compare fewer at once") from error
 
 
 def _ignore_progress(size: int) -> None:

@@ -37,7 +37,7 @@ from kmirror.network.connection_quotas import ConnectionQuotas
 from kmirror.network.frames import FrameReader, new_scratch
 from kmirror.network.request_context import CLOSE, Answer, CloseType, PassOn, RequestContext
 from kmirror.network.server_connection import Handler, Parts, ServerConnection, log_closing
-from kmirror.runtime.api import ConnectionProtocol, ListeningSocket, Runtime, TaskScope, TimerHandle
+from kmirror.runtime.api import ConnectionProtocol, ListeningSocket, Runtime, SocketBuffers, TaskScope, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import read_request_header
 
@@ -57,6 +57,9 @@ class SocketServerLimits:
     max_connections_per_ip: int = 2_147_483_647
     max_connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
     connections_max_idle_ms: int = 600_000
+    socket_send_buffer_bytes: int = -1
+    """-1: the system's, as of the next one. Not changed while a node runs."""
+    socket_receive_buffer_bytes: int = -1
 
 
 @dataclass(slots=True)
@@ -144,7 +147,8 @@ class SocketServer:
         self._limits = limits
 
     async def start(self) -> None:
-        self._listening = await self._runtime.listen(self._host, self._port, self._make_protocol)
+        buffers = SocketBuffers(self._limits.socket_send_buffer_bytes, self._limits.socket_receive_buffer_bytes)
+        self._listening = await self._runtime.listen(self._host, self._port, self._make_protocol, buffers=buffers)
         self._schedule_idle_check()
         _log.info("Awaiting socket connections on %s:%d (%s).", self._host or "0.0.0.0", self.port, self._listener_name)
 

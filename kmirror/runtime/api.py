@@ -156,7 +156,9 @@ class Runtime(Protocol):
         """An error nobody awaits: logged here, collected as a finding by the simulator."""
         ...
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol]) -> ListeningSocket:
+    async def listen(
+        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol], *, buffers: SocketBuffers = SYSTEM_BUFFERS
+    ) -> ListeningSocket:
         """Accept connections on `host`:`port`; "" is every interface, port 0 lets the kernel choose. OSError if taken."""
         ...
 

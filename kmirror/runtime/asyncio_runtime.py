@@ -68,10 +68,13 @@ class AsyncioRuntime:
     def report_failure(self, message: str, error: BaseException) -> None:
         _log.error("%s: %s", message, error, exc_info=error)
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol]) -> SocketListener:
+    async def listen(
+        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol], *, buffers: SocketBuffers = SYSTEM_BUFFERS
+    ) -> SocketListener:
         try:
             addresses = [_wildcard(port)] if host == "" else await self._resolve(host, port)
-            return SocketListener(self._loop, _bound(*addresses[0], every_interface=host == ""), protocol_factory)
+            sock = _bound(*addresses[0], every_interface=host == "", receive_buffer_bytes=buffers.receive_bytes)
+            return SocketListener(self._loop, sock, protocol_factory, SocketBuffers(buffers.send_bytes))
         except OSError as error:
             raise OSError(error.errno, f"cannot listen on {host or 'every interface'} port {port}: {error.strerror}") from error
 
@@ -143,14 +146,19 @@ class _TimerFromOutside:
             self._handle.cancel()
 
 
-def _bound(family: socket.AddressFamily, address: tuple[Any, ...], *, every_interface: bool) -> socket.socket:
-    """A listening socket; OSError where the address is taken, not ours, or no address."""
+def _bound(
+    family: socket.AddressFamily, address: tuple[Any, ...], *, every_interface: bool, receive_buffer_bytes: int = -1
+) -> socket.socket:
+    """A listening socket; OSError where the address is taken, not ours, or no address. What it accepts has its receive buffer: TCP agrees
+    on the scale of a window before anybody could set it."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if every_interface else 1)
+        if receive_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         sock.bind(address)
         sock.listen(LISTEN_BACKLOG)
     except OverflowError as error:

@@ -267,10 +267,17 @@ class SocketConnection:
 class SocketListener:
     """A listening socket that makes a `SocketConnection` of each caller."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, protocol_factory: Callable[[], ConnectionProtocol]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        protocol_factory: Callable[[], ConnectionProtocol],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
+    ) -> None:
         self._loop = loop
         self._socket = sock
         self._protocol_factory = protocol_factory
+        self._buffers = buffers
         self._host, self._port = plain_address(sock.getsockname())
         self._closed = False
         self._resume()
@@ -306,7 +313,7 @@ class SocketListener:
                 self._loop.call_later(ACCEPT_PAUSE_S, self._resume)
                 return
             try:
-                prepare_stream(sock)
+                prepare_stream(sock, self._buffers)
                 SocketConnection(self._loop, sock, self._protocol_factory())
             except OSError:  # the caller is gone already
                 sock.close()

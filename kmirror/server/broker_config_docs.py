@@ -84,8 +84,9 @@ BROKER_CONFIG_DOCS = {
     "replica.lag.time.max.ms": "Time behind after which a follower leaves the ISR.",
     "replica.socket.receive.buffer.bytes": "SO_RCVBUF of mirrors' connections to their source; the system decides unless this is set.",
     "request.timeout.ms": "How long the broker waits for answers to its own requests.",
-    "socket.receive.buffer.bytes": "SO_RCVBUF of mirrors' connections, where replica.socket.receive.buffer.bytes is not set.",
-    "socket.send.buffer.bytes": "SO_SNDBUF of mirrors' connections to their source; the system decides unless this is set.",
+    "socket.receive.buffer.bytes": "SO_RCVBUF of clients' connections, and of mirrors' where replica.socket.receive.buffer.bytes is not set; the system decides unless "
+    "this is set.",
+    "socket.send.buffer.bytes": "SO_SNDBUF of clients' connections, and of mirrors' to their source; the system decides unless this is set.",
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Whether a replica outside the ISR may become leader.",
     "unstable.api.versions.enable": "Whether APIs and versions that are not stable yet are served: with it, those of cluster mirroring.",

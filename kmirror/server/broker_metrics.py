@@ -105,7 +105,9 @@ def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager, clock: Clock)
     recopied = 100 * stats.bytes_written // stats.bytes_read if stats.bytes_read else 0
     yield MetricName("kafka.log", "LogCleaner", "cleaner-recopy-percent"), recopied
     yield MetricName("kafka.log", "LogCleaner", "DeadThreadCount"), 0
+    yield MetricName("kafka.log", "LogCleaner", "max-buffer-utilization-percent"), int(100 * stats.buffer_utilization)
     yield MetricName("kafka.log", "LogCleaner", "max-clean-time-secs"), cleaner.last_clean_time_ms // 1_000
+    yield MetricName("kafka.log", "LogCleaner", "max-compaction-delay-secs"), cleaner.last_max_compaction_delay_ms // 1_000
     since_ms = 0 if cleaner.last_run_ms is None else clock.monotonic_ms() - cleaner.last_run_ms
     yield MetricName("kafka.log", "LogCleanerManager", "time-since-last-run-ms"), since_ms
     yield MetricName("kafka.log", "LogCleanerManager", "max-dirty-percent"), int(100 * cleaner.manager.dirtiest_log_cleanable_ratio)
@@ -114,6 +116,8 @@ def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager, clock: Clock)
         count = sum(topic_partition in uncleanable for topic_partition in logs)
         tags = (("logDirectory", f'"{log_dir}"'),)
         yield MetricName("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", tags), count
+        dirty_bytes = cleaner.manager.uncleanable_bytes(log_dir, clock.time_ms())
+        yield MetricName("kafka.log", "LogCleanerManager", "uncleanable-bytes", tags), dirty_bytes
 
 
 def move_readings(moves: ReplicaAlterLogDirs) -> Iterator[Reading]:

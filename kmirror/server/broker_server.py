@@ -262,6 +262,7 @@ class BrokerServer:
         self.mirror.register_metrics(metrics)
         cleaner = self.log_manager.cleaner
         if cleaner is not None:
+            cleaner.throttler.on_observed = metrics.meter(MetricName("kafka.utils", "Throttler", "cleaner-io")).mark
             metrics.add_collector(lambda: cleaner_readings(cleaner, self.log_manager, self._runtime.clock))
         lifecycle_state = MetricName("kafka.server", "KafkaServer", "BrokerState")
         metrics.gauge(lifecycle_state, lambda: 0 if self._lifecycle is None else self._lifecycle.state.code)

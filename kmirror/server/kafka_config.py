@@ -305,7 +305,14 @@ class KafkaConfig:
             max_connections_per_ip=self.get_int("max.connections.per.ip"),
             max_connections_per_ip_overrides=overrides,
             connections_max_idle_ms=self.get_int("connections.max.idle.ms"),
+            socket_send_buffer_bytes=self.bytes_where_set("socket.send.buffer.bytes"),
+            socket_receive_buffer_bytes=self.bytes_where_set("socket.receive.buffer.bytes"),
         )
+
+    def bytes_where_set(self, *names: str) -> int:
+        """Of the first of `names` that somebody set; -1 where nobody did. Kafka's defaults for sockets (64 and 100 KiB) would keep the system
+        from fitting its buffers to each connection."""
+        return next((self.get_int(name) for name in names if name in self.props), -1)
 
     def controller_config(self, *, cluster_id: str, directory_id: Uuid, listeners: tuple[Endpoint, ...]) -> ControllerConfig:
         """`listeners` are the controller's bound and advertised endpoints."""

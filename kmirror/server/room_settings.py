@@ -59,8 +59,8 @@ def mirror_config(config: KafkaConfig) -> MirrorConfig:
         mirror_truncation_backoff_ms=config.get_int("mirror.truncation.backoff.ms"),
         request_timeout_ms=config.request_timeout_ms,
         socket_connection_setup_timeout_ms=config.get_int("socket.connection.setup.timeout.ms"),
-        socket_send_buffer_bytes=_set_bytes(config, "socket.send.buffer.bytes"),
-        socket_receive_buffer_bytes=_set_bytes(config, "replica.socket.receive.buffer.bytes", "socket.receive.buffer.bytes"),
+        socket_send_buffer_bytes=config.bytes_where_set("socket.send.buffer.bytes"),
+        socket_receive_buffer_bytes=config.bytes_where_set("replica.socket.receive.buffer.bytes", "socket.receive.buffer.bytes"),
         replica_lag_time_max_ms=config.get_int("replica.lag.time.max.ms"),
         replica_fetch_max_bytes=config.get_int("replica.fetch.max.bytes"),
         replica_fetch_response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
@@ -69,8 +69,3 @@ def mirror_config(config: KafkaConfig) -> MirrorConfig:
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
         has_authorizer=bool(config.get_string("authorizer.class.name")),
     )
-
-
-def _set_bytes(config: KafkaConfig, *names: str) -> int:
-    """The first of `names` that somebody set; -1 where nobody did."""
-    return next((config.get_int(name) for name in names if name in config.props), -1)

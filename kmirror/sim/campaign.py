@@ -4,7 +4,7 @@ Worker processes are started afresh (spawn) once for a campaign, each runs one s
 own (fork) that ends with it: a dead world is full of cycles, and to collect it costs a tenth of a run, while the system takes back a whole
 process for nothing. Results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign goes on where it stopped, and several
 processes may share it. Ctrl-C begins no further seed. What was told by then is in the ledger, and what was under way too, unless it came
-just while a result was told.
+just while a result was told. So it is when a worker is killed, by hand or for want of memory: that ends the campaign with a KmirrorError.
 """
 
 from __future__ import annotations
@@ -20,13 +20,19 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from kmirror.common.errors import KmirrorError
 from kmirror.sim.histories import run_named
 from kmirror.sim.ledger import Campaign, Chunk, Ledger, Program, chunks_of
+
+WORKER_DIED: Final = (
+    "a worker process was killed, by hand or because no memory was left: --jobs N runs fewer at once; with --resume what was run is kept, "
+    "and the same command goes on"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +195,10 @@ class Workers:
             self._pool = concurrent.futures.ProcessPoolExecutor(
                 self._jobs, mp_context=context, initializer=_begin_worker, initargs=(history,)
             )
-        futures = [self._pool.submit(run_seed_in_child, history, seed, without) for seed in seeds]
+        futures: list[concurrent.futures.Future[SeedResult]] = []
         try:
+            with _interrupts_held_back():
+                futures += (self._pool.submit(run_seed_in_child, history, seed, without) for seed in seeds)
             while futures:
                 yield futures[0].result()
                 del futures[0]
@@ -198,12 +206,23 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
             yield from (future.result() for future in futures if not future.cancelled())
             raise
+        except BrokenProcessPool:
+            yield from (future.result() for future in futures if future.done() and future.exception() is None)
+            raise KmirrorError(WORKER_DIED) from None
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C comes when the block is left; processes that are started in it never get one, also while they load their modules."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker(history: str) -> None:
-    """What the children find made: modules, caches, and bytecode that has met its types. Ctrl-C is the campaign's to answer: it reaches
-    every process of a terminal."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """What the children find made: modules, caches, and bytecode that has met its types."""
     with contextlib.suppress(Exception):  # whoever runs a seed is told
         run_seed(history, 0, ())
     gc.collect()

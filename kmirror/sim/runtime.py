@@ -175,7 +175,9 @@ class SimRuntime:
     def report_failure(self, message: str, error: BaseException) -> None:
         self._loop.add_failure(message, error)
 
-    async def listen(self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol]) -> SimListener:
+    async def listen(
+        self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol], *, buffers: SocketBuffers = SYSTEM_BUFFERS
+    ) -> SimListener:
         self._ensure_alive("listen")
         return self._node.host.listen(host, port, protocol_factory)
 

@@ -44,6 +44,8 @@ class CleanerStats(Struct):
     messages_written: int = 0
     bytes_written: int = 0
     invalid_messages_read: int = 0
+    buffer_utilization: float = 0.0
+    """Share of the offset map's slots that were taken."""
 
 
 class CleanerRecordFilter:

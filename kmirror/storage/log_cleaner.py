@@ -67,6 +67,8 @@ class LogCleaner:
         self.last_stats = CleanerStats()
         self.last_run_ms: int | None = None
         self.last_clean_time_ms = 0
+        self.last_max_compaction_delay_ms = 0
+        """The longest that any log had waited beyond its max.compaction.lag.ms when the last pass began."""
         self._ports = ports
         self.throttler = Throttler(config.io_max_bytes_per_second, ports.clock)
 
@@ -84,6 +86,7 @@ class LogCleaner:
             self.delete_old_segments()
             return None
         candidate, run = grabbed
+        self.last_max_compaction_delay_ms = self.manager.max_compaction_delay_ms
         return CleaningJob(self, candidate, run, self._ports, self.config)
 
     def clean_filthiest_log(self) -> bool:
@@ -214,6 +217,7 @@ class CleaningJob:
         upper_bound_offset = self.candidate.first_uncleanable_offset
         yield self._offset_map_builder(upper_bound_offset).build()
         self.check_not_aborted()
+        self.stats.buffer_utilization = self._offset_map.utilization
         end_offset = self._offset_map.latest_offset + 1
         record_filter = CleanerRecordFilter(
             self._offset_map,

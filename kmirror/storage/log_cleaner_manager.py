@@ -78,12 +78,15 @@ class LogCleanerManager:
         self._pauses: dict[TopicPartition, int] = {}
         self._uncleanable: dict[TopicPartition, str] = {}
         self.dirtiest_log_cleanable_ratio = 0.0
+        self.max_compaction_delay_ms = 0
+        """Of all logs that were looked at last."""
 
     # candidates
 
     def grab_filthiest_compacted_log(self, now_ms: int) -> tuple[LogToClean, CleaningRun] | None:
         """The log most worth cleaning, now marked as being cleaned; `done_cleaning` must follow."""
         last_cleaned = self.all_cleaner_checkpoints()
+        self.max_compaction_delay_ms = 0
         candidates = [self._log_to_clean(log, last_cleaned.get(partition), now_ms) for partition, log in self._cleanable_logs()]
         dirty = [candidate for candidate in candidates if candidate.total_bytes > 0]
         self.dirtiest_log_cleanable_ratio = max((candidate.cleanable_ratio for candidate in dirty), default=0.0)
@@ -116,6 +119,8 @@ class LogCleanerManager:
         if offsets.force_update_checkpoint:
             self.update_checkpoint(log.parent_dir, log.topic_partition, first_dirty_offset)
         first_uncleanable_offset, cleanable_bytes = calculate_cleanable_bytes(log, first_dirty_offset, offsets.first_uncleanable_offset)
+        delay_ms = max_compaction_delay_ms(log, first_dirty_offset, now_ms)
+        self.max_compaction_delay_ms = max(self.max_compaction_delay_ms, delay_ms)
         return LogToClean(
             log.topic_partition,
             log,
@@ -123,7 +128,7 @@ class LogCleanerManager:
             first_uncleanable_offset,
             clean_bytes=sum(segment.size for segment in log.log_segments if segment.base_offset < first_dirty_offset),
             cleanable_bytes=cleanable_bytes,
-            needs_compaction_now=max_compaction_delay_ms(log, first_dirty_offset, now_ms) > 0,
+            needs_compaction_now=delay_ms > 0,
         )
 
     # states
@@ -167,6 +172,18 @@ class LogCleanerManager:
         """Partitions that are left alone, and why; those that are gone are forgotten."""
         self._uncleanable = {partition: reason for partition, reason in self._uncleanable.items() if partition in self._logs}
         return dict(self._uncleanable)
+
+    def uncleanable_bytes(self, log_dir: str, now_ms: int) -> int:
+        """What lies dirty in the partitions of a log dir that are left alone."""
+        logs = [self._logs[partition] for partition in self.uncleanable_partitions() if self._logs[partition].parent_dir == log_dir]
+        if not logs:
+            return 0
+        last_cleaned = self.all_cleaner_checkpoints()
+        total = 0
+        for log in logs:
+            offsets = cleanable_offsets(log, last_cleaned.get(log.topic_partition), now_ms)
+            total += calculate_cleanable_bytes(log, offsets.first_dirty_offset, offsets.first_uncleanable_offset)[1]
+        return total
 
     # checkpoints
 

@@ -9,6 +9,7 @@ empties when they stop; they stop at the end of an interval.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from kmirror.common.ports import Clock
@@ -48,6 +49,8 @@ class Throttler:
     """One rate of `desired_rate_per_sec` units (of any kind) for all that is reported to it."""
 
     def __init__(self, desired_rate_per_sec: float, clock: Clock) -> None:
+        self.on_observed: Callable[[int], None] | None = None
+        """Told of all that is done (Kafka's meter)."""
         self._desired_rate_per_sec = desired_rate_per_sec
         self._clock = clock
         self._observed = 0.0
@@ -66,6 +69,8 @@ class Throttler:
     def maybe_throttle(self, observed: float) -> None:
         """So many units were done; `pause_ms` may be positive after it."""
         self._observed += observed
+        if self.on_observed is not None and observed:
+            self.on_observed(int(observed))
         now_ns = self._clock.monotonic_ns()
         elapsed_ns = now_ns - self._period_start_ns
         if elapsed_ns > CHECK_INTERVAL_MS * _NS_PER_MS and self._observed > 0:

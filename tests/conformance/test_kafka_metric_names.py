@@ -36,9 +36,6 @@ CHANNELS = (
 LACKING: dict[str, str] = {
     **{f"kafka.server:type={name}": NO_SELECTOR for name in CHANNELS},
     "kafka.controller:type=ControllerEventManager,name=AvgIdleRatio": ONE_LOOP,
-    "kafka.log:type=LogCleaner,name=max-buffer-utilization-percent": NOT_MEASURED,
-    "kafka.log:type=LogCleaner,name=max-compaction-delay-secs": NOT_MEASURED,
-    "kafka.log:type=LogCleanerManager,name=uncleanable-bytes,logDirectory=*": NOT_MEASURED,
     "kafka.log:type=LogManager,name=CordonedLogDirectoryCount": "log directories cannot be cordoned",
     "kafka.log:type=LogManager,name=LogDirectoryCordoned,logDirectory=*": "log directories cannot be cordoned",
     "kafka.network:type=Acceptor,name=AcceptorBlockedPercent,listener=*": NO_QUEUE,
@@ -68,7 +65,6 @@ LACKING: dict[str, str] = {
     "kafka.server:type=client-metrics": NO_RECEIVER,
     "kafka.server:type=group-coordinator-metrics,protocol=streams": NO_STREAMS_GROUPS,
     "kafka.server:type=group-coordinator-metrics,state=NotReady": NO_STREAMS_GROUPS,
-    "kafka.utils:type=Throttler,name=cleaner-io": "the cleaner is not throttled",
     "kafka:type=kafka.Log4jController": "levels of loggers are BROKER_LOGGER configs",
     "kafka.server:type=ReplicaAlterLogDirsManager,name=MinFetchRate,clientId=ReplicaAlterLogDirs": NOT_MEASURED,
     **{

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
+import sys
 from dataclasses import dataclass
 
 import pytest
 from network_doubles import RawPeer, metadata_request, tiny_broker
 
 from kmirror.network.client import DisconnectError, NetworkClient
-from kmirror.network.socket_server import SocketServer
+from kmirror.network.socket_server import SocketServer, SocketServerLimits
+from kmirror.runtime import sockets
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
 from kmirror.runtime.os_files import OsFile, OsFileSystem
+from kmirror.server.kafka_config import KafkaConfig
 from kmirror.wire.messages.metadata import MetadataRequest
 
 SLICE_BYTES = 9 * 1024 * 1024 + 17
@@ -43,6 +46,48 @@ async def started(runtime: AsyncioRuntime, handler, host: str = "127.0.0.1") -> 
     server = SocketServer(runtime, "PLAINTEXT", host, 0, handler)
     await server.start()
     return server
+
+
+@pytest.mark.parametrize(("send_bytes", "receive_bytes"), [(20_000, 30_000), (-1, -1)])
+def test_a_listeners_connections_have_buffers_of_the_size_that_was_set(monkeypatch, send_bytes, receive_bytes):
+    """They had the system's whatever was set."""
+    accepted: list[tuple[int, int]] = []
+    made = sockets.SocketConnection.__init__
+
+    def init(self, loop, sock, protocol) -> None:
+        if sock.getsockname()[1] == ports[0]:
+            accepted.append((sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)))
+        made(self, loop, sock, protocol)
+
+    monkeypatch.setattr(sockets.SocketConnection, "__init__", init)
+    ports: list[int] = []
+
+    async def main(runtime: AsyncioRuntime) -> None:
+        limits = SocketServerLimits(socket_send_buffer_bytes=send_bytes, socket_receive_buffer_bytes=receive_bytes)
+        server = SocketServer(runtime, "PLAINTEXT", "127.0.0.1", 0, tiny_broker(), limits=limits)
+        await server.start()
+        ports.append(server.port)
+        client = NetworkClient(runtime, "tester")
+        await client.send("127.0.0.1", server.port, MetadataRequest(), timeout_ms=5_000)
+        client.close()
+        await server.stop(grace_ms=100)
+
+    run(main)
+    of_kernel = 2 if sys.platform == "linux" else 1  # Linux doubles what it is asked for, for its own bookkeeping
+    asked = (20_000 * of_kernel, 30_000 * of_kernel)
+    assert len(accepted) == 1 and (accepted[0] == asked) is (send_bytes > 0)
+
+
+def test_a_listeners_buffers_are_the_systems_until_they_are_set():
+    """Kafka's defaults would fix them at 100 KiB and end the system's own fitting."""
+    minimum = {"process.roles": "broker", "node.id": "1", "controller.quorum.voters": "9@localhost:9093", "controller.listener.names": "C"}
+
+    def buffers(**sizes: str) -> tuple[int, int]:
+        named = {f"socket.{name}.buffer.bytes": value for name, value in sizes.items()}
+        limits = KafkaConfig.from_props(minimum | named).socket_server_limits()
+        return limits.socket_send_buffer_bytes, limits.socket_receive_buffer_bytes
+
+    assert (buffers(), buffers(send="7"), buffers(receive="8"), buffers(send="-1")) == ((-1, -1), (7, -1), (-1, 8), (-1, -1))
 
 
 @pytest.mark.parametrize("uvloop", [False, True])

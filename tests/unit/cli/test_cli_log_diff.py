@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
 from log_folders import batch, batches, write_log
 
+from kmirror.cli import log_diff_run
 from kmirror.cli.log_diff import build_parser, main, parse_partitions
 from kmirror.cli.log_diff_run import settings_of
 from kmirror.common.errors import KmirrorError
@@ -144,6 +147,21 @@ def test_a_corrupt_log_is_exit_code_2_and_names_the_byte(dirs: tuple[Path, Path]
     assert code == 2
     assert f"same-0: error: {dirs[1]}/same-0/00000000000000000000.log: at byte {len(batch(0))}: " in out
     assert out.splitlines()[-1] == "3 partitions: 1 equal, 1 different, 1 error (epoch only: 1)"
+
+
+def _killed(one: object, other: object, settings: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_process_of_the_pool_gave_a_traceback(
+    dirs: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_diff_run, "POOL_THRESHOLD_BYTES", 0)
+    monkeypatch.setattr(log_diff_run, "diff_logs", _killed)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    code, out, err = run(capsys, *dirs)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "a process that compared partitions was killed" in err
 
 
 def test_help_tells_every_kind_and_option() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -142,6 +144,16 @@ def test_a_program_is_its_package_not_its_commit(tmp_path):
     assert len({first.key, dirty.key, this_program(package).key, bare.key}) == 4
 
 
+def _a_worker_of(parent: int) -> int:
+    """A child of `parent` that runs seeds; the other kind tracks resources."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            is_child = entry.joinpath("stat").read_text().rpartition(")")[2].split()[1] == str(parent)
+            if is_child and b"spawn_main" in entry.joinpath("cmdline").read_bytes():
+                return int(entry.name)
+    raise AssertionError("there is no worker")
+
+
 class TestCommand:
     def test_resume_says_how_far_it_is_and_summary_all_of_it(self, tmp_path, capsys):
         path = str(tmp_path / "seeds.jsonl")
@@ -172,6 +184,22 @@ class TestCommand:
         kept = {seed for chunk in ledger.chunks() for seed in chunk.seeds()}
         assert kept - run in (set(), {max(kept)}), "the last one may have been kept and not told, if Ctrl-C came in between"
         assert {0, 1, 2} <= run <= kept and len(kept) < 50
+
+    def test_a_killed_worker_gave_a_traceback(self, tmp_path):
+        """One line instead, and what was run is kept: the same command goes on."""
+        ledger = Ledger(tmp_path / "seeds.jsonl")
+        arguments = ["--seeds", "0..49", "--jobs", "2", "--resume", "--ledger", str(ledger.path), "--json"]
+        command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--history", "writes_to_the_mirror", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None and process.stderr is not None
+        told = [process.stdout.readline() for _ in range(3)]
+        os.kill(_a_worker_of(process.pid), signal.SIGKILL)
+        rest, errors = process.stdout.read(), process.stderr.read()
+        assert (process.wait(), errors.count("\n")) == (1, 1)
+        assert "a worker process was killed" in errors and "the same command goes on" in errors
+        run = {json.loads(line)["seed"] for line in (*told, *rest.splitlines())}
+        assert run == {seed for chunk in ledger.chunks() for seed in chunk.seeds()}
+        assert {0, 1, 2} <= run and len(run) < 50
 
     def test_summary_names_the_seeds_that_broke_a_rule_but_not_those_that_should(self, tmp_path, capsys):
         ledger = Ledger(tmp_path / "seeds.jsonl")

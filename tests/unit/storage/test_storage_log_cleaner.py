@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import pytest
 from storage_doubles import StorageWorld
@@ -16,6 +17,7 @@ from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.server.broker_metrics import cleaner_readings
 from kmirror.storage.cleaner_offset_map import OffsetMap
 from kmirror.storage.cleaner_record_keys import MIN_RECORDS_FOR_COLUMNS, record_keys
 from kmirror.storage.log_cleaner import CleanerConfig, LogCleaner
@@ -474,6 +476,41 @@ def test_a_job_reads_and_writes_no_faster_than_it_may(tmp_path: pathlib.Path):
     )
     assert disk.works > 10, "it stopped again and again"
     assert len(offsets(log)) < 30
+
+
+def test_all_that_a_job_moves_is_reported_to_the_throttlers_meter(tmp_path: pathlib.Path):
+    cleaning = Cleaning(tmp_path)
+    cleaning.fill(cleaning.log(), 30)
+    moved: list[int] = []
+    cleaning.cleaner.throttler.on_observed = moved.append
+    disk = SlowDisk(cleaning, rate=CleanerConfig().io_max_bytes_per_second)
+    disk.run()
+    stats = disk.job.stats
+    assert sum(moved) == 2 * stats.bytes_read + stats.bytes_written, "the map's pass, the copy's, and what it wrote"
+
+
+def test_what_the_metrics_say_of_the_last_pass_and_of_partitions_that_are_left_alone(tmp_path: pathlib.Path) -> None:
+    cleaning = Cleaning(tmp_path, {"max.compaction.lag.ms": "60000"}, dedupe_buffer_size=100 * 24)
+    clock, data_dir = cleaning.world.clock, str(cleaning.data_dir)
+
+    def values() -> dict[str, int]:
+        readings = cleaner_readings(cleaning.cleaner, cleaning.manager, cast(Any, clock))
+        return {name.name: value for name, value in readings if isinstance(value, int)}
+
+    cleaning.fill(cleaning.log(), 24, keys=30)
+    clock.now_ms += 60_000 + 5_000
+    assert cleaning.cleaner.clean_filthiest_log()
+    found = values()
+    assert (found["max-compaction-delay-secs"], found["uncleanable-bytes"]) == (5, 0)
+    assert found["max-buffer-utilization-percent"] == len(offsets(cleaning.manager.logs_in_dir(data_dir)[T])) - 3
+    broken = cleaning.log(TopicPartition("t", 1))
+    cleaning.fill(broken, 24)
+    broken.log_segments[0].file.pwrite(b"\xff\xff", 68)
+    while cleaning.cleaner.clean_filthiest_log():
+        pass
+    found = values()
+    sealed = sum(segment.size for segment in broken.log_segments[:-1])
+    assert (found["uncleanable-partitions-count"], found["uncleanable-bytes"]) == (1, sealed)
 
 
 def test_without_a_limit_there_is_no_pause(tmp_path: pathlib.Path):
