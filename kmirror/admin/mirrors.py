@@ -127,7 +127,7 @@ class MirrorAdmin(AdminRequests):
                 for mirror in response.mirrors:
                     if mirror.error_code == Errors.UNKNOWN_MIRROR:
                         continue
-                    raise_for(mirror.error_code, f"mirror {mirror.mirror_name}")
+                    raise_for(mirror.error_code, f"mirror {mirror.mirror_name}: {Errors.for_code(mirror.error_code).message}")
                     rows = merged.setdefault(mirror.mirror_name, {})
                     for topic in mirror.topics:
                         for row in topic.partitions:

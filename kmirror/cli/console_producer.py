@@ -123,12 +123,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _produce(producer: Any, reader: Any, options: argparse.Namespace) -> int:
+    from kmirror.cli.librdkafka import error_text
+
     failures = []
 
     def delivered(error: Any, message: Any) -> None:
         if error is not None:
             failures.append(error)
-            print(f"ERROR Error when sending message to topic {options.topic}: {error.str()}", file=sys.stderr)
+            print(f"ERROR Error when sending message to topic {options.topic}: {error_text(error)}", file=sys.stderr)
 
     prompt = sys.stdin.isatty()
     while True:

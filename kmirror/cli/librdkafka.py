@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kmirror.cli.tool_options import CommandError
+from kmirror.common.errors import Errors
 from kmirror.network.security.jaas_config import JaasConfig
 
 RENAMED = {
@@ -73,6 +74,12 @@ def _sasl(jaas: str | None) -> dict[str, str]:
         return {}
     options = JaasConfig.parse(jaas).options
     return {f"sasl.{name}": options[name] for name in ("username", "password") if name in options}
+
+
+def error_text(error: Any) -> str:
+    """librdkafka's text of a `KafkaError`, with Kafka's own where librdkafka has only the number, as of the errors of mirroring."""
+    text: str = error.str()
+    return text.replace(f"Err-{error.code()}?", Errors.for_code(error.code()).message)
 
 
 def silent_logger() -> Any:

@@ -14,7 +14,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kmirror.cli.tool_options import KAFKA_VERSION
 from kmirror.cli.user_errors import exit_code
@@ -135,17 +135,28 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
+class _Once(argparse.Action):
+    """`--topic a --topic b` would act on b only, and look as if it had acted on both."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"Found multiple arguments for option {self.dest.replace('_', '-')}, but you asked for only one")
+        setattr(namespace, self.dest, values)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Every option; help is the KIP's text, not argparse's."""
     parser = _Parser(prog="kafka-mirrors", add_help=False, allow_abbrev=False)
     for flag in (*KIP_ACTIONS, "reverse", "verify", "watch", "dry-run", "force", "help", "json", "verbose", "version", "wait"):
         parser.add_argument(f"--{flag}", action="store_true")
     for text in ("bootstrap-server", "mirror", "topic"):
-        parser.add_argument(f"--{text}")
+        parser.add_argument(f"--{text}", action=_Once)
     for path in ("command-config", "from-mm2", "mirror-config", "output", "reverse-config"):
-        parser.add_argument(f"--{path}", type=Path)
+        parser.add_argument(f"--{path}", type=Path, action=_Once)
     for number in ("from", "interval", "replication-factor", "sample", "timeout"):
-        parser.add_argument(f"--{number}", type=int)
+        parser.add_argument(f"--{number}", type=int, action=_Once)
     return parser
 
 

@@ -21,10 +21,10 @@ from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_reverse import reverse
-from kmirror.cli.mirrors_source import SourceEnd, source_ends_if_reachable, verbose_ends
+from kmirror.cli.mirrors_source import SourceEnd, check_source_cluster, source_ends_if_reachable, verbose_ends
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
-from kmirror.cli.mirrors_topics import add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
-from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
+from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
+from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.mirrors_watch import watch
 from kmirror.cli.properties import read_properties
 from kmirror.cli.user_errors import one_line
@@ -83,7 +83,12 @@ class MirrorCommand:
         configs = read_properties(self._options.mirror_config)
         await self._admin.create_mirror(self._mirror, configs)
         self._done(f"Created mirror {self._mirror}", "create")
-        await self._warn_of_another_name(await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS), None)
+        try:
+            source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
+        except KmirrorError as error:  # it is created: the brokers may have what this machine has not
+            warn(f"whether the source knows another mirror's topics is not known: {one_line(error)}")
+            return
+        await self._warn_of_another_name(source, None)
 
     async def do_alter(self) -> None:
         configs = read_properties(self._options.mirror_config)
@@ -137,10 +142,14 @@ class MirrorCommand:
         self._done(f"Resumed mirroring for {len(topics)} topic(s) in mirror {self._mirror}: {topic_list(topics)}", "resume", topics)
 
     async def _change(self, action: str, change: Callable[[str, Iterable[str]], Awaitable[TopicResults]], state: str) -> list[str]:
-        """B43: the pattern is matched against the mirror's own topics only. With --wait: until those that are not removed are in `state`."""
+        """B43: the pattern is matched against the mirror's own topics only. With --wait: until those that were changed, now or by the same
+        command before, are in `state`."""
         rows = of_pattern(self._options.topic, await self._rows())
-        changed = settle(action, await change(self._mirror, {row.topic for row in rows}), may_be_idle=self._options.wait)
-        await self._wait_for_state({row.topic for row in rows if row.state != STOPPED}, state)
+        result = await change(self._mirror, {row.topic for row in rows})
+        changed = settle(action, result, may_be_idle=self._options.wait)
+        stopped = {row.topic for row in rows if row.state == STOPPED}
+        before = {topic for topic, error in result.failed.items() if error.error is ALREADY[action][0]} - stopped
+        await self._wait_for_state(before.union(changed), state)
         return changed
 
     async def do_remove(self) -> None:
@@ -148,6 +157,7 @@ class MirrorCommand:
         topics = {row.topic for row in rows} or {self._options.topic}
         if self._options.wait:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
+            await check_source_cluster(self._admin, source, self._mirror)
             with progress_bar("draining") as progress:
                 await MirrorWaiter(self._admin, self._mirror, topics, self._deadline, progress).until_drained(source)
         for row in rows:
@@ -217,7 +227,7 @@ class MirrorCommand:
         names = matching(self._options.topic, await source.list_topics())
         await self._warn_of_another_name(source, set(names))
         added = await add_topics(self._clients, self._mirror, self._admin, source, names, may_be_idle=self._options.wait)
-        await self._wait_for_state(names, MIRRORING)
+        await self._wait_until_mirroring(names, added)
         self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
 
     async def dry_run_add(self) -> None:
@@ -236,7 +246,7 @@ class MirrorCommand:
         warn(f"{error}; so only topic '{name}' itself is added, and whether it comes back here over other clusters is not checked")
         runtime, may_be_idle = self._clients.runtime, self._options.wait
         added = await add_until_known(runtime, self._admin, self._mirror, [name], may_be_idle=may_be_idle)
-        await self._wait_for_state([name], MIRRORING)
+        await self._wait_until_mirroring([name], added)
         self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
 
     # --- what they share ----------------------------------------------------------------------------------------------
@@ -252,9 +262,22 @@ class MirrorCommand:
             return {}, str(error)
         return await source_ends_if_reachable(source, rows)
 
-    async def _wait_for_state(self, topics: Collection[str], state: str) -> list[MirrorPartitionDescription] | None:
-        """With --wait: until every partition of `topics` is in `state`."""
+    async def _wait_until_mirroring(self, names: Collection[str], added: Collection[str]) -> None:
+        """With --wait, after --add: until those of `names` that are in this mirror are MIRRORING, also when they were before."""
         if not self._options.wait:
+            return
+        rows = [row for row in await self._rows() if row.topic in names]
+        paused = {row.topic for row in rows if row.state in (PAUSING, PAUSED)}.difference(added)
+        if paused:
+            raise KmirrorError(f"{topic_list(paused)} in mirror {self._mirror} already, and paused: --resume starts them again")
+        topics = {row.topic for row in rows}.union(added)
+        if not topics:
+            raise KmirrorError(f"{topic_list(names)} in another mirror")
+        await self._wait_for_state(topics, MIRRORING)
+
+    async def _wait_for_state(self, topics: Collection[str], state: str) -> list[MirrorPartitionDescription] | None:
+        """With --wait: until every partition of `topics`, if there are any, is in `state`."""
+        if not self._options.wait or not topics:
             return None
         described = await self._admin.describe_topics(topics)
         partitions = sum(len(topic.partitions) for topic in described.values())

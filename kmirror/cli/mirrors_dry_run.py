@@ -108,7 +108,7 @@ async def failback_loss(
     for topic_partition in wanted:
         end_offset = bounds[topic_partition].end_offset
         if topic_partition.topic in strangers:
-            reason = "the source's topic has another id: the partition fails, and its log stays as it is"
+            reason = "the source's topic has another id: it is FAILED, or stays STOPPED, and its log stays as it is"
             result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
             continue
         row = rows.get(topic_partition)

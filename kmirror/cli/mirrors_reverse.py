@@ -27,7 +27,7 @@ from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run import DroppedRecords
 from kmirror.cli.mirrors_dry_run_text import loss_rows, loss_text
-from kmirror.cli.mirrors_source import source_ends
+from kmirror.cli.mirrors_source import check_source_cluster, source_ends
 from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle, warn_of_groups
 from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
@@ -105,6 +105,7 @@ class Reversal:
             self._say(1, "is left out (--force)")
         else:
             self._say(1, f"until mirror {self._mirror} has everything of {topic_list(topics)}")
+            await check_source_cluster(self._here, there, self._mirror)
             with progress_bar("draining") as progress:
                 await MirrorWaiter(self._here, self._mirror, topics, self._deadline, progress).until_drained(there)
 

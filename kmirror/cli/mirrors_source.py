@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kmirror.admin.admin_client import READ_COMMITTED, AdminClient
+from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.user_errors import one_line
@@ -72,6 +73,19 @@ async def _time_lag_ms(source: AdminClient, name: TopicPartition, offset: int, h
             if record.offset >= offset:
                 return max(0, now_ms - record.timestamp)
     return None
+
+
+async def check_source_cluster(admin: AdminClient, source: AdminClient, mirror_name: str) -> None:
+    """B36: KmirrorError where the mirror's servers lead to another cluster than it began with. Nothing is mirrored from there, and what
+    that cluster has says nothing about what the mirror lacks. A source that does not answer may still be the right one."""
+    known = next((mirror.source_cluster_id for mirror in await admin.list_mirrors() if mirror.mirror_name == mirror_name), "")
+    try:
+        found = (await source.describe_cluster()).cluster_id
+    except (ApiException, NoBrokerError):
+        return
+    if known and known != found:
+        text = f"cluster {found} is not the source of mirror {mirror_name}, {known}: it will not catch up"
+        raise KmirrorError(f"{text}; alter bootstrap.servers back, or fail over without waiting")
 
 
 async def source_ends_if_reachable(

@@ -25,7 +25,7 @@ from kmirror.runtime.api import Runtime
 T = TypeVar("T")
 DEFAULT_TIMEOUT_MS = 300_000
 POLL_INTERVAL_MS = 200
-MIRRORING, PAUSED, FAILED, STOPPED, STOPPING = "MIRRORING", "PAUSED", "FAILED", "STOPPED", "STOPPING"
+MIRRORING, PAUSING, PAUSED, FAILED, STOPPED, STOPPING = "MIRRORING", "PAUSING", "PAUSED", "FAILED", "STOPPED", "STOPPING"
 ENDED = (STOPPED, STOPPING)
 
 Progress = Callable[[int, int, str], None]
@@ -66,12 +66,13 @@ class MirrorWaiter:
         return [row for row in described[self._mirror_name].partitions if row.topic in self._topics]
 
     async def until_state(self, state: str, *, partitions: int | None = None) -> list[MirrorPartitionDescription]:
-        """Until all (of `partitions`, if that is known) are in `state`; KmirrorError when one is FAILED instead."""
+        """Until all (of `partitions`, if that is known) are in `state`; KmirrorError when one is FAILED instead, from where nothing but
+        STOPPED can be reached (D3-21)."""
         while True:
             rows, problem = await self._look()
             done = [row for row in rows if row.state == state]
             failed = [_name(row) for row in rows if row.state == FAILED]
-            if failed and state != FAILED:
+            if failed and state != STOPPED:
                 raise KmirrorError(f"{_names(failed)} FAILED; the reason is in the log of the partition's leader")
             wanted = max(len(rows), partitions or 0)
             self._progress(len(done), wanted, f"{len(done)} of {wanted} partition(s) {state}")

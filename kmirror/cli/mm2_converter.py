@@ -206,7 +206,7 @@ def _convert_flow(source: str, target: str, flow: dict[str, str], settings: Mapp
         source, target, name, servers[source], servers[target],
         mirror_configs={"bootstrap.servers": servers[source]},
         command_configs=_security(target, flow, settings, ("producer.", "consumer.", "admin.")),
-        topic_pattern=_selection(flow.get("topics", ".*"), flow.get("topics.exclude", DEFAULT_TOPICS_EXCLUDE)),
+        topic_pattern=_selection("topics", flow.get("topics", ".*"), flow.get("topics.exclude", DEFAULT_TOPICS_EXCLUDE)),
         replication_factor=int(flow["replication.factor"]) if flow.get("replication.factor", "").isdigit() else None,
     )  # fmt: skip
     used = {"topics", "topics.exclude", "replication.factor"}
@@ -227,11 +227,16 @@ def _mirror_name(source: str, target: str) -> str:
     return name
 
 
-def _selection(include: str, exclude: str) -> str:
+def _selection(what: str, include: str, exclude: str) -> str:
     """One regular expression for a list of them without another list; list entries may hold no comma."""
     wanted = "|".join(_words(include)) or ".*"
     unwanted = "|".join(_words(exclude))
-    return f"(?!(?:{unwanted})$)(?:{wanted})" if unwanted else wanted
+    selection = f"(?!(?:{unwanted})$)(?:{wanted})" if unwanted else wanted
+    try:
+        re.compile(selection)
+    except re.error as error:
+        raise ConfigError(f"{what} = {include} without {what}.exclude = {exclude} is no regular expression: {error.msg}") from error
+    return selection
 
 
 def _security(alias: str, flow: Mapping[str, str], settings: Mapping[str, str], roles: tuple[str, ...]) -> dict[str, str]:
@@ -267,7 +272,7 @@ def _convert_groups(converted: ConvertedFlow, flow: Mapping[str, str], used: set
         text = "no group's offsets are copied, as in this configuration (sync.group.offsets.enabled is false unless it is set)"
         converted.notes.append(f"{text}; without the line mirror.groups.include all groups' are, exactly")
         return
-    pattern = _selection(flow.get("groups", ".*"), flow.get("groups.exclude", DEFAULT_GROUPS_EXCLUDE))
+    pattern = _selection("groups", flow.get("groups", ".*"), flow.get("groups.exclude", DEFAULT_GROUPS_EXCLUDE))
     converted.mirror_configs["mirror.groups.include"] = pattern
 
 

@@ -205,7 +205,9 @@ class _Run:
         def delivered(error: Any, message: Any) -> None:
             if error is not None:
                 self._failures.append(error)
-                print(f"ERROR {error.str()}", file=sys.stderr)
+                from kmirror.cli.librdkafka import error_text
+
+                print(f"ERROR {error_text(error)}", file=sys.stderr)
                 return
             latency_ms = (time.monotonic() - sent_s) * 1000
             self._all.record(latency_ms, size)

@@ -16,6 +16,7 @@ from kmirror.admin.results import (
     DescribeMirrorsOptions,
     MirrorListing,
     NewTopic,
+    Node,
 )
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
@@ -220,6 +221,16 @@ def test_adm1_adm6_are_made_again_and_time_out() -> None:
     run(main)
 
 
+class Brokers(ScriptedAdmin):
+    """Two, each answers with the next of `answers`."""
+
+    async def _metadata(self, names: Any) -> Any:
+        self._nodes = {1: Node(1, "a", 1, None), 2: Node(2, "b", 2, None)}
+
+    async def _send(self, host: str, port: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:
+        return self.answers.pop(0)
+
+
 def test_adm8_a_state_that_one_broker_knows_beats_unknown_of_another() -> None:
     """While leadership moves two brokers may report a partition."""
 
@@ -228,18 +239,17 @@ def test_adm8_a_state_that_one_broker_knows_beats_unknown_of_another() -> None:
         topic = describe_mirrors.TopicPartitions(topic_name="t", partitions=[row])
         return describe_mirrors.DescribeMirrorsResponse(mirrors=[describe_mirrors.DescribedMirror(mirror_name="m", topics=[topic])])
 
-    class Brokers(ScriptedAdmin):
-        async def _metadata(self, names: Any) -> Any:
-            from kmirror.admin.results import Node
-
-            self._nodes = {1: Node(1, "a", 1, None), 2: Node(2, "b", 2, None)}
-
-        async def _send(self, host: str, port: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:
-            return self.answers.pop(0)
-
     async def main(runtime: Runtime) -> None:
         for answers in ([answer("UNKNOWN", 3), answer("MIRRORING", 9)], [answer("MIRRORING", 9), answer("UNKNOWN", 3)]):
             (row,) = (await Brokers(runtime, answers).describe_mirrors(["m"]))["m"].partitions
             assert (row.state, row.destination_offset) == ("MIRRORING", 9)
 
     run(main)
+
+
+def test_adm8_why_a_mirror_could_not_be_described_was_not_said() -> None:
+    """`kafka-mirrors --describe` ended with "mirror m" and nothing else."""
+    entry = describe_mirrors.DescribedMirror(mirror_name="m", error_code=Errors.MIRROR_AUTHORIZATION_FAILED)
+    answer = describe_mirrors.DescribeMirrorsResponse(mirrors=[entry])
+    with pytest.raises(ApiException, match="mirror m: Mirror authorization failed"):
+        run(lambda runtime: Brokers(runtime, [answer]).describe_mirrors(["m"]))

@@ -209,6 +209,7 @@ def test_every_property_without_counterpart_is_listed_with_a_reason(name: str) -
         ({"source->elsewhere.enabled": "true"}, "flow source->elsewhere is between clusters that 'clusters' does not name"),
         ({"clusters": "a b, target", "a b.bootstrap.servers": "h:1", "a b->target.enabled": "true", "source->target.enabled": "false",
           "source->target.topics": "x"}, "'clusters' does not name"),
+        ({"source->target.topics": "orders,pay("}, "topics = orders,pay( without topics.exclude"),
     ],
 )  # fmt: skip
 def test_a_configuration_that_cannot_be_converted_says_why(change: dict[str, str], message: str) -> None:

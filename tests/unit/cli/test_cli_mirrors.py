@@ -45,6 +45,14 @@ from kmirror.mirror.log_alignment import AlignmentHeader
             "--topic can be used with --add, --remove, --pause, --resume, --describe,",
         ),
         ("--bootstrap-server a:1 --list --nonsense", "unrecognized arguments: --nonsense"),
+        (
+            "--bootstrap-server a:1 --remove --mirror m --topic a --topic b",
+            "Found multiple arguments for option topic, but you asked for only one",
+        ),
+        (
+            "--bootstrap-server a:1 --alter --mirror m --mirror-config=a --mirror-config=b",
+            "Found multiple arguments for option mirror-config, but you asked for only one",
+        ),
     ],
 )
 def test_wrong_arguments_say_what_is_wrong(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -204,6 +204,12 @@ def test_a_state_that_a_failed_partition_will_not_reach() -> None:
         run(lambda _: waiter(Clusters([[row(1, "STOPPING")]])).until_state("STOPPED"))
 
 
+def test_a_failed_partition_that_was_removed_is_on_its_way() -> None:
+    """Its leader reads of the removal a moment later: FAILED -> STOPPING -> STOPPED (D3-21)."""
+    clusters = Clusters([[row(1, "FAILED")], [row(1, "STOPPING")], [row(1, "STOPPED")]])
+    assert len(run(lambda _: waiter(clusters).until_state("STOPPED"))) == 1
+
+
 @pytest.mark.parametrize(
     ("start", "end", "count", "expected"),
     [

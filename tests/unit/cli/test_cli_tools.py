@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 
+import confluent_kafka
 import pytest
 
 from kmirror.admin.groups import ConsumerGroupDescription, MemberDescription, OffsetAndMetadata
@@ -24,7 +25,7 @@ from kmirror.cli.get_offsets import parse_rule, parse_time
 from kmirror.cli.java_names import java_exception_name
 from kmirror.cli.java_order import hash_map_order, topic_partition_order
 from kmirror.cli.leader_election import parse_partitions as parse_election
-from kmirror.cli.librdkafka import translate
+from kmirror.cli.librdkafka import error_text, translate
 from kmirror.cli.line_reader import LineReader, LineRecord
 from kmirror.cli.message_formatter import DefaultMessageFormatter, message_formatter
 from kmirror.cli.producer_perf_test import Stats
@@ -517,6 +518,12 @@ def test_consumption_is_measured_without_the_time_of_rebalances() -> None:
     progress = Progress(100.0, bytes=2 * 1024 * 1024, records=20, rebalance_s=1.0)
     assert progress.columns(Progress(100.0), 102.0) == "2.0000, 1.0000, 20, 10.0000, 1000, 1000, 2.0000, 20.0000"
     assert format_time(0.25, "SSS") == "250"
+
+
+def test_a_refused_record_was_an_error_134() -> None:
+    refused = confluent_kafka.KafkaError(Errors.READ_ONLY_TOPIC)
+    assert error_text(refused) == "The topic is read-only because it is a mirror topic on the target cluster"
+    assert error_text(confluent_kafka.KafkaError(confluent_kafka.KafkaError._TIMED_OUT)) == "Local: Timed out"
 
 
 @pytest.mark.parametrize("tool", ["console_producer", "console_consumer", "producer_perf_test", "consumer_perf_test"])

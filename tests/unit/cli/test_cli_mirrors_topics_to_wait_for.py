@@ -1,0 +1,131 @@
+"""Which topics `kafka-mirrors --wait` waits for, and what of a command that is done already counts: without clusters."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription, TopicResults
+from kmirror.cli import mirrors_actions
+from kmirror.cli.mirrors import build_parser
+from kmirror.cli.mirrors_actions import MirrorCommand
+from kmirror.cli.mirrors_wait import NotFinishedError
+from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run
+
+HERE, THERE = "here", "there"
+
+
+class Cluster:
+    """Mirror `m` of `states`; a change gives the errors of `refused`, and what it took is in its new state at the next look."""
+
+    def __init__(self, states: dict[str, str], refused: dict[str, Errors] | None = None, *, becomes: str = "") -> None:
+        self.states, self.refused, self.becomes = dict(states), refused or {}, becomes
+
+    async def describe_mirrors(self, names: Iterable[str] = (), options: Any = None) -> dict[str, MirrorDescription]:
+        rows = [MirrorPartitionDescription(topic, 0, 5, 5, 0, state, -1) for topic, state in self.states.items()]
+        return {"m": MirrorDescription("m", rows)}
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
+        return {name: SimpleNamespace(partitions=[0], topic_id=None) for name in names}
+
+    async def list_topics(self) -> list[str]:
+        return sorted({*self.states, *self.refused})
+
+    async def _change(self, mirror: str, topics: Iterable[str]) -> TopicResults:
+        result = TopicResults({name: ApiException(self.refused[name]) if name in self.refused else None for name in sorted(topics)})
+        self.states |= dict.fromkeys(result.succeeded, self.becomes)
+        return result
+
+    pause_mirror_topics = resume_mirror_topics = add_topics_to_mirror = _change
+
+    async def list_mirrors(self) -> list[Any]:
+        return [SimpleNamespace(mirror_name="m", source_cluster_id=THERE)]
+
+    async def describe_cluster(self) -> Any:
+        return SimpleNamespace(cluster_id=HERE)
+
+    async def create_mirror(self, name: str, configs: dict[str, str]) -> None:
+        self.states = {}
+
+
+class Clients:
+    """`source_error`: what the tool cannot do to reach the source."""
+
+    def __init__(self, runtime: Runtime, options: argparse.Namespace, admin: Any, source_error: Exception | None) -> None:
+        self.runtime, self.options, self.admin, self._source_error = runtime, options, admin, source_error
+
+    async def source(self, mirror_name: str, *, timeout_ms: int | None = None) -> Any:
+        if self._source_error is not None:
+            raise self._source_error
+        return self.admin
+
+    async def check_chain(self, *_: object) -> None:
+        """There is none."""
+
+
+def run_tool(cluster: Cluster, action: str, *arguments: str, source_error: Exception | None = None) -> None:
+    words = ["--bootstrap-server", "a:1", f"--{action}", "--mirror", "m", *arguments]
+    options = build_parser().parse_args(words)
+
+    async def main(runtime: Runtime) -> None:
+        clients: Any = Clients(runtime, options, cluster, source_error)
+        await getattr(MirrorCommand(clients), f"do_{action}")()
+
+    run(main)
+
+
+WAIT = ("--topic", ".*", "--wait", "--timeout", "0")
+
+
+def test_a_repeated_pause_waited_for_topics_that_are_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    gone = Cluster({"t": "STOPPED"}, {"t": Errors.MIRROR_TOPIC_BEING_REMOVED})
+    run_tool(gone, "pause", *WAIT)
+    going = Cluster({"t": "STOPPING", "u": "MIRRORING"}, {"t": Errors.MIRROR_TOPIC_BEING_REMOVED}, becomes="PAUSED")
+    run_tool(going, "pause", *WAIT)
+    assert capsys.readouterr().out == "Paused mirroring for 0 topic(s) in mirror m: []\nPaused mirroring for 1 topic(s) in mirror m: [u]\n"
+
+
+def test_what_a_pause_before_took_is_waited_for() -> None:
+    with pytest.raises(NotFinishedError, match="t-0 is PAUSING"):
+        run_tool(Cluster({"t": "PAUSING"}, {"t": Errors.MIRROR_TOPIC_ALREADY_PAUSED}), "pause", *WAIT)
+
+
+def test_a_resumed_topic_that_its_source_had_lost_was_not_waited_for() -> None:
+    with pytest.raises(NotFinishedError, match="t-0 is STOPPED"):
+        run_tool(Cluster({"t": "STOPPED"}, becomes="STOPPED"), "resume", *WAIT)
+    run_tool(Cluster({"t": "STOPPED"}, becomes="MIRRORING"), "resume", *WAIT)
+
+
+def test_add_waited_for_topics_that_are_paused_or_in_another_mirror(capsys: pytest.CaptureFixture[str]) -> None:
+    other = Cluster({"t": "MIRRORING"}, {"t": Errors.TOPIC_ALREADY_IN_MIRROR, "other": Errors.TOPIC_ALREADY_IN_MIRROR})
+    run_tool(other, "add", *WAIT)
+    assert "Added 0 topic(s) to mirror m: []" in capsys.readouterr().out, "given again, it is done"
+    with pytest.raises(KmirrorError, match=r"\[t\] .*paused: --resume"):
+        run_tool(Cluster({"t": "PAUSED"}, {"t": Errors.TOPIC_ALREADY_IN_MIRROR}), "add", *WAIT)
+    with pytest.raises(KmirrorError, match=r"\[t\] .*another mirror"):
+        run_tool(Cluster({}, {"t": Errors.TOPIC_ALREADY_IN_MIRROR}), "add", *WAIT)
+    with pytest.raises(NotFinishedError, match="u-0 is PREPARING"):
+        run_tool(Cluster({"t": "MIRRORING", "u": "STOPPED"}, {"t": Errors.TOPIC_ALREADY_IN_MIRROR}, becomes="PREPARING"), "add", *WAIT)
+
+
+def test_a_drain_believed_a_cluster_that_is_not_the_source() -> None:
+    """Its topics are missing there, or end elsewhere: both looked like no lag."""
+    with pytest.raises(KmirrorError, match="cluster here is not the source of mirror m, there"):
+        run_tool(Cluster({"t": "MIRRORING"}), "remove", *WAIT)
+
+
+def test_a_created_mirror_whose_source_the_tool_cannot_reach_counted_as_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Key stores are on the brokers: where the tool runs they may be missing."""
+    monkeypatch.setattr(mirrors_actions, "read_properties", lambda path: {})
+    run_tool(Cluster({}), "create", "--mirror-config", str(tmp_path), source_error=ConfigError("no such key store"))
+    captured = capsys.readouterr()
+    assert captured.out == "Created mirror m\n" and "no such key store" in captured.err
