@@ -147,6 +147,7 @@ class MirrorMachine(BrokerWorld):
             group_coordinator=None,  # no groups here
             share_groups=None,
             create_group_metadata_topic=lambda: None,
+            create_state_topic=lambda: None,
             client_factory=self.make_client,
             safeguards=safeguards,
         )

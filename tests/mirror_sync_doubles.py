@@ -383,6 +383,7 @@ class SyncBench:
                     self.image,
                 ),
             ],
+            create_state_topic=lambda: None,
         )
 
     def close(self) -> None:

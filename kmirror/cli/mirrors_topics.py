@@ -10,6 +10,7 @@ from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription, NewTopic, TopicResults
 from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_groups import groups_beyond
+from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -55,16 +56,22 @@ def matching(pattern: str, topics: Iterable[str]) -> list[str]:
 
 
 def settle(action: str, result: TopicResults, *, may_be_idle: bool = False) -> list[str]:
-    """The topics that were changed. A failure raises, but where there was nothing to do it is a warning beside those that were;
-    `may_be_idle`: also where there are none, as when a command with --wait is given again."""
+    """The topics that were changed. A failure raises, and names them; but where there was nothing to do it is a warning beside those that
+    were; `may_be_idle`: also where there are none, as when a command with --wait is given again."""
     idle = {topic: error for topic, error in result.failed.items() if error.error in ALREADY[action]}
     if len(idle) < len(result.failed) or not (result.succeeded or may_be_idle):
-        raise KmirrorError("; ".join(f"{topic}: {error.message}" for topic, error in sorted(result.failed.items())))
+        reasons = [f"{topic}: {_reason(error)}" for topic, error in sorted(result.failed.items())]
+        raise KmirrorError("; ".join([*reasons, f"done for {topic_list(result.succeeded)}"] if result.succeeded else reasons))
     for reason in sorted({error.message for error in idle.values()}):
         topics = sorted(topic for topic, error in idle.items() if error.message == reason)
         more = f" and {len(topics) - MAX_NAMED} more" if len(topics) > MAX_NAMED else ""
         warn(f"left as it was: {', '.join(topics[:MAX_NAMED])}{more}: {reason}")
     return sorted(result.succeeded)
+
+
+def _reason(error: ApiException) -> str:
+    """B11: a topic has a code and no message, and this code's own is of malformed requests."""
+    return "its state does not allow it, see --describe" if error.error is Errors.INVALID_REQUEST else error.message
 
 
 async def warn_of_groups(admin: AdminClient, rows: Iterable[MirrorPartitionDescription]) -> None:

@@ -81,6 +81,7 @@ class MirrorManager:
         group_coordinator: LocalGroupCoordinator,
         share_groups: LocalShareGroups,
         create_group_metadata_topic: Callable[[], None],
+        create_state_topic: Callable[[], None],
         client_factory: SourceClientFactory | None = None,
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
     ) -> None:
@@ -126,6 +127,7 @@ class MirrorManager:
                 GroupOffsetSync(runtime, groups, self.states, self.image, retention_ms=config.offsets_retention_ms),
                 ShareGroupSync(runtime, shared, self.states, self.image),
             ],
+            create_state_topic=create_state_topic,
         )
         self._services = MirrorServices(
             runtime,

@@ -11,7 +11,8 @@ when the mirror, or which topics are in it, changes) a cycle looks at the source
 Step 1 runs on each broker that leads partitions of the mirror, for the topics of these, because leaders act on it; step 3 on one (SYN1). The
 connections are made when the mirror has its first topic, one to each source broker that is asked, and kept (SYN2). Topics that
 are paused or removed are left alone (SYN18, B48). Filters are read from the mirror's configs in each cycle (SYN19).
-What failed is counted once for each cycle and gauge (C37, see `sync_cycle`), and told in the log.
+What failed is counted once for each cycle and gauge (C37, see `sync_cycle`), and told in the log. A cycle that finds no `__mirror_state`, which an
+operator may delete when it is beyond repair, has it created anew (C38): without it nothing changes its state, and there are no owners.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, MetadataImage
@@ -54,6 +56,7 @@ class MirrorMetadataManager:
         topics_of: Callable[[str], list[str]],
         led_partitions: Callable[[str], list[MirrorPartition]],
         steps: Sequence[SyncStep],
+        create_state_topic: Callable[[], None],
     ) -> None:
         self.errors = SyncErrors()
         self._runtime = runtime
@@ -64,6 +67,7 @@ class MirrorMetadataManager:
         self._topics_of = topics_of
         self._led_partitions = led_partitions
         self._steps = tuple(steps)
+        self._create_state_topic = create_state_topic
         self._loops: dict[str, _Loop] = {}
         self._missing: dict[str, dict[tuple[str, Uuid], int]] = {}
         """By mirror and topic: in how many refreshes in a row it was not found."""
@@ -121,6 +125,8 @@ class MirrorMetadataManager:
 
     async def refresh(self, mirror_name: str) -> None:
         """One cycle of one mirror. Never raises: errors are counted and logged."""
+        if self._image().topics.topic(MIRROR_STATE_TOPIC_NAME) is None:
+            self._create_state_topic()
         led = self._led_partitions(mirror_name)
         is_owner = self._is_owner(mirror_name)
         topics = self._topics_of(mirror_name) if is_owner else sorted({driver.id.topic for driver in led})

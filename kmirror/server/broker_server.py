@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
-from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.metadata.authorizer.acl_publisher import AclPublisher
@@ -200,6 +200,7 @@ class BrokerServer:
             group_coordinator=self.group_coordinator,
             share_groups=self.share_groups.offsets,
             create_group_metadata_topic=lambda: self.apis.auto_topic_creation.create_topics([GROUP_METADATA_TOPIC_NAME]),
+            create_state_topic=lambda: self.apis.auto_topic_creation.create_topics([MIRROR_STATE_TOPIC_NAME]),
             safeguards=safeguards,
         )
 

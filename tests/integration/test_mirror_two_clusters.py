@@ -84,6 +84,16 @@ def test_pause_and_resume_go_on_where_they_stopped(clusters: tuple[EmbeddedClust
     assert same_logs(a, b)
 
 
+def test_a_state_topic_that_was_deleted_is_created_anew(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
+    """C38: what it held is decided from the logs then. Without it a failover waited until somebody created a mirror."""
+    a, b = clusters
+    mirrored(a, b)
+    call(b.bootstrap_servers, lambda admin: admin.delete_topics(["__mirror_state"])).all()
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    assert produce(b.bootstrap_servers, "t", numbered("b", 10)) == []
+
+
 def test_requests_answer_what_d6_says(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
     a, b = clusters
     mirrored(a, b)

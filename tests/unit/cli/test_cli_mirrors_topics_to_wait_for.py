@@ -129,3 +129,12 @@ def test_a_created_mirror_whose_source_the_tool_cannot_reach_counted_as_failed(
     run_tool(Cluster({}), "create", "--mirror-config", str(tmp_path), source_error=ConfigError("no such key store"))
     captured = capsys.readouterr()
     assert captured.out == "Created mirror m\n" and "no such key store" in captured.err
+
+
+def test_topics_that_were_changed_beside_one_that_was_refused_were_not_named() -> None:
+    """And what a state does not allow was a request that a client library had malformed."""
+    cluster = Cluster({"a": "MIRRORING", "b": "PREPARING", "c": "MIRRORING"}, {"b": Errors.INVALID_REQUEST}, becomes="PAUSED")
+    with pytest.raises(KmirrorError, match=r"^b: its state does not allow it, see --describe; done for \[a, c\]$"):
+        run_tool(cluster, "pause", "--topic", ".*")
+    with pytest.raises(KmirrorError, match="^b: its state does not allow it, see --describe$"):
+        run_tool(Cluster({"b": "PREPARING"}, {"b": Errors.INVALID_REQUEST}), "pause", "--topic", "b")
