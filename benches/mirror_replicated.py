@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from benches import foreign, relay
-from benches.harness import MB, Context, Row, cpu_seconds, median, run_command, wait_until
+from benches.harness import MB, Context, Row, cpu_seconds, median, run_command, wait_until, warm_memory
 from benches.mirror import ONE, PARTITIONS, SOURCE_ID, TEN, WARM_UP, Rates, Source, log_files, log_size, row
 from benches.mirror_source import create_mirror, mirrors
 from kmirror import EmbeddedCluster
@@ -49,6 +49,7 @@ def run(context: Context) -> Iterator[Row]:
         for number in range(context.choose(1, 3)):
             by_kmirror(source, ours, context.folder / f"kmirror-{number}")
             for topic in bare:
+                warm_memory(BROKERS * source.sizes[topic])
                 usages = relay.measure_copies(context.folder, log_files(source.broker.data, topic), BROKERS)
                 bare[topic].append(source.sizes[topic] / MB / sum(usage.cpu for usage in usages))
         if missing is None:
@@ -73,6 +74,7 @@ def by_kmirror(source: Source, rates: Rates, folder: pathlib.Path) -> None:
     with _kmirror_destination(folder) as (cluster, destination):
         create_mirror(folder, source.broker.bootstrap_servers, cluster.bootstrap_servers)
         for topic in (WARM_UP, ONE, TEN):
+            warm_memory(BROKERS * source.sizes[topic])
             began = destination.cpu()
             mirrors(cluster.bootstrap_servers, "--add", "--mirror", "m", "--topic", topic, "--replication-factor", str(BROKERS))
             size = source.sizes[topic]

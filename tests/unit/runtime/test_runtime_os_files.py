@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kmirror.runtime.os_files import IOV_MAX, OsFileSystem
+from kmirror.runtime.os_files import IOV_MAX, WRITE_BYTES, OsFileSystem
 
 
 @pytest.fixture
@@ -42,6 +42,22 @@ def test_short_writes_of_the_kernel_are_finished(files, tmp_path, monkeypatch):
     assert file.pwrite(b"abcdefg", 0) == 7
     assert file.pwritev([b"hij", b"klm"], 7) == 6
     assert file.pread(100, 0) == b"abcdefghijklm"
+
+
+def test_a_large_write_goes_in_pieces(tmp_path, monkeypatch):
+    sizes: list[int] = []
+    real_pwrite = os.pwrite
+
+    def pwrite(descriptor: int, data: bytes, position: int) -> int:
+        sizes.append(len(data))
+        return real_pwrite(descriptor, data, position)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    data = os.urandom(2 * WRITE_BYTES + 5)
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    assert file.pwrite(data, 3) == len(data)
+    assert sizes == [WRITE_BYTES, WRITE_BYTES, 5]
+    assert file.pread(len(data), 3) == data
 
 
 def test_short_reads_of_the_kernel_are_finished(files, tmp_path, monkeypatch):
