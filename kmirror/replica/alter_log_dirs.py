@@ -288,6 +288,9 @@ class ReplicaAlterLogDirs:
     def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
         return self._quota.is_quota_exceeded
 
+    def unverified(self) -> Collection[TopicPartition]:
+        return ()
+
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         _log.error("Moving %s to another log directory failed: %s: %s", topic_partition, error.error.name, error.message)
         self.failed[topic_partition] = None

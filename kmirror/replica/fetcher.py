@@ -150,6 +150,10 @@ class FetcherHooks(Protocol):
         """Whether a throttle keeps the partition out of the next request."""
         ...
 
+    def unverified(self) -> Collection[TopicPartition]:
+        """Partitions of which it matters whether the leader's log ends where we ask (it may be a partition of another fetcher)."""
+        ...
+
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         """The partition left the fetcher because of an error that does not pass."""
         ...
@@ -269,6 +273,9 @@ class AbstractFetcher:
             state_now = self._due.get(topic_partition)
             if state_now is not None and topic_partition not in self._touched:
                 await self._process(topic_partition, state_now, data)
+        for topic_partition in [tp for tp in self._hooks.unverified() if tp in self._due and tp in asked and tp not in answers]:
+            if topic_partition not in self._touched:
+                await self._process(topic_partition, self._due[topic_partition], None)
 
     def _end_delays(self, now_ms: int) -> None:
         for topic_partition in list(self._delayed):
@@ -301,9 +308,11 @@ class AbstractFetcher:
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
-    async def _process(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> None:
+    async def _process(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition | None) -> None:
         try:
-            if data.error is Errors.NONE:
+            if data is None:
+                await self._look_for_the_end(topic_partition, state)
+            elif data.error is Errors.NONE:
                 self._process_data(topic_partition, state, data)
             elif data.error is Errors.OFFSET_OUT_OF_RANGE:
                 await self._move_into_range(topic_partition, state)
@@ -348,6 +357,18 @@ class AbstractFetcher:
                 lag=max(0, data.high_watermark - next_offset),
             )
             self._set(topic_partition, advanced)
+
+    async def _look_for_the_end(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
+        """There was no news: the leader's log may end where we asked, and an idle leader would never say so."""
+        end_offset = await self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch)
+        if end_offset > state.fetch_offset:
+            return
+        start_offset = await self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch)
+        if self._states.get(topic_partition) is state:
+            nothing = FetchedPartition(
+                Errors.NONE, high_watermark=end_offset, log_start_offset=start_offset, mirror_leader_epoch=state.mirror_leader_epoch
+            )
+            self._process_data(topic_partition, state, nothing)
 
     async def _move_into_range(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
         """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our end: start there anew."""

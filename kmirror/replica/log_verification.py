@@ -11,7 +11,8 @@ what comes with what it has; nothing is asked twice but that batch.
     equal as far as the answer goes compare on from there; different, or not there, then: cut there
 
 An empty log whose end lies above the leader's log start begins there, or the records between would be skipped. An answer without
-records from below the leader's high watermark says nothing: it had no room, or the leader is throttled, and is asked for again.
+records from below the leader's high watermark says nothing: it had no room, or the leader is throttled, and is asked for again. No
+answer at all, from a leader that has no news, may mean that its log ends there; then it is asked for its end (`AbstractFetcher`).
 
 Every topic is verified, because one that is in no mirror now may have been in one while this follower was away (F5). What the leader's
 cleaner took away or rewrote in a compacted topic that has no `mirror.name` says nothing (`is_lenient`): there only a batch at the same
@@ -89,11 +90,15 @@ class LogVerification:
 
     def __init__(self) -> None:
         self._pending: dict[TopicPartition, _Progress] = {}
+        self.of_batches: dict[TopicPartition, None] = {}
+        """Those whose logs are not empty: what the leader has there, or that its log ends before, has to be heard."""
 
     def begin(self, topic_partition: TopicPartition, log: UnifiedLog, *, is_lenient: bool = False) -> int:
         """From now on answers go to `check`; the offset to fetch from first."""
         self._pending[topic_partition] = _Progress(is_lenient)
         last = log.last_batch()
+        if last is not None:
+            self.of_batches[topic_partition] = None
         return log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
 
     def is_pending(self, topic_partition: TopicPartition) -> bool:
@@ -101,6 +106,7 @@ class LogVerification:
 
     def end(self, topic_partition: TopicPartition) -> None:
         self._pending.pop(topic_partition, None)
+        self.of_batches.pop(topic_partition, None)
 
     def is_worth_asking_again(self, topic_partition: TopicPartition, *, is_throttled: bool) -> bool:
         """After an answer without records from an offset below the leader's high watermark: other partitions may have taken the room of

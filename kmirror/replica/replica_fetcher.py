@@ -11,7 +11,7 @@ Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -155,6 +155,9 @@ class ReplicaFetcher:
         """The follower's throttle, for a replica that is behind (or does not know yet)."""
         is_in_sync = state.lag is not None and state.lag <= 0
         return not is_in_sync and self._quota.must_wait(topic_partition)
+
+    def unverified(self) -> Collection[TopicPartition]:
+        return self.verification.of_batches
 
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         _log.error("Partition %s marked as failed: %s: %s", topic_partition, error.error.name, error.message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
@@ -267,6 +267,9 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
 
         def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
             return False
+
+        def unverified(self) -> Collection[TopicPartition]:
+            return ()
 
         def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
             raise AssertionError(error.message)

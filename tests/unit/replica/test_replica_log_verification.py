@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from broker_doubles import BrokerWorld, batch_of, run
+from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.replica.fetcher import FetchedPartition, PartitionFetchState
+from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.replica.replica_types import DivergingEpoch
 from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
@@ -58,6 +59,30 @@ class Follower:
 
     def content(self) -> bytes:
         return b"".join(path.read_bytes() for path in sorted(Path(self.log.directory).glob("*.log")))
+
+
+class IdleLeader:
+    """Answers as a fetch session does: a partition without news is missing."""
+
+    def __init__(self, batches: list[bytes]) -> None:
+        self.batches = batches
+        self.asked_for_end = 0
+
+    async def fetch(
+        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object, **options: object
+    ) -> dict[TopicPartition, FetchedPartition]:
+        rest = [batch for batch in self.batches if int.from_bytes(batch[:8], "big") >= partitions[T0].fetch_offset]
+        return {T0: FetchedPartition(Errors.NONE, 0, 0, b"".join(rest))} if rest else {}
+
+    async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
+        return 0
+
+    async def fetch_latest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
+        self.asked_for_end += 1
+        return sum(int.from_bytes(batch[23:27], "big") + 1 for batch in self.batches)
+
+    async def close(self) -> None:
+        return None
 
 
 def test_equal_logs_are_told_by_one_batch(tmp_path: Path) -> None:
@@ -226,5 +251,27 @@ def test_without_mirroring_plain_topics_are_not_verified(tmp_path: Path) -> None
         follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
         follower.have(history(b"a", b"bb"))
         assert follower.hooks.first_fetch_offset(T0, 3) == 3
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("common", [1, 2, 3])
+def test_the_end_of_an_idle_leaders_log_is_heard(tmp_path: Path, common: int) -> None:
+    """Mirrors, seed 17674: a follower that was ahead waited for the leader's next record to find that its own last ones are nobody's; and it
+    counted as in sync."""
+
+    async def scenario() -> None:
+        follower, batches = Follower(tmp_path), history(b"a", b"bb", b"ccc")
+        follower.have(batches)
+        leader = IdleLeader(batches[:common])
+        fetcher = AbstractFetcher(ManualRuntime(), "f", leader, follower.hooks, backoff_ms=1)
+        begin = follower.hooks.first_fetch_offset(T0, follower.log.log_end_offset)
+        fetcher.add_partitions({T0: PartitionFetchState(follower.topic_id, begin, 0, 0)})
+        for _ in range(8):
+            await fetcher.do_work()
+        assert follower.content() == b"".join(batches[:common])
+        asked = leader.asked_for_end
+        await fetcher.do_work()
+        assert leader.asked_for_end == asked <= 3
 
     run(scenario)
