@@ -67,7 +67,11 @@ class LocalLeader:
         self.has_copied = False
 
     async def fetch(
-        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
+        self,
+        partitions: Mapping[TopicPartition, PartitionFetchState],
+        touched: Collection[TopicPartition] | None,
+        *,
+        max_wait_ms: int | None,
     ) -> dict[TopicPartition, FetchedPartition]:
         await self._replica_manager.runtime.sleep_ms(0 if self.has_copied else IDLE_MS)
         answers: dict[TopicPartition, FetchedPartition] = {}

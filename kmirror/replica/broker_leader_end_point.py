@@ -85,7 +85,11 @@ class BrokerLeaderEndPoint:
         self._session = _Session()
 
     async def fetch(
-        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
+        self,
+        partitions: Mapping[TopicPartition, PartitionFetchState],
+        touched: Collection[TopicPartition] | None,
+        *,
+        max_wait_ms: int | None,
     ) -> dict[TopicPartition, FetchedPartition]:
         session = self._session
         if session.epoch == INITIAL_EPOCH:
@@ -94,7 +98,7 @@ class BrokerLeaderEndPoint:
         changed, forgotten = session.difference(partitions, touched)
         session.note_sent(changed, forgotten)
         try:
-            response: messages.FetchResponse = await self._send(self._request(changed, forgotten))
+            response: messages.FetchResponse = await self._send(self._request(changed, forgotten, max_wait_ms))
         except LeaderUnavailableError:
             session.reset()
             raise
@@ -113,7 +117,10 @@ class BrokerLeaderEndPoint:
         }
 
     def _request(
-        self, changed: Mapping[TopicPartition, PartitionFetchState], forgotten: Mapping[TopicPartition, PartitionFetchState]
+        self,
+        changed: Mapping[TopicPartition, PartitionFetchState],
+        forgotten: Mapping[TopicPartition, PartitionFetchState],
+        max_wait_ms: int | None,
     ) -> messages.FetchRequest:
         topics: dict[Uuid, messages.FetchTopic] = {}
         for topic_partition, state in changed.items():
@@ -124,9 +131,10 @@ class BrokerLeaderEndPoint:
             topic_gone = gone.setdefault(state.topic_id, messages.ForgottenTopic(topic=topic_partition.topic, topic_id=state.topic_id))
             topic_gone.partitions.append(topic_partition.partition)
         config = self._config
+        wait_ms = config.replica_fetch_wait_max_ms
         return messages.FetchRequest(
             replica_state=messages.ReplicaState(replica_id=config.broker_id, replica_epoch=self._broker_epoch),
-            max_wait_ms=config.replica_fetch_wait_max_ms,
+            max_wait_ms=wait_ms if max_wait_ms is None else min(wait_ms, max_wait_ms),
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
             session_id=self._session.id,

@@ -18,8 +18,8 @@ off alone, or leaves the fetcher when retrying cannot help (`on_partition_failed
 
 A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the like. It needs milliseconds,
 and a new leader's producers (acks=all) wait for us; so it is asked again soon, and then in times that double up to the backoff
-(Kafka waits for the whole of `replica.fetch.backoff.ms`, a second). Only with the next request, though: one that waits at the leader for
-news of its other partitions is not cut short, and may take `replica.fetch.wait.max.ms`.
+(Kafka waits for the whole of `replica.fetch.backoff.ms`, a second, and then for the request under way). There is one request at a time; one
+that goes out while such a partition waits asks the leader to wait for news of the others only until then.
 """
 
 from __future__ import annotations
@@ -98,12 +98,16 @@ class LeaderEndPoint(Protocol):
     """The leader's side of a fetcher. All methods raise LeaderUnavailableError; offsets come with an error code (ApiException)."""
 
     async def fetch(
-        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
+        self,
+        partitions: Mapping[TopicPartition, PartitionFetchState],
+        touched: Collection[TopicPartition] | None,
+        *,
+        max_wait_ms: int | None,
     ) -> Mapping[TopicPartition, FetchedPartition]:
         """A partition without news may be missing from the answer.
 
         `touched`: what came, went or changed since the last call (None: everything may have). `partitions` may change while
-        this waits.
+        this waits. `max_wait_ms`: news are waited for no longer than that, where it is less than what is configured.
         """
         ...
 
@@ -263,7 +267,7 @@ class AbstractFetcher:
             await self._runtime.sleep_ms(self._backoff_ms)
             return
         try:
-            answers = await self._leader.fetch(asked, touched)
+            answers = await self._leader.fetch(asked, touched, max_wait_ms=self._until_early_retry_ms(now_ms))
         except LeaderUnavailableError as error:
             _log.info("[%s] Error sending fetch request: %s", self.name, error)
             for topic_partition, state in [item for item in asked.items() if item[0] not in self._touched]:
@@ -282,6 +286,11 @@ class AbstractFetcher:
             state = self._states[topic_partition]
             if state.delayed_until_ms <= now_ms:
                 self._set(topic_partition, state)
+
+    def _until_early_retry_ms(self, now_ms: int) -> int | None:
+        """How long it is until a leader that was behind us is asked again; None when none was."""
+        waiting = [state.delayed_until_ms - now_ms for state in map(self._states.__getitem__, self._delayed) if state.retry_ms]
+        return min(waiting, default=None)
 
     def _what_to_ask(self) -> tuple[dict[TopicPartition, PartitionFetchState], Collection[TopicPartition] | None]:
         """What is due and need not wait for a throttle, and what of it was touched; the touches begin anew."""

@@ -27,11 +27,13 @@ class DirectLeader:
         self._follower_id = follower_id
         self.failures = 0
         self.fetches = 0
+        self.waits: list[int | None] = []
 
     async def fetch(
-        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object
+        self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object, *, max_wait_ms: int | None
     ) -> dict[TopicPartition, FetchedPartition]:
         self.fetches += 1
+        self.waits.append(max_wait_ms)
         if self.failures:
             self.failures -= 1
             raise LeaderUnavailableError("not now")
@@ -234,6 +236,27 @@ def test_a_leader_that_had_not_read_of_its_election_kept_producers_waiting_for_t
     run(scenario)
 
 
+def test_an_early_retry_waited_for_the_request_that_waits_for_news_of_other_partitions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        for world, leader in ((pair.leader, 1), (pair.follower, 2)):
+            world.create_topic("u", replicas=(1, 2), leader=leader)
+        u0 = TopicPartition("u", 0)
+        pair.follow(epoch=1)
+        pair.fetcher.add_partitions({u0: PartitionFetchState(pair.follower.partition("u").topic_id, 0, 0)})
+        for _ in range(4):
+            await pair.fetcher.do_work()
+            pair.follower.runtime.advance(5)
+        assert pair.end_point.waits == [None, 5, None, 15], "until the leader that is behind is asked again, after 10 ms, then 20"
+        pair.leader.elect("t", 0, 1)
+        pair.follower.runtime.advance(15)
+        await pair.fetcher.do_work()
+        await pair.fetcher.do_work()
+        assert pair.end_point.waits[-1] is None, "no partition waits any more"
+
+    run(scenario)
+
+
 def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) -> None:
     class Hooks:
         def __init__(self) -> None:
@@ -279,7 +302,7 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
             self.during_fetch = lambda: None
 
         async def fetch(
-            self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object
+            self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object, *, max_wait_ms: int | None
         ) -> dict[TopicPartition, FetchedPartition]:
             asked = list(partitions)
             self.during_fetch()
