@@ -79,6 +79,7 @@ class MirrorCoordinator:
         self._image = image
         self._broker_id = broker_id
         self._state_topic: TopicImage | None = None
+        self._ended: dict[TopicPartition, set[str]] = {}
         self._scope = TaskScope(runtime, "mirror-coordinator")
         self._runtime = runtime
         self._shards: CoordinatorRuntime[MirrorCoordinatorShard] = CoordinatorRuntime(
@@ -121,11 +122,14 @@ class MirrorCoordinator:
             self._follow_leaders(topic)
         ended = frozenset(ended_mirrors)
         if ended:
+            for topic_partition in self._shards.partitions():
+                self._ended.setdefault(topic_partition, set()).update(ended)
             for topic_partition in self._shards.active_partitions():
-                self._delete_ended_mirrors(topic_partition, ended)
+                self._delete_ended_mirrors(topic_partition)
 
     def _follow_leaders(self, topic: TopicImage | None) -> None:
         if topic is None:
+            self._ended.clear()
             for topic_partition in self._shards.partitions():
                 self._shards.schedule_unload(topic_partition)
             return
@@ -134,6 +138,7 @@ class MirrorCoordinator:
             if registration.leader == self._broker_id:
                 self._shards.schedule_load(topic_partition, registration.leader_epoch)
             else:
+                self._ended.pop(topic_partition, None)
                 self._shards.schedule_unload(topic_partition, registration.leader_epoch)
 
     async def read_states(self, mirror_name: str, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, StoredState | Errors]:
@@ -149,14 +154,21 @@ class MirrorCoordinator:
         self, mirror_name: str, where: TopicPartition, keys: list[PartitionKey]
     ) -> dict[PartitionKey, StoredState] | dict[PartitionKey, Errors]:
         try:
+            self._check_not_ended(mirror_name, where)
             return await self._shards.read(where, partial(_read_shard, mirror_name, keys))
         except ApiException as error:
             return dict.fromkeys(keys, error.error)
 
     async def write_states(
-        self, mirror_name: str, writes: Iterable[StateWrite], removed_topics: Iterable[str] = ()
+        self,
+        mirror_name: str,
+        writes: Iterable[StateWrite],
+        removed_topics: Iterable[str] = (),
+        *,
+        offsets: dict[PartitionKey, int] | None = None,
     ) -> dict[PartitionKey, Errors]:
-        """Answer WriteMirrorStates. `removed_topics` are dropped from every shard of this broker, after the writes."""
+        """Answer WriteMirrorStates. `removed_topics` are dropped from every shard of this broker, after the writes. `offsets` gets what the
+        next write of each partition that was written follows on."""
         result: dict[PartitionKey, Errors] = {}
         by_key = {(write.topic, write.partition): write for write in writes}
         groups = self._by_state_partition(mirror_name, by_key, result)
@@ -165,7 +177,7 @@ class MirrorCoordinator:
             for with_epoch in (False, True):
                 batch = [by_key[key] for key in keys if (by_key[key].last_mirror_epoch != NO_LAST_MIRROR_EPOCH) is with_epoch]
                 if batch:
-                    batches.append(self._write_group(mirror_name, where, batch))
+                    batches.append(self._write_group(mirror_name, where, batch, offsets))
         for written in await run_together(self._runtime, "write-mirror-states", batches):
             result.update(written)
         removed = sorted(removed_topics)
@@ -174,16 +186,25 @@ class MirrorCoordinator:
             await run_together(self._runtime, "remove-mirror-topics", removals)
         return result
 
-    async def _write_group(self, mirror_name: str, where: TopicPartition, writes: list[StateWrite]) -> dict[PartitionKey, Errors]:
+    async def _write_group(
+        self, mirror_name: str, where: TopicPartition, writes: list[StateWrite], offsets: dict[PartitionKey, int] | None
+    ) -> dict[PartitionKey, Errors]:
         try:
-            return await self._shards.write(where, partial(self._write_shard, mirror_name, writes, []))
+            self._check_not_ended(mirror_name, where)
+            return await self._shards.write(where, partial(self._write_shard, mirror_name, writes, [], offsets))
         except ApiException as error:
             if error.error is Errors.RECORD_LIST_TOO_LARGE:
                 _log.error("mirror %s: the last mirror epochs do not fit into a record of %s: %s", mirror_name, where, error.message)
             return {(write.topic, write.partition): error.error for write in writes}
 
     def _write_shard(
-        self, mirror_name: str, writes: list[StateWrite], removed_topics: list[str], shard: MirrorCoordinatorShard, now_ms: int
+        self,
+        mirror_name: str,
+        writes: list[StateWrite],
+        removed_topics: list[str],
+        offsets: dict[PartitionKey, int] | None,
+        shard: MirrorCoordinatorShard,
+        now_ms: int,
     ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
         return shard.write(
             mirror_name,
@@ -191,6 +212,7 @@ class MirrorCoordinator:
             removed_topics,
             may_prepare=partial(self._may_prepare, mirror_name),
             is_in_mirror=partial(self._is_in_mirror, mirror_name),
+            offsets=offsets,
         )
 
     def _is_in_mirror(self, mirror_name: str, topic: str) -> bool:
@@ -207,7 +229,7 @@ class MirrorCoordinator:
 
     async def _remove_topics(self, mirror_name: str, where: TopicPartition, topics: list[str]) -> None:
         try:
-            await self._shards.write(where, partial(self._write_shard, mirror_name, [], topics))
+            await self._shards.write(where, partial(self._write_shard, mirror_name, [], topics, None))
         except ApiException as error:
             _log.warning("mirror %s: topics %s are still in %s: %s", mirror_name, ", ".join(topics), where, error.error.name)
 
@@ -244,19 +266,24 @@ class MirrorCoordinator:
 
     def _on_shard_state(self, topic_partition: TopicPartition, state: CoordinatorState) -> None:
         if state is CoordinatorState.ACTIVE:
-            self._delete_ended_mirrors(topic_partition, frozenset())
+            self._delete_ended_mirrors(topic_partition)
 
-    def _delete_ended_mirrors(self, topic_partition: TopicPartition, ended: frozenset[str]) -> None:
+    def _check_not_ended(self, mirror_name: str, where: TopicPartition) -> None:
+        """What is stored under the name of a mirror that ended is another's, until it is deleted; it may have ended while `where` was loaded."""
+        if mirror_name in self._ended.get(where, ()):
+            raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _delete_ended_mirrors(self, topic_partition: TopicPartition) -> None:
         """D3-33: tombstones for mirrors that metadata no longer knows, also when they were deleted while nobody led the partition, and for
-        those of `ended` that were created again meanwhile."""
+        those that ended since this broker leads it and were created again."""
         if not self._scope.closed:
-            self._scope.spawn(self._tombstone(topic_partition, ended), name=f"delete-{topic_partition}")
+            self._scope.spawn(self._tombstone(topic_partition), name=f"delete-{topic_partition}")
 
-    async def _tombstone(self, topic_partition: TopicPartition, ended: frozenset[str]) -> None:
+    async def _tombstone(self, topic_partition: TopicPartition) -> None:
         """Again while too few replicas are in sync, as long as this broker coordinates the partition."""
         while True:
             try:
-                return await self._shards.write(topic_partition, partial(self._delete_ended, ended))
+                return await self._shards.write(topic_partition, partial(self._delete_ended, topic_partition))
             except ApiException as error:
                 if error.error is Errors.NOT_ENOUGH_REPLICAS:
                     await self._runtime.sleep_ms(TOMBSTONE_BACKOFF_MS)
@@ -265,12 +292,16 @@ class MirrorCoordinator:
                         self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
                     return None
 
-    def _delete_ended(self, ended: frozenset[str], shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
+    def _delete_ended(self, where: TopicPartition, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
         """Looked at and written in one step: a mirror may be created anew under its name, and must neither find what was stored of the
         deleted one nor lose its own. A mirror is deleted when all its partitions are STOPPED: any other state is the new one's."""
-        known = set(self._image().configs.mirror_names())
+        known, ended = set(self._image().configs.mirror_names()), self._ended.get(where, set())
         gone = [name for name in shard.mirror_names() if name not in known or (name in ended and shard.is_all_stopped(name))]
-        return CoordinatorResult([record for name in gone for record in shard.delete_mirror(name).records], None)
+        records = [record for name in gone for record in shard.delete_mirror(name).records]
+        return CoordinatorResult(records, None, on_appended=partial(self._on_ended_deleted, where))
+
+    def _on_ended_deleted(self, where: TopicPartition) -> None:
+        self._ended.pop(where, None)
 
 
 def _read_shard(mirror_name: str, keys: list[PartitionKey], shard: MirrorCoordinatorShard, now_ms: int) -> dict[PartitionKey, StoredState]:

@@ -5,11 +5,15 @@ State per mirror: (topic, partition) -> state, and (topic, partition) -> last mi
 state that is stored already writes nothing, except with `rewrite`: a new leader appends PREPARING or STOPPING again before
 it acts, so that a deposed coordinator's answer cannot be the newest (D3-28, D3-29).
 
-A request may be carried out long after its sender gave it up, when the partition has moved on, and neither request nor record says how
-old it is. Most states refuse what is late by their transitions alone; PREPARING may follow MIRRORING and STOPPED, and would
-throw a partition that mirrors, or has failed over and is written to, back to the beginning. So these two need a reason in the metadata too:
-`may_prepare` (D3-31, D3-4). Of a STOPPED partition the last mirror epoch may only be lowered (D3-29b): one that is too low is safe, a late one
-that is too high would keep batches at the failback partner that are none of the source's.
+A request may be carried out long after its sender gave it up, when the partition has moved on: a FAILED of a partition that is STOPPED
+and written to by then, a STOPPING of one that mirrors again. So a write says on which record it follows (`state_offset_tag`: the last one
+that changed the partition's state or epoch), and is late when there has been another since. A late one is INVALID_REQUEST, unless all it asks
+for is there already: so does a retry find what its first try stored.
+
+Not every sender is of kmirror, and a leader that nobody has deposed yet may believe in metadata that have passed. PREPARING may follow
+MIRRORING and STOPPED, and would throw a partition that mirrors, or has failed over, back to the beginning. So these two need a reason in the
+metadata too: `may_prepare` (D3-31, D3-4). Of a STOPPED partition the last mirror epoch may only be lowered (D3-29b): one that is too low is
+safe, one that is too high would keep batches at the failback partner that are none of the source's.
 
 A type-1 record carries the whole map of its mirror at this coordinator partition (C26), so the shard builds it from its
 own state: only that mirror, only partitions that hash here (C25). -1 is stored where a value was stored before (D4 step 5)
@@ -19,7 +23,8 @@ that is in the mirror only partitions that are STOPPED are forgotten, for otherw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -34,6 +39,7 @@ from kmirror.mirror.mirror_records import (
     tombstones,
 )
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState, is_valid_transition
+from kmirror.mirror.state_offset_tag import NOT_TOLD, NOTHING_STORED
 
 NO_LAST_MIRROR_EPOCH = -1
 CLEAR_LAST_MIRROR_EPOCH = -2
@@ -45,32 +51,38 @@ GOES_BACK_FROM = (MirrorPartitionState.MIRRORING, STOPPED)
 PartitionKey = tuple[str, int]
 
 
-class StoredState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredState:
     """What is stored of a partition: UNKNOWN and -1 when nothing is."""
 
     state: MirrorPartitionState = MirrorPartitionState.UNKNOWN
     last_mirror_epoch: int = NO_LAST_MIRROR_EPOCH
     has_mirrored: bool = False
     """Whether a MIRRORING record followed the last PREPARING one; not on the wire."""
+    offset: int = field(default=NOT_TOLD, compare=False)
+    """Of the last record that changed anything of this."""
 
 
 class StateWrite(NamedTuple):
-    """One partition of a write. State UNKNOWN: leave the state. Epoch -1: leave the epoch; -2: store -1."""
+    """One partition of a write. State UNKNOWN: leave the state. Epoch -1: leave the epoch; -2: store -1. `follows`: the offset of what its
+    sender knows to be stored."""
 
     topic: str
     partition: int
     state: MirrorPartitionState = MirrorPartitionState.UNKNOWN
     last_mirror_epoch: int = NO_LAST_MIRROR_EPOCH
     rewrite: bool = False
+    follows: int = NOT_TOLD
 
 
 class _MirrorState:
-    __slots__ = ("epochs", "has_mirrored", "states")
+    __slots__ = ("epochs", "has_mirrored", "offsets", "states")
 
     def __init__(self) -> None:
         self.states: dict[PartitionKey, MirrorPartitionState] = {}
         self.has_mirrored: dict[PartitionKey, bool] = {}
         self.epochs: dict[PartitionKey, int] = {}
+        self.offsets: dict[PartitionKey, int] = {}
 
 
 class MirrorCoordinatorShard:
@@ -83,12 +95,13 @@ class MirrorCoordinatorShard:
         """What is stored of each of `keys`."""
         mirror = self._mirrors.get(mirror_name)
         if mirror is None:
-            return {key: StoredState() for key in keys}
+            return {key: StoredState(offset=NOTHING_STORED) for key in keys}
         return {
             key: StoredState(
                 mirror.states.get(key, MirrorPartitionState.UNKNOWN),
                 mirror.epochs.get(key, NO_LAST_MIRROR_EPOCH),
                 mirror.has_mirrored.get(key, False),
+                mirror.offsets.get(key, NOTHING_STORED),
             )
             for key in keys
         }
@@ -110,10 +123,12 @@ class MirrorCoordinatorShard:
         *,
         may_prepare: Callable[[str, MirrorPartitionState], bool] = lambda topic, current: True,
         is_in_mirror: Callable[[str], bool] = lambda topic: False,
+        offsets: dict[PartitionKey, int] | None = None,
     ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
         """Decide a WriteMirrorStates: the records, and one error per partition. Topics are removed after the writes, their states in the
         same step: a topic that is made again meanwhile keeps its own. `may_prepare`: whether metadata has a reason for a topic's partition
-        to go back to PREPARING from MIRRORING or STOPPED; `is_in_mirror`: whether a topic that is to be removed is there (again)."""
+        to go back to PREPARING from MIRRORING or STOPPED; `is_in_mirror`: whether a topic that is to be removed is there (again).
+        `offsets` gets what the next write of each partition that was written follows on."""
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         epochs = dict(mirror.epochs)
         records: list[CoordinatorRecord] = []
@@ -121,14 +136,12 @@ class MirrorCoordinatorShard:
         for write in writes:
             key = (write.topic, write.partition)
             current = mirror.states.get(key, MirrorPartitionState.UNKNOWN)
-            is_valid = write.state is MirrorPartitionState.UNKNOWN or is_valid_transition(current, write.state)
-            goes_back = write.state is MirrorPartitionState.PREPARING and current in GOES_BACK_FROM
-            is_late_epoch = current is STOPPED and write.last_mirror_epoch > epochs.get(key, NO_LAST_MIRROR_EPOCH)
-            if not is_valid or (goes_back and not may_prepare(write.topic, current)) or is_late_epoch:
-                errors[key] = Errors.INVALID_REQUEST
+            is_late = write.follows not in (NOT_TOLD, mirror.offsets.get(key, NOTHING_STORED))
+            is_refused = not _is_done(write, current, epochs) if is_late else not _may_write(write, current, epochs, may_prepare)
+            errors[key] = Errors.INVALID_REQUEST if is_refused else Errors.NONE
+            if is_refused or is_late:
                 continue
-            errors[key] = Errors.NONE
-            self._apply_epoch(epochs, key, write.last_mirror_epoch)
+            _apply_epoch(epochs, key, write.last_mirror_epoch)
             if write.state is not MirrorPartitionState.UNKNOWN and (write.state is not current or write.rewrite):
                 records.append(partition_state_record(mirror_name, write.topic, write.partition, write.state))
         removed = self._removed(mirror, removed_topics, is_in_mirror)
@@ -136,7 +149,7 @@ class MirrorCoordinatorShard:
             epochs[key] = NO_LAST_MIRROR_EPOCH
         if epochs != mirror.epochs:
             records.insert(0, last_mirror_epochs_record(mirror_name, epochs))
-        return CoordinatorResult(records, errors, on_appended=partial(self._drop, mirror_name, removed) if removed else None)
+        return CoordinatorResult(records, errors, on_appended=partial(self._on_written, mirror_name, removed, errors, offsets))
 
     def delete_mirror(self, mirror_name: str) -> CoordinatorResult[None]:
         """Tombstones of both keys, when anything of the mirror is stored here (D3-33)."""
@@ -152,27 +165,31 @@ class MirrorCoordinatorShard:
             if key[0] in is_there and not (is_there[key[0]] and mirror.states.get(key, STOPPED) is not STOPPED)
         }
 
-    def _drop(self, mirror_name: str, removed: Set[PartitionKey]) -> None:
+    def _on_written(
+        self, mirror_name: str, removed: Set[PartitionKey], errors: Mapping[PartitionKey, Errors], offsets: dict[PartitionKey, int] | None
+    ) -> None:
         """Forget the states of topics that were deleted; their records are superseded by the epochs -1 (D3-34)."""
-        mirror = self._mirrors.get(mirror_name)
-        if mirror is not None:
-            for key in removed:
-                mirror.states.pop(key, None)
-                mirror.has_mirrored.pop(key, None)
+        mirror = self._mirrors.get(mirror_name) or _MirrorState()
+        for key in removed:
+            for kept in (mirror.states, mirror.has_mirrored, mirror.offsets):
+                kept.pop(key, None)
+        if offsets is not None:
+            offsets.update((key, mirror.offsets.get(key, NOTHING_STORED)) for key, error in errors.items() if error is Errors.NONE)
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int = -1, producer_epoch: int = -1) -> None:
         decoded = read_record(record)
         if isinstance(decoded, LastMirrorEpochs):
-            self._replay_epochs(decoded)
+            self._replay_epochs(offset, decoded)
         elif isinstance(decoded, PartitionStateRecord):
             mirror = self._mirrors.setdefault(decoded.mirror_name, _MirrorState())
             key = (decoded.topic, decoded.partition)
-            mirror.states[key] = decoded.state
+            mirror.states[key], mirror.offsets[key] = decoded.state, offset
             if decoded.state in (MirrorPartitionState.PREPARING, MirrorPartitionState.MIRRORING):
                 mirror.has_mirrored[key] = decoded.state is MirrorPartitionState.MIRRORING
         elif decoded.mirror_name in self._mirrors:
-            self._mirrors[decoded.mirror_name].states.clear()
-            self._mirrors[decoded.mirror_name].has_mirrored.clear()
+            mirror = self._mirrors[decoded.mirror_name]
+            for kept in (mirror.states, mirror.has_mirrored, mirror.offsets):
+                kept.clear()
             self._drop_if_empty(decoded.mirror_name)
 
     def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
@@ -184,23 +201,47 @@ class MirrorCoordinatorShard:
     def on_unloaded(self) -> None:
         self._mirrors.clear()
 
-    @staticmethod
-    def _apply_epoch(epochs: dict[PartitionKey, int], key: PartitionKey, last_mirror_epoch: int) -> None:
-        if last_mirror_epoch == CLEAR_LAST_MIRROR_EPOCH:
-            if key in epochs:
-                epochs[key] = NO_LAST_MIRROR_EPOCH
-        elif last_mirror_epoch != NO_LAST_MIRROR_EPOCH:
-            epochs[key] = last_mirror_epoch
-
-    def _replay_epochs(self, decoded: LastMirrorEpochs) -> None:
+    def _replay_epochs(self, offset: int, decoded: LastMirrorEpochs) -> None:
         if decoded.epochs is None:
             if decoded.mirror_name in self._mirrors:
                 self._mirrors[decoded.mirror_name].epochs.clear()
                 self._drop_if_empty(decoded.mirror_name)
             return
-        self._mirrors.setdefault(decoded.mirror_name, _MirrorState()).epochs.update(decoded.epochs)
+        mirror = self._mirrors.setdefault(decoded.mirror_name, _MirrorState())
+        mirror.offsets.update((key, offset) for key, epoch in decoded.epochs.items() if mirror.epochs.get(key) != epoch)
+        mirror.epochs.update(decoded.epochs)
 
     def _drop_if_empty(self, mirror_name: str) -> None:
         mirror = self._mirrors[mirror_name]
         if not mirror.states and not mirror.epochs:
             del self._mirrors[mirror_name]
+
+
+def _is_done(write: StateWrite, current: MirrorPartitionState, epochs: Mapping[PartitionKey, int]) -> bool:
+    """Whether what the write asks for is stored already."""
+    stored = epochs.get((write.topic, write.partition), NO_LAST_MIRROR_EPOCH)
+    wanted = {NO_LAST_MIRROR_EPOCH: stored, CLEAR_LAST_MIRROR_EPOCH: NO_LAST_MIRROR_EPOCH}.get(
+        write.last_mirror_epoch, write.last_mirror_epoch
+    )
+    return write.state in (current, MirrorPartitionState.UNKNOWN) and wanted == stored
+
+
+def _may_write(
+    write: StateWrite,
+    current: MirrorPartitionState,
+    epochs: Mapping[PartitionKey, int],
+    may_prepare: Callable[[str, MirrorPartitionState], bool],
+) -> bool:
+    if write.state is not MirrorPartitionState.UNKNOWN and not is_valid_transition(current, write.state):
+        return False
+    if write.state is MirrorPartitionState.PREPARING and current in GOES_BACK_FROM and not may_prepare(write.topic, current):
+        return False
+    return current is not STOPPED or write.last_mirror_epoch <= epochs.get((write.topic, write.partition), NO_LAST_MIRROR_EPOCH)
+
+
+def _apply_epoch(epochs: dict[PartitionKey, int], key: PartitionKey, last_mirror_epoch: int) -> None:
+    if last_mirror_epoch == CLEAR_LAST_MIRROR_EPOCH:
+        if key in epochs:
+            epochs[key] = NO_LAST_MIRROR_EPOCH
+    elif last_mirror_epoch != NO_LAST_MIRROR_EPOCH:
+        epochs[key] = last_mirror_epoch

@@ -46,6 +46,7 @@ from kmirror.storage.unified_log import UnifiedLog
 
 FIRST_LOAD_BACKOFF_MS = 100
 MAX_LOAD_BACKOFF_MS = 5_000
+MAX_REFUSALS = 8
 FAILED_BEFORE = "it failed under a leader before this one, whose log says why"
 
 _log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class MirrorPartition:
         "_led_from_epoch",
         "_load_backoff_ms",
         "_loop",
+        "_refusals",
         "_rejected",
         "_services",
         "_source_deleted",
@@ -88,6 +90,7 @@ class MirrorPartition:
         self._source_deleted = False
         self._bump_pending = False
         self._bumping = False
+        self._refusals = 0
         self._rejected: str | None = None
         self._storage_error: str | None = None
         self._unclean = registration.leader_recovery_state == RECOVERING
@@ -141,6 +144,7 @@ class MirrorPartition:
         in between: load the state again. An unclean election repeats D5 (D3-31)."""
         if registration.leader_epoch != self._led_from_epoch:
             self._led_from_epoch = registration.leader_epoch
+            self._refusals = 0
             if not self._bumping:
                 self._gained = True
                 self.status.loaded = False
@@ -203,9 +207,10 @@ class MirrorPartition:
         except (NotYetError, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
             return self._failed(str(error) or type(error).__name__)
         except ApiException as error:
-            if error.error is Errors.KAFKA_STORAGE_ERROR and self._storage_error is None:
+            if error.error is Errors.KAFKA_STORAGE_ERROR and self.status.state is not _S.FAILED and self._storage_error is None:
                 self._storage_error = str(error)
-            return self._failed(str(error))
+            retry_ms = self._failed(str(error))
+            return retry_ms if self.status.loaded else 0
         except KmirrorError as error:
             return self._failed(str(error))
         except OSError as error:
@@ -228,13 +233,8 @@ class MirrorPartition:
         """One step. 0: step again at once; n: again after n ms or when woken; None: when woken."""
         if not self.status.loaded:
             return await self._load()
-        if self._storage_error is not None and self.status.state is not _S.FAILED:
-            reason, self._storage_error = self._storage_error, None
-            await self._take(_E.STORAGE_FAILED, reason=reason)
-            return self._services.config.mirror_truncation_backoff_ms  # a removed partition goes on to STOPPING (D3-21), not at once
-        if self._rejected is not None:
-            reason, self._rejected = self._rejected, None
-            return await self._take(_E.SOURCE_REJECTED, reason=reason)
+        if self._storage_error is not None or self._rejected is not None:
+            return await self._fail()
         if self._gained:
             return await self._gain()
         if self._unclean:
@@ -245,6 +245,19 @@ class MirrorPartition:
         if wanted is not WantedState.STOP and self._source_deleted and self.status.state not in (_S.UNKNOWN, _S.STOPPING, _S.STOPPED):
             return await self._stop_for_deleted_source()
         return await self._level(wanted)
+
+    async def _fail(self) -> int:
+        """D3-37, D3-16. What is wrong is remembered until FAILED is committed, or found committed: the write of it may fail too."""
+        is_storage = self._storage_error is not None
+        reason = self._storage_error if is_storage else self._rejected
+        await self._take(_E.STORAGE_FAILED if is_storage else _E.SOURCE_REJECTED, reason=reason)
+        if self.status.state is _S.FAILED and self.status.reason == FAILED_BEFORE:
+            self.status.reason = reason
+        if not is_storage:
+            self._rejected = None
+            return 0
+        self._storage_error = None
+        return self._services.config.mirror_truncation_backoff_ms  # a removed partition goes on to STOPPING (D3-21), not at once
 
     async def _level(self, wanted: WantedState) -> int | None:
         guard = await self._guard(wanted)
@@ -331,12 +344,19 @@ class MirrorPartition:
             return 0  # somebody else may have led after the question: what was answered may have passed
         self.status.state = stored.state
         self.status.last_mirror_epoch = stored.last_mirror_epoch
-        self.status.has_mirrored = stored.has_mirrored or stored.state in (_S.MIRRORING, _S.PAUSING, _S.PAUSED)
+        self.status.stored_offset = stored.offset
+        is_own_stop = stored.state is _S.STOPPING and self.status.has_mirrored and not self._gained
+        self.status.has_mirrored = stored.has_mirrored or is_own_stop or stored.state in (_S.MIRRORING, _S.PAUSING, _S.PAUSED)
         self.status.loaded = True
         self.status.reason = FAILED_BEFORE if stored.state is _S.FAILED else None
         if not self._gained:
             self._apply_read_only()
-        return 0
+        return self._delay_after_refusal_ms()
+
+    def _delay_after_refusal_ms(self) -> int:
+        """None after the first: the state that was loaded says why. Refused again, we wait for the coordinator to read the metadata that we
+        act on (D3-4); nothing else tells when it has, so we ask soon, and then ever later."""
+        return min(FIRST_LOAD_BACKOFF_MS << (self._refusals - 2), MAX_LOAD_BACKOFF_MS) if self._refusals > 1 else 0
 
     async def _gain(self) -> int | None:
         """D3-27 to D3-30: what a new leader does with the state that it found."""
@@ -407,13 +427,21 @@ class MirrorPartition:
         return 0
 
     async def write_state(self, write: StateWrite) -> None:
-        """Commit at the coordinator. INVALID_REQUEST means that it knows another state: load that, and look again."""
+        """Commit at the coordinator. INVALID_REQUEST means that it knows another state: load that, and look again. A disk that fails there
+        is not this partition's."""
         try:
-            await self._services.states.write_one(self.id, write)
+            offset = await self._services.states.write_one(self.id, write._replace(follows=self.status.stored_offset))
         except ApiException as error:
             if error.error is Errors.INVALID_REQUEST:
                 self.status.loaded = False
-            raise
+                self._refusals = min(self._refusals + 1, MAX_REFUSALS)
+            if error.error is not Errors.KAFKA_STORAGE_ERROR:
+                raise
+            raise NotYetError(f"the coordinator cannot write: {error}") from error
+        except OSError as error:
+            raise NotYetError(f"the coordinator cannot write: {error}") from error
+        self.status.stored_offset = offset
+        self._refusals = 0
 
     async def store_last_mirror_epoch(self, epoch: int) -> None:
         """D4 step 5."""

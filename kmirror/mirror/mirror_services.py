@@ -14,6 +14,7 @@ from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import MirrorConfig
+from kmirror.mirror.state_offset_tag import NOT_TOLD
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 
@@ -48,6 +49,8 @@ class MirrorPartitionStatus:
     has_mirrored: bool = False
     """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A new leader in STOPPING
     learns it from a local coordinator; a remote one tells the epoch that was stored with STOPPING (`stopping.enter`), and no more."""
+    stored_offset: int = NOT_TOLD
+    """Of the record that the next write follows on."""
     reset_written: tuple[int, int] | None = None
     """Offset of the last MIRROR_PID_RESET that this driver appended, and the leader epoch in which it did."""
     missing_since_ms: int | None = None

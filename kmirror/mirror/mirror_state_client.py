@@ -3,7 +3,8 @@
 The coordinator of a partition is the leader of the `__mirror_state` partition that its key hashes to, so partitions of one mirror have many.
 All that is asked for one mirror at one broker at a time goes in one ReadMirrorStates or WriteMirrorStates (RS10, `request_batcher`);
 where this broker is the coordinator the same is asked of `MirrorCoordinator` directly. Errors are `ApiException`s;
-COORDINATOR_NOT_AVAILABLE and its like mean "ask again". A coordinator that does not answer counts as not available.
+COORDINATOR_NOT_AVAILABLE and its like mean "ask again". A coordinator that does not answer counts as not available. Between brokers of kmirror
+each partition also has a `state_offset_tag`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StateWrite, St
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import BrokerChannel
 from kmirror.mirror.request_batcher import RequestBatcher
+from kmirror.mirror.state_offset_tag import NOT_TOLD, state_offset_of, state_offset_tag
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import read_mirror_states, write_mirror_states
@@ -39,7 +41,7 @@ class MirrorStateClient:
         self.reads: RequestBatcher[StateRequestKey, PartitionKey, StoredState] = RequestBatcher(
             runtime, "read-mirror-states", self._send_reads
         )
-        self.writes: RequestBatcher[StateRequestKey, StateWrite, None] = RequestBatcher(runtime, "write-mirror-states", self._send_writes)
+        self.writes: RequestBatcher[StateRequestKey, StateWrite, int] = RequestBatcher(runtime, "write-mirror-states", self._send_writes)
 
     async def close(self) -> None:
         await self.reads.close()
@@ -57,10 +59,11 @@ class MirrorStateClient:
         key = StateRequestKey(partition.mirror_name, self._coordinator.coordinator_broker(partition))
         return await self.reads.submit(key, partition.key)
 
-    async def write_one(self, partition: MirrorPartitionId, write: StateWrite) -> None:
-        """Store a state or an epoch; returns when it is committed. ApiException INVALID_REQUEST: the transition is not valid."""
+    async def write_one(self, partition: MirrorPartitionId, write: StateWrite) -> int:
+        """Store a state or an epoch; returns when it is committed, with the offset that the next write follows on. ApiException
+        INVALID_REQUEST: another state is stored than the write follows on, or the transition is not valid."""
         key = StateRequestKey(partition.mirror_name, self._coordinator.coordinator_broker(partition))
-        await self.writes.submit(key, write)
+        return await self.writes.submit(key, write)
 
     async def remove_topics(self, mirror_name: str, topics: Sequence[str], brokers: Iterable[int]) -> None:
         """D3-34: tell every broker to forget deleted topics."""
@@ -86,15 +89,17 @@ class MirrorStateClient:
         answers = [found.get(partition, Errors.COORDINATOR_NOT_AVAILABLE) for partition in keys]
         return [ApiException(answer) if isinstance(answer, Errors) else answer for answer in answers]
 
-    async def _send_writes(self, key: StateRequestKey, writes: list[StateWrite]) -> list[None | Exception]:
+    async def _send_writes(self, key: StateRequestKey, writes: list[StateWrite]) -> list[int | Exception]:
+        offsets: dict[PartitionKey, int] = {}
         if key.broker_id == self._broker_id:
-            result = await self._coordinator.write_states(key.mirror_name, writes)
+            result = await self._coordinator.write_states(key.mirror_name, writes, offsets=offsets)
         else:
-            result = _write_response(await self._brokers.send(key.broker_id, _write_request(key.mirror_name, writes)))
-        answers: list[None | Exception] = []
+            result = _write_response(await self._brokers.send(key.broker_id, _write_request(key.mirror_name, writes)), offsets)
+        answers: list[int | Exception] = []
         for write in writes:
             error = result.get((write.topic, write.partition), Errors.COORDINATOR_NOT_AVAILABLE)
-            answers.append(None if error is Errors.NONE else ApiException(error))
+            offset = offsets.get((write.topic, write.partition), NOT_TOLD)
+            answers.append(offset if error is Errors.NONE else ApiException(error))
         return answers
 
     def _by_coordinator(
@@ -129,7 +134,8 @@ def _read_response(response: read_mirror_states.ReadMirrorStatesResponse) -> Map
                 result[topic.name, partition.partition_index] = Errors.for_code(partition.error_code)
             else:
                 state = MirrorPartitionState.from_byte(partition.state)
-                result[topic.name, partition.partition_index] = StoredState(state, partition.last_mirror_epoch)
+                offset = state_offset_of(partition.unknown_tagged_fields)
+                result[topic.name, partition.partition_index] = StoredState(state, partition.last_mirror_epoch, offset=offset)
     return result
 
 
@@ -137,7 +143,10 @@ def _write_request(mirror_name: str, writes: Iterable[StateWrite]) -> write_mirr
     topics: dict[str, list[write_mirror_states.PartitionData]] = {}
     for write in writes:
         data = write_mirror_states.PartitionData(
-            partition_index=write.partition, last_mirror_epoch=write.last_mirror_epoch, state=int(write.state)
+            partition_index=write.partition,
+            last_mirror_epoch=write.last_mirror_epoch,
+            state=int(write.state),
+            unknown_tagged_fields=state_offset_tag(write.follows),
         )
         topics.setdefault(write.topic, []).append(data)
     return write_mirror_states.WriteMirrorStatesRequest(
@@ -146,11 +155,15 @@ def _write_request(mirror_name: str, writes: Iterable[StateWrite]) -> write_mirr
     )
 
 
-def _write_response(response: write_mirror_states.WriteMirrorStatesResponse) -> dict[PartitionKey, Errors]:
+def _write_response(
+    response: write_mirror_states.WriteMirrorStatesResponse, offsets: dict[PartitionKey, int]
+) -> dict[PartitionKey, Errors]:
     if response.error_code:
         raise ApiException(Errors.for_code(response.error_code), response.error_message)
-    return {
-        (topic.name, partition.partition_index): Errors.for_code(partition.error_code)
-        for topic in response.topics
-        for partition in topic.partitions
-    }
+    result: dict[PartitionKey, Errors] = {}
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            result[key] = Errors.for_code(partition.error_code)
+            offsets[key] = state_offset_of(partition.unknown_tagged_fields)
+    return result

@@ -10,6 +10,7 @@ that learn of a new leader and a new coordinator from one log of metadata do not
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kmirror.common.errors import KmirrorError
@@ -347,7 +348,7 @@ async def stale_coordinator(stage: Stage) -> None:
     def stale(read_one: Any) -> Any:
         async def ask(self: MirrorStateClient, partition: MirrorPartitionId) -> StoredState:
             stored: StoredState = await read_one(self, partition)
-            return stored._replace(state=answers.pop()) if answers and stored.state is State.STOPPED else stored
+            return replace(stored, state=answers.pop()) if answers and stored.state is State.STOPPED else stored
 
         return ask
 

@@ -3,18 +3,21 @@
 All need ClusterAction on the cluster (CLUSTER_AUTHORIZATION_FAILED) and mirror.version 1 (UNSUPPORTED_VERSION). States are
 those of partitions that this broker coordinates; the others get NOT_COORDINATOR each (RS8), and State 16 means "none" or
 "leave it" (RS9). A write of PREPARING or STOPPING over the same state appends a record: only a new leader asks that (D3-28).
-LastMirrorEpoch -2 is kmirror's "store -1"; brokers of one cluster run one program. 105 is forwarded to the controller.
+LastMirrorEpoch -2 is kmirror's "store -1", and `state_offset_tag` says of each partition which state a write follows on; brokers of one
+cluster run one program. 105 is forwarded to the controller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StateWrite, StoredState
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.state_offset_tag import NOT_TOLD, state_offset_of, state_offset_tag
 from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -57,7 +60,12 @@ async def handle_read_mirror_states(apis: KafkaApis, request: Request) -> read_m
 def _read_result(partition: int, stored: StoredState | Errors) -> read_mirror_states.PartitionResult:
     if isinstance(stored, Errors):
         return read_mirror_states.PartitionResult(partition_index=partition, state=MirrorPartitionState.UNKNOWN, error_code=stored)
-    return read_mirror_states.PartitionResult(partition_index=partition, last_mirror_epoch=stored.last_mirror_epoch, state=stored.state)
+    return read_mirror_states.PartitionResult(
+        partition_index=partition,
+        last_mirror_epoch=stored.last_mirror_epoch,
+        state=stored.state,
+        unknown_tagged_fields=state_offset_tag(stored.offset),
+    )
 
 
 async def handle_write_mirror_states(apis: KafkaApis, request: Request) -> write_mirror_states.WriteMirrorStatesResponse:
@@ -65,20 +73,23 @@ async def handle_write_mirror_states(apis: KafkaApis, request: Request) -> write
     _authorize_cluster_action(apis, request)
     message = request.message
     writes = [_state_write(topic.name, partition) for topic in message.topics for partition in topic.partitions]
-    errors = await manager.coordinator.write_states(message.mirror_name, writes, message.removed_topics)
+    offsets: dict[PartitionKey, int] = {}
+    errors = await manager.coordinator.write_states(message.mirror_name, writes, message.removed_topics, offsets=offsets)
     topics = [
         write_mirror_states.TopicResult(
             name=topic.name,
-            partitions=[
-                write_mirror_states.PartitionResult(
-                    partition_index=partition.partition_index, error_code=errors.get((topic.name, partition.partition_index), Errors.NONE)
-                )
-                for partition in topic.partitions
-            ],
+            partitions=[_write_result((topic.name, partition.partition_index), errors, offsets) for partition in topic.partitions],
         )
         for topic in message.topics
     ]
     return write_mirror_states.WriteMirrorStatesResponse(topics=topics)
+
+
+def _write_result(
+    key: PartitionKey, errors: Mapping[PartitionKey, Errors], offsets: Mapping[PartitionKey, int]
+) -> write_mirror_states.PartitionResult:
+    tag = state_offset_tag(offsets.get(key, NOT_TOLD))
+    return write_mirror_states.PartitionResult(partition_index=key[1], error_code=errors.get(key, Errors.NONE), unknown_tagged_fields=tag)
 
 
 def _state_write(topic: str, data: write_mirror_states.PartitionData) -> StateWrite:
@@ -86,7 +97,8 @@ def _state_write(topic: str, data: write_mirror_states.PartitionData) -> StateWr
         state = MirrorPartitionState.from_byte(data.state)
     except ValueError as error:
         raise ApiException(Errors.INVALID_REQUEST, f"Unknown mirror partition state {data.state}") from error
-    return StateWrite(topic, data.partition_index, state, data.last_mirror_epoch, rewrite=state in REWRITTEN_STATES)
+    follows = state_offset_of(data.unknown_tagged_fields)
+    return StateWrite(topic, data.partition_index, state, data.last_mirror_epoch, rewrite=state in REWRITTEN_STATES, follows=follows)
 
 
 async def handle_bump_leader_epochs(apis: KafkaApis, request: Request) -> Any:

@@ -64,13 +64,13 @@ def test_a_leader_change_while_the_new_leader_wrote_its_state_again_was_forgotte
         states, written = machine.mirror.states, 0
         write = states.write_one
 
-        async def write_one(partition: Any, what: StateWrite) -> None:
+        async def write_one(partition: Any, what: StateWrite) -> int:
             nonlocal written
             if what.rewrite:
                 written += 1
                 if written == 1:
                     machine.change(bump=2)
-            await write(partition, what)
+            return await write(partition, what)
 
         states.write_one = write_one
         machine.name(MIRROR)

@@ -9,6 +9,8 @@ import pytest
 from mirror_machine import MIRROR, REFRESH_MS, MirrorMachine, run
 from scripted_source import batch
 
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource, MetadataImage, MetadataProvenance
 from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
@@ -137,3 +139,64 @@ def test_which_changes_of_a_mirror_make_another_one() -> None:
     deleted.replay(ConfigRecord(resource_type=RESOURCE_MIRROR, resource_name=MIRROR, name="bootstrap.servers", value="a:1"))
     assert topics.recreated(deleted, deleted.apply(MetadataProvenance(1, 1, 0))) == {MIRROR}
     assert list(deleted.configs.emptied) == [ConfigResource(RESOURCE_MIRROR, MIRROR)]
+
+
+async def to_be_recreated(machine: MirrorMachine) -> list[list[Any]]:
+    """A stopped mirror whose states are loaded; the records that delete it, and those that create it anew."""
+    await stopped(machine)
+    records = recreation(machine, topic=False)
+    return [records[:-1], records[-1:]]
+
+
+@pytest.mark.parametrize("one_delta", [True, False])
+def test_states_that_are_loaded_while_the_mirror_is_deleted_and_created_anew_were_the_new_ones(tmp_path: Path, one_delta: bool) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        deleted, created = await to_be_recreated(machine)
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+        machine.change(topic=MIRROR_STATE_TOPIC_NAME)
+        assert not coordinator._shards.active_partitions(), "it loads"
+        for part in [[*deleted, *created]] if one_delta else [deleted, created]:
+            machine.apply(*part)
+        await machine.advance(100)
+        assert coordinator._shards.active_partitions()
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState()
+        await coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING)])
+        machine.change(topic=MIRROR_STATE_TOPIC_NAME)
+        await machine.advance(100)
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0].state is State.PREPARING, "deleted once"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_states_of_a_deleted_mirror_are_not_told_while_they_cannot_be_deleted(tmp_path: Path) -> None:
+    """The ISR is too small for a moment, and then the coordinator's partition has another leader epoch."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        deleted, created = await to_be_recreated(machine)
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+        write, is_small = coordinator._shards.write, True
+
+        async def write_if_enough(*args: Any) -> Any:
+            if is_small:
+                raise ApiException(Errors.NOT_ENOUGH_REPLICAS)
+            return await write(*args)
+
+        coordinator._shards.write = write_if_enough
+        machine.apply(*deleted)
+        machine.apply(*created)
+        await machine.settle()
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] is Errors.COORDINATOR_LOAD_IN_PROGRESS
+        late = await coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING)])
+        assert late["t", 0] is Errors.COORDINATOR_LOAD_IN_PROGRESS
+        machine.change(topic=MIRROR_STATE_TOPIC_NAME)
+        is_small = False
+        await machine.advance(100)
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState()
+        await machine.close()
+
+    run(scenario)
