@@ -34,6 +34,7 @@ from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, Mirror
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.metadata.resource_configs import validate_mirror_configs
 
 STEPS = ("drain", "fail over", "stop", "compare", "create", "add", "mirror")
 ALL_TOPICS = ".*"
@@ -180,12 +181,20 @@ class Reversal:
         self._say(7, f"{len(rows)} partition(s) of the old source are {MIRRORING}")
 
     def _reverse_configs(self) -> dict[str, str]:
-        """How A reaches B. Passwords of this command are an operator's: A is given none of them."""
-        if self._options.reverse_config is not None:
-            configs = read_properties(self._options.reverse_config)
-            if not configs.get(BOOTSTRAP_SERVERS):
-                raise ConfigError(f"{self._options.reverse_config} has no {BOOTSTRAP_SERVERS}")
-            return configs
+        """How A reaches B. Passwords of this command are an operator's: A is given none of them. What A would refuse, after the failover, is
+        refused here."""
+        file = self._options.reverse_config
+        if file is not None and not read_properties(file).get(BOOTSTRAP_SERVERS):
+            raise ConfigError(f"{file} has no {BOOTSTRAP_SERVERS}")
+        configs = self._own_address() if file is None else read_properties(file)
+        try:
+            validate_mirror_configs(configs)
+        except ApiException as error:
+            hint = "; --reverse-config says how the old source connects to this cluster" if file is None else ""
+            raise ConfigError(f"{file or '--bootstrap-server'}: {error.message}{hint}") from error
+        return configs
+
+    def _own_address(self) -> dict[str, str]:
         command = {} if self._options.command_config is None else read_properties(self._options.command_config)
         if command.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
             raise ConfigError("this cluster is secured: --reverse-config must say how the old source connects to it")

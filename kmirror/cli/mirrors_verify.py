@@ -107,12 +107,22 @@ def _partition_progress(progress: Progress, done: int, total: int, name: str) ->
 
 
 class RunState:
-    """What the partitions of one run share: which topics a cluster compacts, each asked for once; and how often a partition that could
-    not be read may still be tried again, so that a cluster that is down does not take its time for each."""
+    """What the partitions of one run share: which topics a cluster has and compacts, each asked for once; and how often a partition that
+    could not be read may still be tried again, so that a cluster that is down does not take its time for each."""
 
     def __init__(self) -> None:
         self.retries_left = MAX_RETRIES
         self._known: dict[tuple[AdminClient, str], bool] = {}
+        self._partitions: dict[tuple[AdminClient, str], int] = {}
+
+    async def has(self, admin: AdminClient, name: TopicPartition) -> bool:
+        """Whether the cluster has it. To ask it for the offsets of a partition that it does not have takes the time of a request: it might
+        be a new one."""
+        topic = name.topic
+        if (admin, topic) not in self._partitions:
+            described = await admin.describe_topics([topic])
+            self._partitions[admin, topic] = len(described[topic].partitions) if topic in described else 0
+        return name.partition < self._partitions[admin, topic]
 
     async def is_compacted(self, admin: AdminClient, topic: str) -> bool:
         if (admin, topic) not in self._known:
@@ -162,6 +172,8 @@ class PartitionChecker:
         if self._row.state == PREPARING:
             raise KmirrorError(f"it is {PREPARING}: what differs from the source is about to be cut")
         source, admin = ask(self._clients.source(self._mirror_name)), self._clients.admin
+        if not ask(self._state.has(source, name)):
+            raise KmirrorError("the source does not have it")
         end = ask(self._mirrored_end(admin))
         start = ask(log_start(admin, name))
         source_end = end

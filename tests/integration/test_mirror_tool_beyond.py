@@ -383,6 +383,20 @@ def test_verify_of_a_source_that_is_down_is_not_a_difference(one_and_one: Pair, 
     assert code == 2 and out.startswith("t-0: could not be compared: no broker could be reached")
 
 
+def test_verify_of_a_topic_that_the_source_deleted_waited_for_it(one_and_one: Pair, run: Run) -> None:
+    """A minute for each question, though it is STOPPED because it is gone there."""
+    a, b = one_and_one
+    create_topic(a.bootstrap_servers, "gone")
+    produce(a.bootstrap_servers, "gone", numbered("gone", 10))
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "gone", "--wait")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+    call(a.bootstrap_servers, lambda admin: admin.delete_topics(["gone"])).all()
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    code, out, _ = run(b, "--verify", "--mirror", "m")
+    assert code == 2 and out.splitlines()[0] == "gone-0: could not be compared: the source does not have it"
+
+
 def hear_ctrl_c() -> None:
     """In the child: a shell that runs the tests in the background has SIGINT ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
