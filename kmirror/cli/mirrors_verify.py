@@ -4,8 +4,8 @@ Whole batches are fetched from both, as they are, from the higher log start offs
 compared byte by byte (`verify.log_diff`): offsets, leader epochs, CRCs, producers, timestamps, all that is in them. The mirror's part
 ends at its high watermark; of a partition that is STOPPED, where its own leader epochs begin, which is behind its last mirror epoch.
 Where a topic is compacted, what only one side's cleaner has removed or rewritten does not count (FEA2b), but only what a cleaner may
-remove: the newest record of a key that one side lacks is a difference (`verify.compaction_evidence`). A `--sample` does not read so far,
-and takes every hole there for a cleaner's.
+remove: the newest record of a key that one side lacks is a difference, and so is the marker of a transaction that still has batches there
+(`verify.compaction_evidence`). A `--sample` does not read so far, and takes every hole there for a cleaner's.
 
 The mirror's end is asked before the source's, so that what arrives in between is no difference. A partition that
 cannot be read to its end, for retention deleted it meanwhile or a broker went away, is compared again. `--from` begins later, `--sample` looks at n places of each partition only.
@@ -202,7 +202,7 @@ class PartitionChecker:
                 found = diff_logs(left, right, COMPACTED_SETTINGS, count, self._evidence(left, source, end))
             else:
                 found = diff_logs(left, right, SETTINGS, count)
-            verdicts.append(without_cleaned_markers(found) if is_compacted else found)
+            verdicts.append(without_cleaned_markers(found) if believes_holes else found)
             if verdicts[-1].status is not Status.EQUAL:
                 break
         return merged(verdicts)

@@ -207,12 +207,12 @@ class LocalLog:
         self.update_log_end_offset(new_offset)
         return old
 
-    def make_cut_durable(self) -> None:
-        """After `truncate_to` or `truncate_fully_and_start_at`: a power loss does not bring back what was cut."""
+    def make_cut_durable(self, *, files_went: bool) -> None:
+        """After `truncate_to` or `truncate_fully_and_start_at`: a power loss does not bring back what was cut, nor files that were removed."""
         segment = self.segments.active_segment
         if not segment.is_deferred:
             segment.file.fsync()
-        if self.ports.files.is_dir(self.directory):
+        if files_went and self.ports.files.is_dir(self.directory):
             self.ports.files.fsync_path(self.directory)
 
     def rename_dir(self, name: str) -> bool:

@@ -44,16 +44,14 @@ class LogMaintenance(LogState):
             self._make_files()
             new_segment = self.local_log.roll(expected_next_offset)
             self.producer_state_manager.update_map_end_offset(new_segment.base_offset)
-            snapshot = self.producer_state_manager.take_snapshot(sync=False)
+            self.producer_state_manager.take_snapshot(sync=False)
             self._update_high_watermark_with_log_end_offset()
             base_offset = new_segment.base_offset
 
             def flush_log() -> None:
                 if self._closed:
                     return
-                files = self.local_log.ports.files
-                if snapshot is not None and files.exists(snapshot):
-                    files.fsync_path(snapshot)
+                self.producer_state_manager.sync_snapshots()
                 self.flush_up_to_offset_exclusive(base_offset)
 
             self.local_log.ports.scheduler.schedule_once("flush-log", flush_log, 0)
@@ -129,6 +127,8 @@ class LogMaintenance(LogState):
 
         A cut below the high watermark is durable on return. In Kafka only an unclean election makes one, here each failback: what
         consumers could read would be served again by a follower that a power loss gave it back, before it has asked its leader (KIP-392).
+        It costs one fsync, and one of the folder where files go: a failback cuts thousands of partitions. The producer snapshot is left to the
+        next flush of a sealed segment, or the close.
         """
         if target_offset < 0:
             raise ValueError(f"Cannot truncate partition {self.topic_partition} to a negative offset ({target_offset}).")
@@ -145,10 +145,12 @@ class LogMaintenance(LogState):
             if first_base_offset is None or first_base_offset > target_offset:
                 self.truncate_fully_and_start_at(target_offset)
             else:
-                with self.truncation_guard(target_offset < self.active_segment.base_offset):
+                reaches_sealed_segments = target_offset < self.active_segment.base_offset
+                files_go = reaches_sealed_segments or (self.producer_state_manager.latest_snapshot_offset or 0) > target_offset
+                with self.truncation_guard(reaches_sealed_segments):
                     self._truncate_to(target_offset)
                     if was_read:
-                        self.local_log.make_cut_durable()
+                        self.local_log.make_cut_durable(files_went=files_go)
             return True
 
     def _truncate_to(self, target_offset: int) -> None:
@@ -170,7 +172,7 @@ class LogMaintenance(LogState):
             self._make_files()
             self.local_log.truncate_fully_and_start_at(new_offset)
             if was_read:
-                self.local_log.make_cut_durable()
+                self.local_log.make_cut_durable(files_went=True)
             self.leader_epoch_cache.clear_and_flush()
             self.producer_state_manager.truncate_fully_and_start_at(new_offset)
             self.log_start_offset = new_offset if log_start_offset is None else log_start_offset
@@ -184,4 +186,5 @@ class LogMaintenance(LogState):
             log_start_offset=self.log_start_offset,
             last_offset=last_offset,
             now_ms=self.local_log.ports.clock.time_ms(),
+            sync_snapshots=False,
         )

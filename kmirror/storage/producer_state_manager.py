@@ -75,6 +75,7 @@ class ProducerStateManager:
         self._snapshots = self._load_snapshots() if has_snapshots else {}
         self._last_map_offset = 0
         self._last_snapshot_offset = 0
+        self._unsynced_snapshots: list[int] = []
 
     # state
     @property
@@ -283,7 +284,8 @@ class ProducerStateManager:
 
     # snapshots
     def take_snapshot(self, *, sync: bool = True) -> str | None:
-        """Write a snapshot at the map's end, if that is beyond the last one; its path."""
+        """Write a snapshot at the map's end, if that is beyond the last one; its path. Without `sync`, `sync_snapshots` should follow: one that a
+        power loss tears is passed over, and what is behind the one before it read instead."""
         offset = self._last_map_offset
         if offset <= self._last_snapshot_offset:
             return None
@@ -292,9 +294,19 @@ class ProducerStateManager:
         self._files.write_bytes(path, encode_producer_snapshot(self._producers[producer_id] for producer_id in order))
         if sync:
             self._files.fsync_path(path)
+        else:
+            self._unsynced_snapshots.append(offset)
         self._snapshots[offset] = path
         self._last_snapshot_offset = offset
         return path
+
+    def sync_snapshots(self) -> None:
+        """fsync those that were written without."""
+        while self._unsynced_snapshots:
+            path = self._snapshots.get(self._unsynced_snapshots[-1])
+            if path is not None and self._files.exists(path):
+                self._files.fsync_path(path)
+            self._unsynced_snapshots.pop()
 
     @property
     def latest_snapshot_offset(self) -> int | None:

@@ -23,6 +23,7 @@ def rebuild_producer_state(
     last_offset: int,
     now_ms: int,
     reload_from_clean_shutdown: bool = False,
+    sync_snapshots: bool = True,
 ) -> None:
     """Make `manager` the state as of `last_offset` (exclusive), and write the snapshots (Kafka's `rebuildProducerState`)."""
     offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
@@ -33,9 +34,9 @@ def rebuild_producer_state(
         return
     manager.truncate_and_reload(log_start_offset, last_offset, now_ms)
     if last_offset > manager.map_end_offset:
-        _replay(manager, segments, log_start_offset, last_offset, offsets_to_snapshot)
+        _replay(manager, segments, log_start_offset, last_offset, offsets_to_snapshot, sync_snapshots=sync_snapshots)
     manager.update_map_end_offset(last_offset)
-    manager.take_snapshot()
+    manager.take_snapshot(sync=sync_snapshots)
 
 
 def _offsets_to_snapshot(segments: LogSegments, last_offset: int) -> list[int]:
@@ -44,14 +45,20 @@ def _offsets_to_snapshot(segments: LogSegments, last_offset: int) -> list[int]:
 
 
 def _replay(
-    manager: ProducerStateManager, segments: LogSegments, log_start_offset: int, last_offset: int, offsets_to_snapshot: list[int]
+    manager: ProducerStateManager,
+    segments: LogSegments,
+    log_start_offset: int,
+    last_offset: int,
+    offsets_to_snapshot: list[int],
+    *,
+    sync_snapshots: bool,
 ) -> None:
     last_segment = segments.floor_segment(last_offset)
     for segment in segments.values_between(manager.map_end_offset, last_offset):
         start_offset = max(segment.base_offset, manager.map_end_offset, log_start_offset)
         manager.update_map_end_offset(start_offset)
         if segment.base_offset in offsets_to_snapshot:
-            manager.take_snapshot()
+            manager.take_snapshot(sync=sync_snapshots)
         end = segment.size
         if segment is last_segment:
             found = segment.translate_offset(last_offset)

@@ -242,6 +242,7 @@ class UnifiedLog(LogAppends):
             else:
                 self._partition_metadata_file.maybe_flush()
             self.producer_state_manager.take_snapshot()
+            self.producer_state_manager.sync_snapshots()
             self.segments.close()
 
     def close_handlers(self) -> None:

@@ -56,6 +56,8 @@ class ChainSide:
     unexplained_count: int = 0
     newest_of_key: tuple[int, bytes] | None = None
     """The first record that the other log lacks for no reason that the evidence knows, and its key."""
+    lost_marker: int | None = None
+    """The offset of the first control record of that kind."""
     tombstone_keys: list[bytes] = field(default_factory=list)
     tombstone_count: int = 0
     corrupt: str | None = None
@@ -103,17 +105,21 @@ class ChainSide:
 
     def may_lack(self, record: ComparedRecord) -> bool:
         """Whether this log's cleaner is known to have been there, or can have been by the record's key; never behind the log's end."""
-        offset, evidence = record.offset, self.side.evidence
-        transaction = record.producer[0] if record.is_transactional else None
-        if evidence.decides:
-            if record.is_control:
-                return True  # markers are not told by keys
-            return evidence.may_lack(self.side.log, offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
+        offset = record.offset
+        if self.side.evidence.decides:
+            return self._is_explained(record)
         if offset > self.last_offset and self.peek() is None:
             return False
         if offset < self.side.log.cleaned_offset or any(first <= offset <= last for first, last in self.holes):
             return True
-        return evidence.may_lack(self.side.log, offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
+        return self._is_explained(record)
+
+    def _is_explained(self, record: ComparedRecord) -> bool:
+        log, offset, evidence = self.side.log, record.offset, self.side.evidence
+        if record.is_control:
+            return evidence.may_lack_control(log, offset, record.key or b"", record.producer[0])
+        transaction = record.producer[0] if record.is_transactional else None
+        return evidence.may_lack(log, offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
 
     def note_only_here(self, record: ComparedRecord, other: ChainSide) -> None:
         if len(self.only_here) < MAX_OFFSETS_NAMED:
@@ -128,7 +134,9 @@ class ChainSide:
             self.unexplained_count += 1
         elif not other.may_lack(record):
             self.unexplained_count = 1
-            if key is not None and other.side.evidence.decides:
+            if record.is_control:
+                self.lost_marker = record.offset if other.side.evidence.decides else None
+            elif key is not None and other.side.evidence.decides:
                 self.newest_of_key = (record.offset, key)
 
 
@@ -269,7 +277,7 @@ def _kind(chain: Chain) -> DifferenceKind:
     if chain.epoch_only:
         return DifferenceKind.EPOCH_ONLY
     if not (left.has_data or right.has_data):
-        return DifferenceKind.CONTROL_ONLY
+        return DifferenceKind.COMPACTED if _is_explained_marker(chain) else DifferenceKind.CONTROL_ONLY
     if chain.content_differs_count:
         return DifferenceKind.BYTES_DIFFER
     one_sided = not (left.batch_count and right.batch_count)
@@ -282,6 +290,16 @@ def _kind(chain: Chain) -> DifferenceKind:
     if not (left.has_records and right.has_records) or left.has_delete_horizon != right.has_delete_horizon:
         return DifferenceKind.COMPACTED
     return DifferenceKind.BYTES_DIFFER if chain.producer_differs else DifferenceKind.RE_BATCHED
+
+
+def _is_explained_marker(chain: Chain) -> bool:
+    """Whether markers differ only in what a cleaner did: removed them, left a header, or set the time of their removal."""
+    left, right = chain.left, chain.right
+    if not left.side.evidence.decides or chain.content_differs_count or chain.producer_differs:
+        return False
+    if left.only_here_count or right.only_here_count:
+        return not (left.unexplained_count or right.unexplained_count)
+    return left.has_delete_horizon != right.has_delete_horizon or not (left.has_records and right.has_records)
 
 
 def _is_beyond_high_watermark(chain: Chain, holder: ChainSide, other: ChainSide) -> bool:
@@ -297,6 +315,11 @@ def _detail(chain: Chain, kind: DifferenceKind) -> str:
     left, right = chain.left, chain.right
     notes = [note for note in (left.corrupt, right.corrupt) if note]
     notes += [_lost(holder, other) for holder, other in ((left, right), (right, left)) if holder.newest_of_key is not None]
+    notes += [
+        f"compaction does not explain that {other.name} lacks the marker at offset {holder.lost_marker}: it has a batch of the transaction"
+        for holder, other in ((left, right), (right, left))
+        if holder.lost_marker is not None
+    ]
     if not (left.batch_count and right.batch_count):
         holder, other = (left, right) if left.batch_count else (right, left)
         notes.append(f"{_batches(holder)} only in {holder.name}{_at_end(other, chain)}")

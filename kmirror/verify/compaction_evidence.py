@@ -6,14 +6,15 @@ A cleaner removes a record only for what comes after it, or for what it is:
   of a mirror that was stopped, a record of the source that is not mirrored yet). Had: the other log has it, below the end of the mirrored
   part, where both logs had the same; there it may since have gone as a tombstone whose time was over.
 - It is a tombstone, a record of an aborted transaction, or without a key.
+- It is the marker of a transaction of which no batch is left (`marker_evidence`).
 
 So the newest record of a key that is missing from the mirror, though the mirror came past its offset, is lost, and
 is reported. So is one that only the mirror has and the source never replaced visibly: the source's tombstone came and went unmirrored,
 and the key stays on the mirror (C31).
 
 Two things are not told. A tombstone beyond the mirrored part whose time (delete.retention.ms) is over: where a side has deleted keys that long
-after the mirror was stopped or paused, their records count as lost. And a marker that is missing is taken for cleaned, though its
-transaction may have records left.
+after the mirror was stopped or paused, their records count as lost. And a marker that is missing together with every batch of its
+transaction is taken for cleaned.
 
 Costs another pass over both logs from the first such record on, and memory by distinct keys; only made when a record is missing. With
 more than `MAX_KEYS` keys nothing can be told, and compaction is believed. While the logs are compared they go on, and so do their cleaners:
@@ -30,6 +31,7 @@ from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.verify import key_evidence
 from kmirror.verify.compared_log import ComparedLog
+from kmirror.verify.marker_evidence import MARKERS, MarkerEvidence
 
 MAX_READINGS: Final = 1_000
 """So often is it looked whether the logs went on; of more lost records than that hardly anybody asks for the last ones."""
@@ -118,6 +120,13 @@ class CompactionEvidence:
         self._next_offsets: list[int] = []
         self._readings = 0
         self._is_too_much = False
+        self._markers = MarkerEvidence(open_left, open_right, left.log_start_offset)
+
+    def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
+        """Whether a cleaner of `log` can have removed this control record."""
+        if ControlRecordType.parse(key) not in MARKERS:
+            return False
+        return self._markers.may_lack(0 if log is self._left else 1, offset, producer_id)
 
     def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
         """Whether a cleaner of `log` can have removed this record. KmirrorError, ApiException if the logs cannot be read."""

@@ -40,6 +40,10 @@ class Evidence(Protocol):
         """Of a record that `log` has not; `transaction` is the producer id if it is transactional."""
         ...
 
+    def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
+        """Of a control record that `log` has not."""
+        ...
+
 
 class KeyEvidence:
     """Both logs of a comparison; read when first asked."""
@@ -60,6 +64,10 @@ class KeyEvidence:
         name = short_name(key)
         superseded = any(one.last_offset.get(name, -1) > offset for one in keys)
         return offset < ours.first_repeat and (superseded or is_tombstone)
+
+    def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
+        """Never: keys say nothing of it."""
+        return False
 
     def _read(self) -> tuple[LogKeys, LogKeys] | None:
         if not self._is_read:

@@ -669,3 +669,46 @@ class _FullDiskFile:
         if self._disk.is_full and name in ("pwrite", "pwritev"):
             raise OSError(errno.ENOSPC, "No space left on device")
         return getattr(self._file, name)
+
+
+class TestFsyncsOfACut:
+    """A failback cuts thousands of partitions below their high watermarks, on the loop."""
+
+    @pytest.fixture
+    def synced(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        paths: list[str] = []
+        monkeypatch.setattr(OsFile, "fsync", lambda file: paths.append(pathlib.Path(file.path).suffix))
+        return paths
+
+    def test_a_cut_inside_the_active_segment_synced_the_folder_and_a_snapshot_too(self, logs: Logs, synced: list[str]) -> None:
+        log = logs.open()
+        produce(log, *(batch(1) for _ in range(5)))
+        del synced[:]
+        log.truncate_to(3)
+        assert synced == [".log"]
+        assert f"{3:020}.snapshot" in logs.names()
+        log.close()
+        assert synced[1:].count(".snapshot") == 1
+
+    def test_the_folder_is_synced_where_segments_or_snapshots_go(self, logs: Logs, synced: list[str]) -> None:
+        log = logs.open()
+        produce(log, *(batch(1) for _ in range(3)))
+        log.roll()
+        produce(log, *(batch(1) for _ in range(3)))
+        log.truncate_to(5)
+        del synced[:]
+        log.update_high_watermark(5)
+        log.truncate_to(4)
+        assert synced == [".log", ""], "the snapshot at 5 went: it may not come back and be taken for what is written there next"
+        del synced[:]
+        log.truncate_to(2)
+        assert synced == [".log", ""]
+
+    def test_a_snapshot_that_was_not_synced_yet_is_with_the_next_sealed_segment(self, logs: Logs, synced: list[str]) -> None:
+        log = logs.open()
+        produce(log, *(batch(1) for _ in range(5)))
+        log.truncate_to(3)
+        log.roll()
+        del synced[:]
+        logs.world.scheduler.run_due()
+        assert synced.count(".snapshot") == 1, "at 3, of the cut and of the segment both"

@@ -11,8 +11,8 @@ import pytest
 
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli.mirrors_verify import Ask, PartitionChecker, RunState
-from kmirror.record.builder import build_batch
-from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.record.builder import build_batch, empty_batch, rebuild_batch
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.verify import key_evidence
@@ -63,6 +63,9 @@ class Cluster:
     async def fetch_records(self, name, offset: int, *, max_bytes: int) -> bytes:
         self.fetches += 1
         return b"".join(bytes(part.memory) for part in self.parts if part.last_offset >= offset)
+
+    async def describe_topics(self, topics):
+        return {topics[0]: SimpleNamespace(partitions=[SimpleNamespace(partition=0)])}
 
     async def describe_configs(self, kind, topic: str):
         return [SimpleNamespace(name="cleanup.policy", value=self.policy)]
@@ -209,3 +212,91 @@ def test_what_the_readme_says_is_not_told():
     """Deleted here after the failover; the tombstone behind the mirrored part has gone, too."""
     source, mirror = Cluster(put(0, "k"), put(1, "end")), Cluster(put(1, "end"), put(4, "own"), mirrored_end=2)
     assert verify(source, mirror, state="STOPPED").difference_counts == {"missing": 1}
+
+
+TRANSACTION = (
+    put(0, "a"),
+    put(1, "x", producer_id=7),
+    put(2, "y", producer_id=7),
+    marker(3, 7, COMMIT),
+    put(4, "x"),
+    put(5, "y"),
+    put(6, "end"),
+)
+
+
+@pytest.mark.parametrize("kind", [COMMIT, ABORT])
+@pytest.mark.parametrize("missing_in", ["mirror", "source"])
+def test_a_lost_marker_of_a_transaction_that_has_records_left_was_taken_for_cleaned(kind, missing_in):
+    full = (*TRANSACTION[:3], marker(3, 7, kind), *TRANSACTION[4:])
+    lost = (TRANSACTION[0], *TRANSACTION[2:3], *TRANSACTION[4:])
+    source, mirror = (Cluster(*full), Cluster(*lost)) if missing_in == "mirror" else (Cluster(*lost), Cluster(*full))
+    verdict = verify(source, mirror)
+    assert (verdict.error, verdict.difference_counts) == (None, {"control-only": 1})
+    lacking = "B" if missing_in == "mirror" else "A"
+    assert f"{lacking} lacks the marker at offset 3: it has a batch of the transaction" in verdict.differences[0].detail
+
+
+TWO = (put(0, "a"), put(1, "z", producer_id=8), *TRANSACTION[2:4], marker(4, 8, COMMIT), *TRANSACTION[5:])
+
+
+@pytest.mark.parametrize(
+    ("source", "mirror"),
+    [(TRANSACTION, (TRANSACTION[0], *TRANSACTION[4:])), (TWO, (*TWO[:2], *TWO[4:]))],
+    ids=["nothing-left", "another-producers-is-left"],
+)
+def test_a_marker_whose_transaction_has_no_batch_left_may_go(source, mirror):
+    verdict = verify(Cluster(*source), Cluster(*mirror))
+    assert (verdict.error, verdict.status) == (None, Status.EQUAL)
+
+
+def test_a_second_marker_without_records_of_its_own_may_go():
+    """An abort of a transaction that wrote nothing here: the batches in front of it are the one's before it."""
+    full = (*TRANSACTION[:4], marker(4, 7, ABORT), put(5, "end"))
+    assert verify(Cluster(*full), Cluster(*full[:4], *full[5:])).status is Status.EQUAL
+    assert verify(Cluster(*full), Cluster(*full[:3], *full[4:])).status is Status.DIFFERENT, "the first one may not"
+    verdict = verify(Cluster(*full), Cluster(*full[:3], *full[5:]))
+    assert verdict.difference_counts == {"control-only": 1}, "of two that are missing one after the other, too"
+
+
+def test_a_transaction_whose_batches_are_cleaned_during_the_comparison_may_lose_its_marker():
+    """The mirror's batches were read for the first missing marker; when the second is looked for, its cleaner has taken them along."""
+    full = (put(0, "a", producer_id=5), marker(1, 5, COMMIT), put(2, "x", producer_id=7), marker(3, 7, COMMIT), put(4, "a"), put(5, "x"))
+    mirror = GrowingCluster(*full[1:3], *full[4:])
+    before = list(mirror.parts)
+
+    class Cleaned(GrowingCluster):
+        """Its cleaner comes by as soon as its batch at offset 2 was served twice: compared, and read for evidence."""
+
+        served = 0
+
+        async def fetch_records(self, name, offset: int, *, max_bytes: int) -> bytes:
+            data = await super().fetch_records(name, offset, max_bytes=max_bytes)
+            if next(iter_batches(data)).base_offset == 2:
+                self.served += 1
+                if self.served == 2:
+                    self.parts = [part for part in before if part.base_offset != 2]
+            return data
+
+    cleaned = Cleaned(*full[1:3], *full[4:])
+    verdict = verify(GrowingCluster(*full), cleaned)
+    assert cleaned.served == 2
+    assert (verdict.error, verdict.status) == (None, Status.EQUAL)
+
+
+def test_a_control_record_that_no_cleaner_removes_is_a_difference():
+    reset = bytes(build_mirror_pid_reset("source", timestamp=TIME, base_offset=1))
+    full = (put(0, "a"), reset, put(2, "end"))
+    assert verify(Cluster(*full), Cluster(full[0], full[2])).difference_counts == {"control-only": 1}
+
+
+def test_a_marker_that_waits_for_its_removal_on_one_side_is_no_difference():
+    """The cleaner has noted in it when it may go, or has left its header for the producer's epoch."""
+    (batch,) = iter_batches(TRANSACTION[3])
+    waiting = bytes(rebuild_batch(batch, list(batch.records()), delete_horizon_ms=TIME + 5))
+    for other in (waiting, bytes(empty_batch(batch))):
+        log = (TRANSACTION[0], other, *TRANSACTION[4:])
+        full = (TRANSACTION[0], *TRANSACTION[3:])
+        for source, mirror in ((full, log), (log, full)):
+            verdict = verify(Cluster(*source), Cluster(*mirror))
+            assert (verdict.error, verdict.status, verdict.difference_counts) == (None, Status.EQUAL, {})
