@@ -24,11 +24,11 @@ from kmirror.cli.mirrors_reverse import reverse
 from kmirror.cli.mirrors_source import SourceEnd, check_source_cluster, source_ends_if_reachable, verbose_ends
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
 from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
-from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
+from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, answered, progress_bar
 from kmirror.cli.mirrors_watch import watch
 from kmirror.cli.properties import read_properties
 from kmirror.cli.user_errors import one_line
-from kmirror.common.errors import ApiException, ConfigError, KmirrorError
+from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.runtime.api import Runtime
@@ -266,11 +266,14 @@ class MirrorCommand:
         """With --wait, after --add: until those of `names` that are in this mirror are MIRRORING, also when they were before."""
         if not self._options.wait:
             return
-        rows = [row for row in await self._rows() if row.topic in names]
-        paused = {row.topic for row in rows if row.state in (PAUSING, PAUSED)}.difference(added)
-        if paused:
-            raise KmirrorError(f"{topic_list(paused)} in mirror {self._mirror} already, and paused: --resume starts them again")
-        topics = {row.topic for row in rows}.union(added)
+        topics, idle = set(added), set(names).difference(added)
+        if idle:
+            rows, _ = await answered(self._rows(), passing=Errors.UNKNOWN_MIRROR)  # a broker may not know yet of what it was just told
+            found = {row.topic: row.state for row in rows or [] if row.topic in idle}
+            paused = [topic for topic, state in found.items() if state in (PAUSING, PAUSED)]
+            if paused:
+                raise KmirrorError(f"{topic_list(paused)} in mirror {self._mirror} already, and paused: --resume starts them again")
+            topics |= idle if rows is None else found.keys()
         if not topics:
             raise KmirrorError(f"{topic_list(names)} in another mirror")
         await self._wait_for_state(topics, MIRRORING)

@@ -102,7 +102,7 @@ async def failback_loss(
     """What PREPARING and the first fetch would cut off each local partition."""
     rows = await _rows_at_source(admin, source, mirror_name)
     wanted = sorted(partitions)
-    strangers = await _topics_with_another_id(admin, source, {name.topic for name in wanted})
+    strangers = await topics_with_another_id(admin, source, {name.topic for name in wanted})
     result = []
     bounds = await _bounds(admin, wanted)
     for topic_partition in wanted:
@@ -126,7 +126,7 @@ async def failback_loss(
     return result
 
 
-async def _topics_with_another_id(admin: AdminClient, source: AdminClient, topics: set[str]) -> set[str]:
+async def topics_with_another_id(admin: AdminClient, source: AdminClient, topics: set[str]) -> set[str]:
     """D5 step 1: a source without topic ids is taken by its names."""
     here, there = await admin.describe_topics(topics), await source.describe_topics(topics)
     return {name for name in here.keys() & there.keys() if Uuid.ZERO != there[name].topic_id != here[name].topic_id}

@@ -69,7 +69,7 @@ class Reversal:
         rows = await self._rows_here()
         topics = sorted({row.topic for row in rows})
         there = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
-        await self._check_source(there)
+        await self._check_source(there, topics)
         await self._drain(there, rows, topics)
         await self._fail_over(rows)
         await self._stop(topics)
@@ -83,11 +83,12 @@ class Reversal:
         described = await self._here.describe_mirrors([self._mirror])
         return of_pattern(self._options.topic or ALL_TOPICS, described[self._mirror].partitions)
 
-    async def _check_source(self, there: AdminClient) -> None:
+    async def _check_source(self, there: AdminClient, topics: list[str]) -> None:
         """Before anything is changed: can this ever be reversed? A dead source is looked at again later."""
         try:
             listed = {mirror.mirror_name: mirror.source_cluster_id for mirror in await there.list_mirrors()}
             own = (await self._here.describe_cluster()).cluster_id
+            strangers = await mirrors_dry_run.topics_with_another_id(there, self._here, set(topics))
         except NoBrokerError:
             if not self._options.force:
                 raise
@@ -98,6 +99,9 @@ class Reversal:
             raise
         if listed.get(self._mirror, "") not in ("", own):
             raise KmirrorError(f"the source has a mirror {self._mirror} of another cluster, {listed[self._mirror]}")
+        if strangers:
+            text = f"{topic_list(strangers)} of the source was made anew and has another id: it cannot be mirrored to it"
+            raise KmirrorError(f"{text}; delete it there, or leave it out with --topic")
 
     async def _drain(self, there: AdminClient, rows: list[MirrorPartitionDescription], topics: list[str]) -> None:
         if all(row.state in ENDED for row in rows):
@@ -229,7 +233,7 @@ class Reversal:
         running = sorted({row.topic for row in rows if row.state not in ENDED})
         there = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
         try:
-            await self._check_source(there)
+            await self._check_source(there, topics)
             rows_there = await self._rows_there(there)
             ends = await source_ends(there, rows)
         except NoBrokerError as error:

@@ -397,6 +397,23 @@ def test_verify_of_a_topic_that_the_source_deleted_waited_for_it(one_and_one: Pa
     assert code == 2 and out.splitlines()[0] == "gone-0: could not be compared: the source does not have it"
 
 
+def test_reverse_failed_over_what_cannot_be_mirrored_back(one_and_one: Pair, run: Run) -> None:
+    """A topic that has another id at the old source would be FAILED there."""
+    a, b = one_and_one
+    for cluster in one_and_one:
+        create_topic(cluster.bootstrap_servers, "twice")
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "twice")
+    wait_state(b.bootstrap_servers, "m", "FAILED")
+    for more in ([], ["--dry-run"]):
+        code, _, err = run(b, "--reverse", "--mirror", "m", "--force", *more)
+        assert code == 1 and "[twice] of the source was made anew and has another id" in err
+    assert [row.state for row in partitions_of(b.bootstrap_servers, "m")] == ["FAILED"]
+    call(a.bootstrap_servers, lambda admin: admin.delete_topics(["twice"])).all()
+    code, out, _ = run(b, "--reverse", "--mirror", "m", "--force")
+    assert code == 0 and out.endswith("Reversed mirror m: [twice]\n")
+
+
 def hear_ctrl_c() -> None:
     """In the child: a shell that runs the tests in the background has SIGINT ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -115,6 +115,23 @@ def test_add_waited_for_topics_that_are_paused_or_in_another_mirror(capsys: pyte
         run_tool(Cluster({"t": "MIRRORING", "u": "STOPPED"}, {"t": Errors.TOPIC_ALREADY_IN_MIRROR}, becomes="PREPARING"), "add", *WAIT)
 
 
+class Unaware(Cluster):
+    """Does not tell of the mirror at the first look, as the reference until it has heard from the source."""
+
+    async def describe_mirrors(self, names: Iterable[str] = (), options: Any = None) -> dict[str, MirrorDescription]:
+        if names and self.refused.pop("m", None) is not None:
+            raise ApiException(Errors.UNKNOWN_MIRROR)
+        return await super().describe_mirrors(names, options)
+
+
+def test_add_waits_for_a_mirror_that_is_not_told_of_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    first = Unaware({"t": "STOPPED"}, {"m": Errors.UNKNOWN_MIRROR}, becomes="MIRRORING")
+    run_tool(first, "add", "--topic", "t", "--wait", "--timeout", "1000")
+    again = Unaware({"t": "MIRRORING"}, {"m": Errors.UNKNOWN_MIRROR, "t": Errors.TOPIC_ALREADY_IN_MIRROR})
+    run_tool(again, "add", "--topic", "t", "--wait", "--timeout", "1000")
+    assert capsys.readouterr().out == "Added 1 topic(s) to mirror m: [t]\nAdded 0 topic(s) to mirror m: []\n"
+
+
 def test_a_drain_believed_a_cluster_that_is_not_the_source() -> None:
     """Its topics are missing there, or end elsewhere: both looked like no lag."""
     with pytest.raises(KmirrorError, match="cluster here is not the source of mirror m, there"):
