@@ -22,6 +22,7 @@ from kmirror.sim.history import History
 from kmirror.sim.log_watch import KnownChains
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import DATA_DIR, SimServer
+from kmirror.sim.topic_watch import TopicWatch
 
 CONTROLLER_ID = 100
 MIN_ISR = 2
@@ -78,6 +79,7 @@ class SimFleet:
             )
 
         self.controller = server(controller, _controller(controller))
+        self.controller.watch.topics = TopicWatch(name)
         self.brokers = {name: server(name, _broker(number, name)) for number, name in enumerate(self._names, 1)}
 
     @property

@@ -2,8 +2,8 @@
 
 It follows the `.log` files of one node below its data directory: each write is batches that were appended, each truncation
 and removal takes batches away, an fsync makes what the file holds durable. After a power loss it reads the disk again, for
-anything may be missing or torn. Writes to `__mirror_state` become the states that they hold. The metadata log and the
-offsets topic are not followed.
+anything may be missing or torn. Writes to `__mirror_state` become the states that they hold, and those of a fleet's controller to the
+metadata log the topics that there are (`topics`). The metadata log of other nodes and the offsets topic are not followed.
 
 It never asks the program, and the program never sees it.
 """
@@ -35,6 +35,7 @@ from kmirror.sim.history import (
     digest_of,
 )
 from kmirror.sim.state_watch import States, StateWatch, read_all
+from kmirror.sim.topic_watch import METADATA_FOLDER, TopicWatch
 from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, parse_topic_partition_name
 
 SUFFIX = ".log"
@@ -57,6 +58,7 @@ class LogWatch:
         self.logs: dict[TopicPartition, list[Batch]] = {}
         self.is_starting = False
         self.changed: Callable[[], object] = _nothing
+        self.topics: TopicWatch | None = None
         self._cluster = cluster
         self._states = StateWatch(cluster)
         self._prefix = data_dir + "/"
@@ -76,6 +78,7 @@ class LogWatch:
     def on_write(self, path: str, position: int, data: bytes) -> None:
         partition = self._partition_of(path)
         if partition is None:
+            self._see_topics(path, data)
             return
         batches = list(_batches(data))
         if partition.topic == MIRROR_STATE_TOPIC:
@@ -87,6 +90,12 @@ class LogWatch:
                 self._append(partition, batch, path, position + start)
         if batches:
             self.changed()
+
+    def _see_topics(self, path: str, data: bytes) -> None:
+        if self.topics is not None and path.endswith(SUFFIX) and path.startswith(self._prefix + METADATA_FOLDER):
+            for _, batch in _batches(data):
+                for event in self.topics.read(self._now_us(), batch):
+                    self._history.add(event)
 
     def on_truncate(self, path: str, size: int) -> None:
         partition = self._partition_of(path)
@@ -137,6 +146,9 @@ class LogWatch:
                 self._history.add(Removed(self._now_us(), key, lost, "power loss"))
             self._history.add(Reloaded(self._now_us(), key, list(batches)))
         self._reload_states()
+        if self.topics is not None:
+            for event in self.topics.read_again(self._now_us(), self._batches_below(METADATA_FOLDER)):
+                self._history.add(event)
 
     def after_start(self) -> None:
         """The node serves: what recovery has left."""
@@ -237,11 +249,12 @@ class LogWatch:
 
     def stored_states(self) -> tuple[States, list[StateWritten | LastMirrorEpochWritten]]:
         """What `__mirror_state` on this disk says, and how it got there."""
-        return read_all(self._cluster, self._state_batches())
+        return read_all(self._cluster, self._batches_below(MIRROR_STATE_TOPIC))
 
-    def _state_batches(self) -> Iterator[RecordBatch]:
+    def _batches_below(self, prefix: str) -> Iterator[RecordBatch]:
+        """Of all logs whose folders' names begin with that."""
         for folder in self._disk.names(self._data_dir):
-            if folder.startswith(MIRROR_STATE_TOPIC) and not folder.endswith(SET_ASIDE):
+            if folder.startswith(prefix) and not folder.endswith(SET_ASIDE):
                 for name in self._disk.names(f"{self._data_dir}/{folder}"):
                     for _, batch in _batches(self._disk.contents(f"{self._data_dir}/{folder}/{name}")) if name.endswith(SUFFIX) else ():
                         yield batch

@@ -21,7 +21,10 @@ leader_knows             C6   a source's leader without a row counts only if it 
 epoch_of_batches         C5   the last mirror epoch is that of a batch, not the bumped one
 lme_above_log            C3   a last mirror epoch above all of the log cuts nothing
 offsets_while_mirrored   C18  a group's offsets are written for partitions that are in MIRRORING at that moment, for no others
+share_groups_synced      SYN15 where share groups begin is synced
 markers_swallowed        C41  a marker for a partition that has become a mirror is answered with success, and not appended
+mirrors_not_deleted      B30  a mirror's topic is deleted only when its partitions are STOPPED
+deleted_is_forgotten     D3-34 the states and last mirror epochs of a topic that is deleted are forgotten
 reset_in_recovery        C10  a reset empties the producer state in recovery, too
 
 C9 has none: that a reset also forgets open transactions shows only where one is open at the reset, and since STOPPING cuts to the fixpoint
@@ -43,9 +46,12 @@ from kmirror.mirror.log_verifier import Action, Verdict
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_fetcher import MirrorFetcher
 from kmirror.mirror.mirror_partition import MirrorPartition
+from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
+from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.server.apis import mirror_guard
 from kmirror.server.apis.write_txn_markers import _Append
 from kmirror.storage import producer_state_update
 from kmirror.storage.log_maintenance import LogMaintenance
@@ -61,6 +67,13 @@ def _nothing(original: Any) -> Any:
 def _nothing_async(original: Any) -> Any:
     async def nothing(*arguments: Any, **named: Any) -> None:
         return None
+
+    return nothing
+
+
+def _no_failures_async(original: Any) -> Any:
+    async def nothing(*arguments: Any) -> list[str]:
+        return []
 
     return nothing
 
@@ -203,6 +216,13 @@ def _undefined_is_zero(alignment_point: Any) -> Any:
     return ask
 
 
+def _as_if_stopped(ways: Any) -> Any:
+    async def ask(manager: Any, topics: Any) -> Any:
+        return dict.fromkeys(await ways(manager, topics), mirror_guard._Way.OWN)
+
+    return ask
+
+
 MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "pending_produces_fail": [(Partition, "fail_pending_produces", _nothing)],
     "follower_verification": [(ReplicaFetcher, "first_fetch_offset", _from_the_end)],
@@ -228,6 +248,9 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "epoch_of_batches": [(stopping, "_persist_last_mirror_epoch", _of_leader)],
     "lme_above_log": [(preparing, "alignment_point", _undefined_is_zero)],
     "offsets_while_mirrored": [(partition_states, "mirroring_partitions", _all_of_them)],
+    "share_groups_synced": [(ShareGroupSync, "sync", _no_failures_async)],
     "markers_swallowed": [(_Append, "_mirror_answer", _refused)],
+    "mirrors_not_deleted": [(mirror_guard, "_ways", _as_if_stopped)],
+    "deleted_is_forgotten": [(MirrorStateClient, "remove_topics", _nothing_async)],
     "reset_in_recovery": [(producer_state_update, "_is_pid_reset", _never)],
 }

@@ -6,6 +6,8 @@
     aborted     what a producer was told is aborted is never visible as committed, on either cluster
     reads       what a reader saw is what the log says in the end, unless the partition was aligned, stopped or deleted since
     operators   what an operator hears is what table D6 allows (`sim.mirror_operators`)
+    topics      a topic is deleted and made anew only by who asks for it, when it may be, and begins empty (`sim.topic_checker`)
+    ownership   no partition is owned by two members of a group at a moment
     groups      a group that follows the active cluster skips nothing, unless the KIP says so (`sim.mirror_group_checker`)
 
 Not in force: one epoch and offset names one batch (each cluster numbers its own epochs), and all of a transaction or nothing (a failover
@@ -19,11 +21,12 @@ from collections.abc import Iterator
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.checkers import Violation, check
-from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_reads, truth_of
-from kmirror.sim.fleet_history import ReadTo, TransactionEnded
+from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_ownership, check_reads, truth_of
+from kmirror.sim.fleet_history import OwnedPartitions, ReadTo, TransactionEnded
 from kmirror.sim.history import History, Order, Removed, StateWritten
 from kmirror.sim.mirror_group_checker import check_groups
 from kmirror.sim.mirror_operators import check_operators
+from kmirror.sim.topic_checker import check_topics
 
 CUTTING = (State.PREPARING, State.MIRRORING, State.STOPPING)
 
@@ -33,11 +36,12 @@ def check_mirrors(history: History) -> list[Violation]:
     truths = [truth for cluster in sorted(set(history.hosts.values())) if (truth := truth_of(history, cluster)) is not None]
     if len(truths) < len(set(history.hosts.values())):
         return []
-    found = check(history) + check_groups(history) + list(check_operators(history))
+    found = check(history) + check_groups(history) + list(check_operators(history)) + check_topics(history)
     for truth in truths:
         found += check_isr(history, truth) + check_duplicates(history, truth)
         found += check_reads(_only_lasting_reads(history, truth.cluster), truth)
         found += _check_aborted(history, truth)
+        found += check_ownership(_of_cluster(history, truth.cluster), truth)
     return sorted(found, key=lambda violation: violation.now_us)
 
 
@@ -58,6 +62,11 @@ def _only_lasting_reads(history: History, cluster: str) -> History:
             cut_us[event.log.partition] = event.now_us
     reads = [event for event in history.events if isinstance(event, ReadTo) and event.cluster == cluster]
     return History([read for read in reads if read.asked_us > cut_us.get(read.partition, -1)])
+
+
+def _of_cluster(history: History, cluster: str) -> History:
+    """What members of groups worked on there."""
+    return History([event for event in history.events if isinstance(event, OwnedPartitions) and event.cluster == cluster])
 
 
 def _check_aborted(history: History, truth: Truth) -> Iterator[Violation]:

@@ -13,15 +13,17 @@ from kmirror.record.builder import build_batch
 from kmirror.sim.fleet_clients import produce_request, records_of
 from kmirror.sim.fleet_history import InstanceBegan, OffsetCommitted
 from kmirror.sim.fleet_transactions import TransactionalProducer
-from kmirror.sim.history import Acknowledged, LogKey, Removed
+from kmirror.sim.history import Acknowledged, LastMirrorEpochWritten, LogKey, Removed
 from kmirror.sim.hosts import Link
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
+from kmirror.sim.topic_history import DELETE_TOPIC
 
 ALONE = {"min.insync.replicas": "1"}
 ORDERS = TopicPartition(TOPIC, 0)
+NO_EPOCH = -1
 FAR = Link(850_000, 900_000, 2_000_000)
 
 
@@ -277,6 +279,31 @@ async def transaction_open_at_failback(stage: MirrorStage) -> None:
     await _end(stage, "b", "a")
 
 
+async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
+    """B30, D3-34: B's topic is not deleted while it mirrors; once stopped it is, nothing of it is known any more, and an add brings it back empty."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=3)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    (operator,) = stage.operators("a", "b", "operator-1")
+    if await operator.attempt(DELETE_TOPIC) != Errors.NONE.name:
+        await stage.fail_over("b")
+        await stage.write("b", batches=2)
+        await stage.delete_topic("b")
+        await stage.until("B's last mirror epoch is forgotten", lambda: _last_mirror_epoch(stage, "b") == NO_EPOCH)
+    await stage.sleep_ms(stage.between(1_000, 4_000))
+    await stage.mirror("a", "b")
+    await _end(stage, "a", "b")
+
+
+def _last_mirror_epoch(stage: MirrorStage, cluster: str) -> int | None:
+    """The one that the leader of `__mirror_state` has stored last; None while there is none, or no leader."""
+    leader = stage.leader(cluster, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
+    records = leader.watch.stored_states()[1] if leader is not None else []
+    epochs = [record.epoch for record in records if isinstance(record, LastMirrorEpochWritten) and record.log.partition == ORDERS]
+    return epochs[-1] if epochs else None
+
+
 def _has_committed(stage: MirrorStage, cluster: str, times: int) -> bool:
     return sum(isinstance(event, OffsetCommitted) and event.cluster == cluster for event in stage.history.events) >= times
 
@@ -292,4 +319,5 @@ NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "silent_source_broker": (silent_source_broker, CALM),
     "transaction_open_at_failback": (transaction_open_at_failback, CALM),
     "late_offset_sync": (late_offset_sync, CALM),
+    "topic_deleted_at_the_mirror": (topic_deleted_at_the_mirror, CALM),
 }

@@ -19,8 +19,8 @@ from kmirror.sim.checkers import Violation
 from kmirror.sim.fleet_clients import LOST
 from kmirror.sim.history import Event, History, Told
 from kmirror.sim.loop import SimLoop
+from kmirror.sim.topic_history import UNANSWERED, asking
 
-UNANSWERED = "no answer"
 OPERATIONS = (
     "pause",
     "pause",
@@ -133,8 +133,10 @@ class MirrorOperator:
             elif operation == "delete mirror":
                 await admin.delete_mirror(mirror)
             else:
-                result: Any = await _TOPIC_OPERATIONS[operation](admin, mirror, topics)
-                result.all()
+                ask = _TOPIC_OPERATIONS[operation]
+                with asking(self._history, self._loop, self._controls.cluster, self._controls.topic, operation):
+                    result: Any = await ask(admin, mirror, topics)
+                    result.all()
         except ApiException as error:
             return error.error.name
         except (NoBrokerError, *LOST):

@@ -1,11 +1,23 @@
-"""Share groups at a failover: where one begins is synced while its topic is mirrored (SYN15), and is the destination's own afterwards (C18)."""
+"""Share groups at a failover: where one begins is synced while its topic is mirrored (SYN15), and is the destination's own afterwards (C18).
+
+As a history of its own, with known numbers, and as a part of the storm (`MovedShareGroup`): there an admin moves the group at the active
+cluster now and then, and
+
+    at a failover   it begins at the new active cluster where somebody once had it begin, or nowhere yet
+    in the end      it begins at the passive cluster where it does at the active one; after the last failover it stays there, wherever it is
+                    moved to at the old active cluster
+
+What does not hold is a violation of "progress". The group has no members: share fetching is not simulated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from kmirror.admin.admin_client import NoBrokerError
 from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.features import SHARE_VERSION
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
@@ -18,6 +30,12 @@ SHARE_GROUP = "workers"
 ORDERS = TopicPartition(TOPIC, 0)
 TRY_PAUSE_MS = 200
 TWO_CYCLES_MS = 4_000
+HIGHEST_START = 9
+WITH_SHARE_GROUPS: dict[str, Any] = {
+    "features": FEATURES | {SHARE_VERSION: 1},
+    "config": {"share.coordinator.state.topic.num.partitions": "1"},
+}
+"""For `MirrorStage.open`."""
 
 
 async def share_group_at_failover(stage: MirrorStage) -> None:
@@ -54,6 +72,67 @@ async def _alter(stage: MirrorStage, cluster: str, start: int) -> None:
 async def _begins_at(stage: MirrorStage, cluster: str, start: int) -> bool:
     found = (await stage.operator.admin(cluster).list_share_group_offsets(SHARE_GROUP, [ORDERS])).get(ORDERS)
     return found is not None and found.start_offset == start
+
+
+Starts = Mapping[TopicPartition, int | None]
+
+
+class MovedShareGroup:
+    """The storm's; `random` says where to."""
+
+    def __init__(self, stage: MirrorStage, random: Random) -> None:
+        self._stage = stage
+        self._random = random
+        self._moved_to: dict[TopicPartition, set[int]] = {}
+        self._synced: Starts = {}
+
+    async def move(self, cluster: str) -> None:
+        """It begins somewhere at `cluster` from now on, in each partition."""
+        starts = {partition: self._random.randrange(HIGHEST_START + 1) for partition in self._stage.partitions}
+        for partition, start in starts.items():
+            self._moved_to.setdefault(partition, set()).add(start)
+
+        async def alter() -> bool:
+            errors = await self._stage.operator.admin(cluster).alter_share_group_offsets(SHARE_GROUP, starts)
+            return all(errors.get(partition, KmirrorError("no answer")) is None for partition in starts)
+
+        await _insist(self._stage, f"group {SHARE_GROUP} is to begin at {sorted(starts.values())} at {cluster}", alter)
+
+    async def until_synced(self, source: str, destination: str) -> None:
+        """It begins where it does at the source."""
+
+        async def look() -> bool:
+            theirs, ours = await self._starts(source), await self._starts(destination)
+            self._synced = ours
+            return theirs == ours and None not in ours.values()
+
+        await _insist(self._stage, f"group {SHARE_GROUP} begins at {destination} where it does at {source}", look)
+
+    async def ensure_was_moved_to(self, cluster: str) -> None:
+        """KmirrorError for a start that nobody ever asked for."""
+
+        async def look() -> bool:
+            for partition, start in (await self._starts(cluster)).items():
+                if start is not None and start not in self._moved_to.get(partition, ()):
+                    raise KmirrorError(f"group {SHARE_GROUP} begins {partition} at {start} at {cluster}, where nobody ever moved it")
+            return True
+
+        await _insist(self._stage, f"group {SHARE_GROUP} begins at {cluster} where it was moved to", look)
+
+    async def ensure_unmoved(self, cluster: str) -> None:
+        """KmirrorError unless it begins where it did when it was synced last."""
+
+        async def look() -> bool:
+            starts = await self._starts(cluster)
+            if starts != self._synced:
+                raise KmirrorError(f"group {SHARE_GROUP} began at {self._synced} at {cluster}, which took over, and begins at {starts} now")
+            return True
+
+        await _insist(self._stage, f"group {SHARE_GROUP} still begins at {cluster} where it did", look)
+
+    async def _starts(self, cluster: str) -> Starts:
+        found = await self._stage.operator.admin(cluster).list_share_group_offsets(SHARE_GROUP, self._stage.partitions)
+        return {partition: None if state is None else state.start_offset for partition, state in found.items()}
 
 
 async def _insist(stage: MirrorStage, what: str, attempt: Callable[[], Awaitable[bool]]) -> None:

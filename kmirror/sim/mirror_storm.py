@@ -5,8 +5,9 @@
     ─> everything heals ─> the mirror equals its source ─> (every other time) the last failover, and writes there
 
 Faults hit both fleets, and the network within and between them. Whoever wrote to the old active cluster goes on for a while: its records
-are what failover may lose. In some stories a group follows the active cluster, at the offsets that are synced. Producer ids are handed out
-by both clusters from 0, so both have the same ones.
+are what failover may lose. In some stories a group of one or two members follows the active cluster, at the offsets that are synced, in
+some an admin moves a share group there (drawn apart, so that the other stories stay what they are). Producer ids are handed out by both
+clusters from 0, so both have the same ones.
 """
 
 from __future__ import annotations
@@ -14,21 +15,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_operators import MirrorOperator
+from kmirror.sim.mirror_share_groups import WITH_SHARE_GROUPS, MovedShareGroup
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 
 GROUP_PERCENT = 30
+SECOND_MEMBER_PERCENT = 40
+SHARE_GROUP_PERCENT = 12
 QUARREL_PERCENT = 25
 DELETION_PERCENT = 15
 
 
 async def mirrors(stage: MirrorStage) -> None:
     """Two fleets of three brokers, mirrors both ways in turn, an operator at random, clients of all kinds, faults of all kinds."""
-    await stage.open(partitions=stage.between(1, 2), replication_factor=stage.between(2, 3))
-    story = _Story(stage)
+    random = SeededRandom(f"{stage.world.loop.seed}/groups")
+    share = MovedShareGroup(stage, random) if random.randrange(100) < SHARE_GROUP_PERCENT else None
+    await stage.open(partitions=stage.between(1, 2), replication_factor=stage.between(2, 3), **WITH_SHARE_GROUPS if share else {})
+    story = _Story(stage, share, members=1 + (random.randrange(100) < SECOND_MEMBER_PERCENT))
     story.start_clients()
     stage.faults.active = True
     await stage.sleep_ms(stage.between(100, 400))
@@ -42,10 +49,11 @@ async def mirrors(stage: MirrorStage) -> None:
 class _Story:
     """Who is active, and what the operator has told the passive cluster."""
 
-    def __init__(self, stage: MirrorStage) -> None:
+    def __init__(self, stage: MirrorStage, share: MovedShareGroup | None, *, members: int) -> None:
         self.active, self.passive = "a", "b"
         self._stage = stage
-        self._has_group = stage.chance(GROUP_PERCENT)
+        self._share = share
+        self._members = members if stage.chance(GROUP_PERCENT) else 0
         self._arbiter: MirrorOperator | None = None
 
     def start_clients(self) -> None:
@@ -56,8 +64,11 @@ class _Story:
             crowd.start_readers(self._stage.chance(50))
             crowd.write(writing=name == self.active)
         self._begin_transactions()
-        if self._has_group:
-            self._stage.crowds[self.active].start_member()
+        self._start_members(self.active)
+
+    def _start_members(self, cluster: str) -> None:
+        for _ in range(self._members):
+            self._stage.crowds[cluster].start_member()
 
     def _begin_transactions(self) -> None:
         if self._stage.chance(60):
@@ -99,14 +110,21 @@ class _Story:
         if self._arbiter is not None:
             await stage.have_it_mirrored(self._arbiter, self.passive)  # a request that was given up may be carried out late
         await stage.until_equal(self.active, self.passive)
-        if self._has_group:
+        if self._members:
             await stage.until_group_is_synced(self.active, self.passive)
+        if self._share is not None:
+            await self._share.move(self.active)
+            await self._share.until_synced(self.active, self.passive)
         if stage.chance(50):
             await stage.fail_over(self.passive)
             await self._move_group(self.active, self.passive)
             stage.crowds[self.passive].write(writing=True)
+            if self._share is not None:
+                await self._share.move(self.active)
             await stage.sleep_ms(300)
             await stage.settle()
+            if self._share is not None:
+                await self._share.ensure_unmoved(self.passive)
         await stage.end()
 
     async def _quarrel(self) -> None:
@@ -142,8 +160,7 @@ class _Story:
         await stage.operator.create_topic(self.active, TOPIC, len(stage.partitions), replication_factor=stage.between(2, 3))
         await stage.until_state(self.passive, State.FAILED, State.STOPPED, State.PAUSED)
         await self._delete_topic()
-        if self._has_group:
-            crowd.start_member()
+        self._start_members(self.active)
 
     async def _pause_and_resume(self) -> None:
         await self._stage.pause_and_resume(self.passive, self._stage.between(20, 500))
@@ -166,6 +183,8 @@ class _Story:
         brokers = list(stage.fleets[old].brokers.values())
         way = stage.between(1, 3)
         dies = way == 2 and stage.fleets[old].may_die()
+        if self._share is not None and not dies:
+            await self._share.move(old)
         if way == 1:
             stage.crowds[old].write(writing=False)
             await stage.sleep_ms(stage.between(0, 400))
@@ -177,6 +196,8 @@ class _Story:
         await stage.fail_over(new)
         stage.tell(f"{new} is writable")
         await self._move_group(old, new)
+        if self._share is not None:
+            await self._share.ensure_was_moved_to(new)
         stage.crowds[new].write(writing=True)
         self.active, self.passive = new, old
         self._begin_transactions()
@@ -190,14 +211,14 @@ class _Story:
 
     async def _move_group(self, old: str, new: str) -> None:
         """Its members leave the old active cluster in good order, or do not."""
-        if not self._has_group:
+        if not self._members:
             return
         crowds = self._stage.crowds
         if self._stage.chance(30) and any(server.alive for server in self._stage.fleets[old].brokers.values()):
             await crowds[old].dismiss_members()
         else:
             crowds[old].crash_members()
-        crowds[new].start_member()
+        self._start_members(new)
 
 
 CALM = Setting(MirrorStage, check_mirrors)

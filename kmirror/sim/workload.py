@@ -29,6 +29,7 @@ from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.cluster import PORT
 from kmirror.sim.history import Acknowledged, History, LogKey, Refused, Served, Told, digest_of
 from kmirror.sim.loop import SimLoop
+from kmirror.sim.topic_history import ADD, CREATE_TOPIC, DELETE_TOPIC, asking
 from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kmirror.wire.messages.init_producer_id import InitProducerIdRequest
 from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -237,7 +238,8 @@ class Operator:
                 replicas_assignments=replicas,
                 mirror_topic_id=mirror_topic_id,
             )
-            (await self.admin(cluster).create_topics([topic])).all()
+            with asking(self.history, self.loop, cluster, name, CREATE_TOPIC):
+                (await self.admin(cluster).create_topics([topic])).all()
 
         await self._insist(f"create topic {name} at {cluster}", attempt, done=Errors.TOPIC_ALREADY_EXISTS)
 
@@ -253,7 +255,8 @@ class Operator:
 
     async def add(self, cluster: str, mirror: str, topic: str) -> None:
         async def attempt() -> None:
-            (await self.admin(cluster).add_topics_to_mirror(mirror, [topic])).all()
+            with asking(self.history, self.loop, cluster, topic, ADD):
+                (await self.admin(cluster).add_topics_to_mirror(mirror, [topic])).all()
 
         await self._insist(f"add {topic} to mirror {mirror} at {cluster}", attempt, done=Errors.TOPIC_ALREADY_IN_MIRROR)
 
@@ -285,7 +288,8 @@ class Operator:
         self.history.deletions.add((cluster, topic))
 
         async def attempt() -> None:
-            (await self.admin(cluster).delete_topics([topic])).all()
+            with asking(self.history, self.loop, cluster, topic, DELETE_TOPIC):
+                (await self.admin(cluster).delete_topics([topic])).all()
 
         await self._insist(f"delete topic {topic} at {cluster}", attempt, done=Errors.UNKNOWN_TOPIC_OR_PARTITION)
 

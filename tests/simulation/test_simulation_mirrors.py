@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.mirror.share_group_sync import ShareGroupSync
-from kmirror.sim.ablations import replaced
 from kmirror.sim.campaign import run_seed
-from kmirror.sim.fleet_history import Consumed, GroupSynced
+from kmirror.sim.fleet_history import Consumed, GroupSynced, Healed, OwnedPartitions
 from kmirror.sim.histories import run_named
 from kmirror.sim.history import Acknowledged, Converged, History, MirrorStatesRead, StateWritten
+from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_group_checker import follow_groups
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
 from kmirror.sim.mirror_operators import Controls, MirrorOperator, OperatorHeard, check_operators
@@ -32,6 +33,7 @@ NAMED = {
     "source_leader_behind": "C6",
     "late_offset_sync": "C18",
     "transaction_open_at_failback": "C41",
+    "topic_deleted_at_the_mirror": "B30 D3-34",
     "share_group_at_failover": "SYN15 C18",
 }
 ABLATIONS = [
@@ -44,7 +46,10 @@ ABLATIONS = [
     ("definite_answers_only", "silent_source_broker"),
     ("leader_knows", "source_leader_behind"),
     ("offsets_while_mirrored", "late_offset_sync"),
+    ("share_groups_synced", "share_group_at_failover"),
     ("markers_swallowed", "transaction_open_at_failback"),
+    ("mirrors_not_deleted", "topic_deleted_at_the_mirror"),
+    ("deleted_is_forgotten", "topic_deleted_at_the_mirror"),
 ]
 LEGAL_OR_NOT = [
     ("MIRROR_TOPIC_ALREADY_PAUSED", "m.paused", False),
@@ -71,12 +76,9 @@ def test_every_history_is_tested():
     assert set(NAMED) == set(NAMED_MIRROR_HISTORIES) | set(SHARE_GROUP_HISTORIES)
 
 
-def test_a_share_group_that_is_not_synced_is_noticed():
-    async def nothing(self, cycle):
-        return []
-
-    with replaced(ShareGroupSync, "sync", lambda sync: nothing):
-        assert run_seed("share_group_at_failover", 1, ()).rules == ("progress",)
+def test_a_share_group_of_the_storm_that_is_not_synced_is_noticed():
+    """Seed 1 has one."""
+    assert run_seed("mirrors", 1, ("share_groups_synced",)).rules == ("progress",)
 
 
 @pytest.mark.parametrize(("without", "history"), ABLATIONS)
@@ -93,6 +95,10 @@ def test_offsets_that_come_after_the_failover_are_noticed():
     assert any("groups" in run_seed("late_offset_sync", seed, ("offsets_while_mirrored",)).rules for seed in TRIES)
 
 
+def test_a_topic_that_is_deleted_while_it_mirrors_is_noticed():
+    assert "topics" in run_seed("topic_deleted_at_the_mirror", 1, ("mirrors_not_deleted",)).rules
+
+
 @pytest.mark.parametrize("seed", [3, 22])
 def test_a_group_follows_the_active_cluster(seed):
     history = run_named("mirrors", seed).history
@@ -100,6 +106,26 @@ def test_a_group_follows_the_active_cluster(seed):
     assert violations == [] and groups.positions
     assert {event.cluster for event in history.events if isinstance(event, Consumed)} == {"a", "b"}
     assert any(isinstance(event, GroupSynced) and event.offsets for event in history.events)
+
+
+def test_two_members_follow_the_active_cluster():
+    """Seed 52: both of them at either cluster, each with partitions of its own."""
+    history = run_named("mirrors", 52).history
+    assert Counter(
+        cluster for cluster, _ in {(event.cluster, event.client) for event in history.events if isinstance(event, Consumed)}
+    ) == {
+        "a": 2,
+        "b": 2,
+    }
+    assert check_mirrors(history) == []
+
+
+@pytest.mark.parametrize(("cluster", "rules"), [("a", set()), ("b", {"ownership"})])
+def test_a_partition_that_two_members_own_at_one_cluster_is_noticed(cluster, rules):
+    orders = frozenset({TopicPartition("orders", 0)})
+    owned = [OwnedPartitions(1, "b", "readers", "first", orders, 9), OwnedPartitions(2, cluster, "readers", "second", orders, 9)]
+    history = History([*owned, Healed(3, "a", {}), Healed(3, "b", {})], hosts={"a1": "a", "b1": "b"})
+    assert {violation.rule for violation in check_mirrors(history)} == rules
 
 
 def test_two_operators_at_once_hear_what_is_legal():

@@ -1,0 +1,67 @@
+"""Topics that come and go: what operators ask for and hear (`asking`), and what controllers write (`sim.topic_watch`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.uuid import Uuid
+from kmirror.sim.history import Event, History
+from kmirror.sim.loop import SimLoop
+
+CREATE_TOPIC, ADD, DELETE_TOPIC = "create topic", "add", "delete topic"
+UNANSWERED = "no answer"
+
+
+@dataclass(slots=True)
+class TopicEvent(Event):
+    """Something about that topic of that cluster."""
+
+    cluster: str
+    topic: str
+
+
+@dataclass(slots=True)
+class TopicMade(TopicEvent):
+    """The controller wrote that there is such a topic."""
+
+    topic_id: Uuid
+
+
+@dataclass(slots=True)
+class TopicGone(TopicEvent):
+    """The controller wrote that there is no such topic any more."""
+
+
+@dataclass(slots=True)
+class TopicAsked(TopicEvent):
+    """Someone begins to ask for something; `number` is no other's in the history."""
+
+    operation: str
+    number: int
+
+
+@dataclass(slots=True)
+class TopicAnswered(TopicEvent):
+    """... and has heard `error`, Kafka's name of it, or nothing (UNANSWERED)."""
+
+    operation: str
+    number: int
+    error: str
+
+
+@contextlib.contextmanager
+def asking(history: History, loop: SimLoop, cluster: str, topic: str, operation: str) -> Iterator[None]:
+    """Within, someone asks; an ApiException is the answer, any other error is none."""
+    number, error = len(history.events), UNANSWERED
+    history.add(TopicAsked(loop.now_us, cluster, topic, operation, number))
+    try:
+        yield
+        error = Errors.NONE.name
+    except ApiException as refusal:
+        error = refusal.error.name
+        raise
+    finally:
+        history.add(TopicAnswered(loop.now_us, cluster, topic, operation, number, error))
