@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.metrics import MetricsRegistry
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_MIRROR, MetadataImage
@@ -94,6 +95,7 @@ class MirrorManager:
         self._mirrors: dict[str, Mirror] = {}
         self._partitions: dict[str, dict[int, MirrorPartition]] = {}
         self._topics = MirroredTopics()
+        self._state_topic_id: Uuid | None = None
         self._is_following = False
         self._scope = TaskScope(runtime, "mirror")
         self.coordinator = MirrorCoordinator(
@@ -189,7 +191,10 @@ class MirrorManager:
             if mirror is not None:
                 self._scope.spawn(mirror.shutdown(), name=f"end-{name}")
         self._reconfigure(delta)
-        for topic in (topic for name in sorted(recreated) for topic in self._topics.topics_of(name)):
+        stateless = (
+            self._partitions if self._are_states_lost(image) else (t for name in sorted(recreated) for t in self._topics.topics_of(name))
+        )
+        for topic in sorted(stateless):
             touched[topic] = ALL_PARTITIONS
             for number in sorted(self._partitions.get(topic, {})):
                 self._end_driver(topic, number)
@@ -199,6 +204,14 @@ class MirrorManager:
         for topic, association in before.items():
             if association is not None and association.mirror_name in self._topics.mirror_names:
                 self._forget_deleted_topic(association.mirror_name, topic)
+
+    def _are_states_lost(self, image: MetadataImage) -> bool:
+        """Whether there is another `__mirror_state` than before: what the leaders know of it is not there."""
+        topic = image.topics.topic(MIRROR_STATE_TOPIC_NAME)
+        if topic is None:
+            return False
+        before, self._state_topic_id = self._state_topic_id, topic.id
+        return before not in (None, topic.id)
 
     def _reconfigure(self, delta: MetadataDelta) -> None:
         for resource in delta.configs.changed:

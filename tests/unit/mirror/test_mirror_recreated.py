@@ -200,3 +200,31 @@ def test_states_of_a_deleted_mirror_are_not_told_while_they_cannot_be_deleted(tm
         await machine.close()
 
     run(scenario)
+
+
+def test_leaders_begin_again_when_the_states_are_gone(tmp_path: Path) -> None:
+    """C38: a `__mirror_state` that was deleted and created anew holds nothing, and a pause was no valid transition for its coordinators."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        machine.topic("u")
+        await machine.reach("MIRRORING", "u")
+        machine.name(f"{MIRROR}.removed", "u")
+        await machine.reach("STOPPED", "u")
+        assert machine.produce(batch(0, b"mine"), topic="u") is Errors.NONE
+        end = machine.log("u").log_end_offset
+        machine.delete_topic(MIRROR_STATE_TOPIC_NAME)
+        await machine.advance(1_000)
+        machine._make_state_topic(1, 1)
+        await machine.advance(5_000)
+        assert (machine.state(), machine.state("u")) == ("MIRRORING", "STOPPED")
+        assert machine.mirror is not None
+        stored = await machine.mirror.coordinator.read_states(MIRROR, [("t", 0), ("u", 0)])
+        assert [stored[key].state for key in stored] == [State.MIRRORING, State.STOPPED]
+        assert machine.log("u").log_end_offset >= end
+        machine.name(f"{MIRROR}.paused")
+        await machine.reach("PAUSED")
+        await machine.close()
+
+    run(scenario)
