@@ -65,6 +65,7 @@ class MirrorStage(SimStage):
             world.loop, self.clients, history, bootstrap=lambda name: self.fleets[name].bootstrap, timeout_ms=self.patience_ms
         )
         self.partitions: list[TopicPartition] = []
+        self._associations: dict[str, set[str | None]] = {}
 
     def servers(self) -> list[SimServer]:
         return [server for fleet in self.fleets.values() for server in fleet.servers]
@@ -246,14 +247,19 @@ class MirrorStage(SimStage):
     def association(self, cluster: str) -> str | None:
         """The topic's `mirror.name` at the controller, "" for none; None while there is no controller."""
         fleet = self.fleets[cluster]
-        return fleet.image().configs.topic(TOPIC).get(MIRROR_NAME_CONFIG, "") if fleet.controller.is_serving else None
+        if not fleet.controller.is_serving:
+            return None
+        association = fleet.image().configs.topic(TOPIC).get(MIRROR_NAME_CONFIG, "")
+        self._associations.setdefault(cluster, set()).add(association)
+        return association
 
     def operators(self, source: str, destination: str, *names: str) -> list[MirrorOperator]:
         """People with admin clients of their own for the mirror of `source` at `destination`."""
         self.history.sources[destination, MIRROR] = source
         bootstrap = self.fleets[destination].bootstrap
         servers = ",".join(f"{host}:{port}" for host, port in self.fleets[source].bootstrap)
-        controls = Controls(destination, MIRROR, TOPIC, {"bootstrap.servers": servers}, lambda: self.association(destination))
+        seen = set(self._associations.get(destination, ()))
+        controls = Controls(destination, MIRROR, TOPIC, {"bootstrap.servers": servers}, lambda: self.association(destination), seen=seen)
         return [
             MirrorOperator(
                 self.world.loop,
