@@ -2,7 +2,7 @@
 
 * with the power, if it was not synced (Kafka acknowledges before it flushes; a cluster of one node)
 * when a mirror is aligned with its source or follows its truncation, if the source's log does not have it: lag at failover,
-  or written behind the failover's back
+  or written behind the failover's back; or has it, and the mirror is stopped before it came back (lag at failover, too)
 * at the LSO cut of STOPPING (the rule `transactions` says that it cuts no more than that)
 * by retention, or with its topic
 
@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet_history import Healed
-from kmirror.sim.history import Acknowledged, Appended, Batch, Event, LogKey, Removed
+from kmirror.sim.history import Acknowledged, Appended, Batch, Event, LogKey, Removed, StateWritten
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.replay import Place, Replay
 
 Key = tuple[Place, bytes]
+MIRRORED = (State.PREPARING, State.MIRRORING, State.PAUSING)
 
 
 @dataclass(slots=True)
@@ -32,6 +33,8 @@ class Acknowledgements:
     copies: dict[Key, set[str]] = field(default_factory=dict)
     missing: dict[Key, tuple[int, str]] = field(default_factory=dict)
     excused: set[Key] = field(default_factory=set)
+    awaited: dict[Place, set[bytes]] = field(default_factory=dict)
+    """What a mirror cut that its source has: until it is stopped it may come back."""
     healed: dict[str, Healed] = field(default_factory=dict)
 
     def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
@@ -41,8 +44,17 @@ class Acknowledgements:
             yield from self._acknowledged(event, replay)
         elif isinstance(event, Removed):
             self._removed(event, replay)
+        elif isinstance(event, StateWritten):
+            if event.state is State.STOPPED and replay.takes_effect and replay.is_fleet(event.log):
+                self._stopped(replay.place(event.log), replay)
         elif isinstance(event, Healed):
             self.healed[event.cluster] = event
+
+    def _stopped(self, place: Place, replay: Replay) -> None:
+        awaited = self.awaited.pop(place, set())
+        if awaited:
+            there = {value for log in replay.replicas(place) for batch in replay.log(log) for value in batch.values}
+            self.excused.update((place, value) for value in awaited - there)
 
     def _appended(self, event: Appended, replay: Replay) -> None:
         place = replay.place(event.log)
@@ -82,8 +94,11 @@ class Acknowledgements:
                 key = (place, value)
                 if reason is not None:
                     self.excused.add(key)
-                elif key not in self.missing:
+                    continue
+                if key not in self.missing:
                     self.missing[key] = (event.now_us, event.cause)
+                if replay.state(event.log) in MIRRORED:
+                    self.awaited.setdefault(place, set()).add(value)
 
     def end(self, replay: Replay) -> Iterator[tuple[int, str]]:
         """Without `Healed` a fleet has no end to look at (that it does not heal is a violation of "progress")."""
@@ -117,6 +132,6 @@ def _excuse(replay: Replay, event: Removed, batch: Batch, *, below_fixpoint: boo
         return event.cause
     if state is State.STOPPING:
         return None if below_fixpoint and replay.source_has(event.log, batch) else "LSO"
-    if state in (State.PREPARING, State.MIRRORING, State.PAUSING):  # (the state is written before the fetcher has ended)
+    if state in MIRRORED:  # (the state is written before the fetcher has ended)
         return None if replay.source_has(event.log, batch) else "the source does not have it"
     return None

@@ -220,7 +220,7 @@ def check_ownership(history: History, truth: Truth) -> list[Violation]:
                 continue
             both = sorted(event.partitions & other.partitions)
             if both:
-                text = f"{both[0]} of group {group} is owned by {member} (until {other.until_us / 1e6:.3f} s) and by {event.member}"
+                text = f"{both[0].topic_partition} of group {group} is owned by {member} (until {other.until_us / 1e6:.3f} s) and by {event.member}"
                 found.append(Violation("ownership", event.now_us, text))
         owned[event.group, event.member] = event
     return found

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kmirror.common.errors import Errors
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.sim.fleet_clients import GROUP_COORDINATOR, FleetClient, fetch, visible_records
 from kmirror.sim.fleet_history import Consumed, OffsetCommitted, OffsetFetched, OwnedPartitions
@@ -51,6 +51,7 @@ class GroupMember:
         self._epoch = JOIN_EPOCH
         self._owned: dict[TopicPartition, int] = {}
         self._assigned: tuple[TopicPartition, ...] | None = None
+        self._ids: dict[str, Uuid] = {}
         self._acknowledges = False
         self._until_us = 0
         self._polling = False
@@ -103,10 +104,11 @@ class GroupMember:
             self._acknowledges = False
             self._epoch = response.member_epoch
             if response.assignment is not None:
+                names = [await self._name_of(row.topic_id) for row in response.assignment.topic_partitions]
                 self._assigned = tuple(
-                    TopicPartition(self._name_of(row.topic_id), number)
-                    for row in response.assignment.topic_partitions
-                    for number in row.partitions
+                    TopicPartition(name, number)
+                    for name, row in zip(names, response.assignment.topic_partitions, strict=True)
+                    for number in (row.partitions if name else ())
                 )
             self._tell_owned(sent_us)
         elif error in GONE:
@@ -205,21 +207,31 @@ class GroupMember:
     def _tell_owned(self, sent_us: int, *, extends: bool = True) -> None:
         until_us = sent_us + SESSION_TIMEOUT_MS * 1000 if extends else self._until_us
         self._until_us = until_us
-        self._history.add(
-            OwnedPartitions(self._client.loop.now_us, self._client.cluster, self._group, self._id, frozenset(self._owned), until_us)
-        )
+        owned = frozenset(TopicIdPartition(self._ids[partition.topic], *partition) for partition in self._owned)
+        self._history.add(OwnedPartitions(self._client.loop.now_us, self._client.cluster, self._group, self._id, owned, until_us))
 
     def _owned_by_topic(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
         numbers: dict[str, list[int]] = {}
         for partition in sorted(self._owned):
             numbers.setdefault(partition.topic, []).append(partition.partition)
         return [
-            ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=self._client.topic_ids[topic], partitions=partitions)
+            ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=self._ids[topic], partitions=partitions)
             for topic, partitions in numbers.items()
         ]
 
-    def _name_of(self, topic_id: Uuid) -> str:
-        return next(name for name, known in self._client.topic_ids.items() if known == topic_id)
+    async def _name_of(self, topic_id: Uuid) -> str:
+        """ "" while metadata do not tell of it. What was owned of another topic of that name is gone with it."""
+        known = self._client.topic_ids
+        if topic_id not in known.values():
+            for topic in self._topics:
+                known.pop(topic, None)
+                await self._client.learn(topic)
+        name = next((name for name, other in known.items() if other == topic_id), "")
+        if name and self._ids.setdefault(name, topic_id) != topic_id:
+            self._ids[name] = topic_id
+            for partition in [partition for partition in self._owned if partition.topic == name]:
+                del self._owned[partition]
+        return name
 
 
 async def committed_offsets(client: FleetClient, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.sim.history import Event
 
 
@@ -75,7 +75,7 @@ class OwnedPartitions(FleetEvent):
 
     group: str
     member: str
-    partitions: frozenset[TopicPartition]
+    partitions: frozenset[TopicIdPartition]
     until_us: int
 
 

@@ -4,7 +4,8 @@
     asked     a topic goes only while someone asks for its deletion, and is made only while someone creates it or adds it to a mirror (B17): no
               mirror brings it back by itself, no loss of power brings back what was acknowledged
     stopped   of a mirror's topic goes only one whose partitions are STOPPED, or were while it was asked for (B30, D3-34)
-    empty     what is made anew begins empty, with whatever id: in the end no replica in sync has a batch that it had before
+    empty     what is made anew begins empty, with whatever id: in the end no replica in sync has a batch that it had before and that nobody
+              got since (a mirror gets the same batches from its source again, and a host that was away may still have them)
 
 Who hears nothing, or that somebody was not reached, does not know: such a request may be carried out at any later time. The state of a
 partition counts from the moment on when it is in force (`sim.replay`). That the coordinators forget the states (D3-34) does not
@@ -119,12 +120,14 @@ class TopicsInTime:
         for partition, hosts in event.isr.items():
             anew_us = self.anew.get((event.cluster, partition.topic))
             if anew_us is not None:
-                yield from (text for host in hosts for text in self._former(LogKey(host, partition), anew_us))
+                yield from self._former([LogKey(host, partition) for host in hosts], anew_us)
 
-    def _former(self, log: LogKey, anew_us: int) -> Iterator[str]:
-        former = [offset for (offset, _), at_us in self.since.get(log, {}).items() if at_us < anew_us]
-        if former:
-            yield f"{log} has a batch at {min(former)} of the topic that was deleted before this one was made"
+    def _former(self, logs: list[LogKey], anew_us: int) -> Iterator[str]:
+        fresh = {key for log in logs for key, at_us in self.since.get(log, {}).items() if at_us >= anew_us}
+        for log in logs:
+            former = [key[0] for key, at_us in self.since.get(log, {}).items() if at_us < anew_us and key not in fresh]
+            if former:
+                yield f"{log} has a batch at {min(former)} of the topic that was deleted before this one was made"
 
 
 def check_topics(history: History) -> list[Violation]:

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import TopicIdPartition
+from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.campaign import run_seed
 from kmirror.sim.fleet_history import Consumed, GroupSynced, Healed, OwnedPartitions
@@ -61,7 +62,13 @@ LEGAL_OR_NOT = [
 ]
 
 
-@pytest.mark.parametrize("seed", SWEEP)
+BROKE_A_RULE_ITSELF = (46922, 45276, 47552, 42019, 16836, 13402)
+"""Where the campaign showed that a rule asked too much: a mirror stopped before what it had cut came back; a host that was away still
+had a deleted topic's batches, which its leader mirrored again; a partition of another topic id; an operator's broker that was behind; a
+read whose answer was late; a deleted topic's log that a starting node set aside."""
+
+
+@pytest.mark.parametrize("seed", [*SWEEP, *BROKE_A_RULE_ITSELF])
 def test_mirrors_break_no_rule(seed):
     assert run_seed("mirrors", seed, ()).violations == ()
 
@@ -120,10 +127,10 @@ def test_two_members_follow_the_active_cluster():
     assert check_mirrors(history) == []
 
 
-@pytest.mark.parametrize(("cluster", "rules"), [("a", set()), ("b", {"ownership"})])
-def test_a_partition_that_two_members_own_at_one_cluster_is_noticed(cluster, rules):
-    orders = frozenset({TopicPartition("orders", 0)})
-    owned = [OwnedPartitions(1, "b", "readers", "first", orders, 9), OwnedPartitions(2, cluster, "readers", "second", orders, 9)]
+@pytest.mark.parametrize(("cluster", "topic_id", "rules"), [("a", b"1", set()), ("b", b"1", {"ownership"}), ("b", b"2", set())])
+def test_a_partition_that_two_members_own_at_one_cluster_is_noticed(cluster, topic_id, rules):
+    first, second = (frozenset({TopicIdPartition(Uuid(16 * digit), "orders", 0)}) for digit in (b"1", topic_id))
+    owned = [OwnedPartitions(1, "b", "readers", "first", first, 9), OwnedPartitions(2, cluster, "readers", "second", second, 9)]
     history = History([*owned, Healed(3, "a", {}), Healed(3, "b", {})], hosts={"a1": "a", "b1": "b"})
     assert {violation.rule for violation in check_mirrors(history)} == rules
 
