@@ -285,6 +285,8 @@ class ReplicaAlterLogDirs:
         future = self._log_manager.future_log(topic_partition)
         return -1 if future is None else future.log_start_offset
 
+    may_epochs_begin_anew = False  # the leader's log is here
+
     @property
     def is_throttled(self) -> bool:
         return self._quota.is_quota_exceeded

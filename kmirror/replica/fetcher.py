@@ -154,6 +154,11 @@ class FetcherHooks(Protocol):
         """Whether a throttle keeps the partition out of the next request."""
         ...
 
+    @property
+    def may_epochs_begin_anew(self) -> bool:
+        """Whether a topic may be made anew with the id that it had."""
+        ...
+
     def unverified(self) -> Collection[TopicPartition]:
         """Partitions of which it matters whether the leader's log ends where we ask (it may be a partition of another fetcher)."""
         ...
@@ -325,7 +330,7 @@ class AbstractFetcher:
                 self._process_data(topic_partition, state, data)
             elif data.error is Errors.OFFSET_OUT_OF_RANGE:
                 await self._move_into_range(topic_partition, state)
-            elif data.error in RETRIED_ERRORS:
+            elif self._may_pass(data.error):
                 self._delay(topic_partition, state, soon=data.error in LEADER_IS_BEHIND)
             else:
                 self._fail(topic_partition, ApiException(data.error, data.error.message))
@@ -337,10 +342,15 @@ class AbstractFetcher:
         except KmirrorError as error:
             self._on_failure(topic_partition, state, error)
 
+    def _may_pass(self, error: Errors) -> bool:
+        """Whether it is worth asking again. A fenced epoch is not, for metadata bring the new one; but a mirror topic that was deleted and made anew
+        has its source's id again, and its epochs begin anew: a leader that is behind leads the topic that is gone, in a higher epoch."""
+        return error in RETRIED_ERRORS or (error is Errors.FENCED_LEADER_EPOCH and self._hooks.may_epochs_begin_anew)
+
     def _on_failure(self, topic_partition: TopicPartition, state: PartitionFetchState, failure: KmirrorError) -> None:
         error = failure if isinstance(failure, ApiException) else ApiException(Errors.UNKNOWN_SERVER_ERROR, str(failure))
         _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, error.message)
-        if error.error in RETRIED_ERRORS:
+        if self._may_pass(error.error):
             self._delay(topic_partition, state)
         else:
             self._fail(topic_partition, error)

@@ -156,6 +156,10 @@ class ReplicaFetcher:
         is_in_sync = state.lag is not None and state.lag <= 0
         return not is_in_sync and self._quota.must_wait(topic_partition)
 
+    @property
+    def may_epochs_begin_anew(self) -> bool:
+        return self._replica_manager.is_mirroring_enabled
+
     def unverified(self) -> Collection[TopicPartition]:
         return self.verification.of_batches
 

@@ -15,6 +15,7 @@ from kmirror.replica.replica_types import FetchParams, FetchPartition
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 
 T0 = TopicPartition("t", 0)
 
@@ -213,6 +214,23 @@ def test_no_answer_and_fenced_epochs(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_leader_that_leads_the_topic_of_that_id_that_is_gone_is_asked_again(tmp_path: Path) -> None:
+    """Mirrors, seed 42529: a topic was deleted and mirrored anew with its source's id, behind the back of the broker that leads it in both; in epoch
+    0 again, which that one fenced, and its followers never came back."""
+
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        pair.follower.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
+        pair.leader.elect("t", 0, 1)
+        pair.follow()
+        await pair.fetcher.do_work()
+        state = pair.fetcher.state(T0)
+        assert state is not None and state.delayed_until_ms == pair.follower.runtime.clock.now_ms + 100
+        assert pair.hooks.failed == {}
+
+    run(scenario)
+
+
 def test_a_leader_that_had_not_read_of_its_election_kept_producers_waiting_for_the_whole_backoff(tmp_path: Path) -> None:
     async def scenario() -> None:
         pair = Pair(tmp_path)
@@ -286,7 +304,7 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
         def log_start_offset(self, topic_partition: TopicPartition) -> int:
             return 0
 
-        is_throttled = False
+        is_throttled = may_epochs_begin_anew = False
 
         def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
             return False
