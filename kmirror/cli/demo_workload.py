@@ -141,7 +141,7 @@ class Workload:
         producer = self._producers[name]
         producer.produce(name, value=b"probe", partition=partition, on_delivery=lambda error, _: outcome.append(error))
         producer.flush(5)
-        if outcome == [None]:
+        if outcome and outcome[0] is None:  # (`==` with None leaves an exception behind in librdkafka's KafkaError)
             self.probes += 1
             return True
         time.sleep(0.02)
