@@ -188,9 +188,9 @@ class Reversal:
         """How A reaches B. Passwords of this command are an operator's: A is given none of them. What A would refuse, after the failover, is
         refused here."""
         file = self._options.reverse_config
-        if file is not None and not read_properties(file).get(BOOTSTRAP_SERVERS):
-            raise ConfigError(f"{file} has no {BOOTSTRAP_SERVERS}")
         configs = self._own_address() if file is None else read_properties(file)
+        if not configs.get(BOOTSTRAP_SERVERS):
+            raise ConfigError(f"{file} has no {BOOTSTRAP_SERVERS}")
         try:
             validate_mirror_configs(configs)
         except ApiException as error:

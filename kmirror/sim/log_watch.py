@@ -35,6 +35,7 @@ from kmirror.sim.history import (
     digest_of,
 )
 from kmirror.sim.state_watch import States, StateWatch, read_all
+from kmirror.sim.topic_history import was_deletion_asked
 from kmirror.sim.topic_watch import METADATA_FOLDER, TopicWatch
 from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, parse_topic_partition_name
 
@@ -120,7 +121,7 @@ class LogWatch:
 
     def _set_aside(self, partition: TopicPartition) -> None:
         """A node that starts does so with the logs of topics that were deleted while it was down; of others it would be a loss."""
-        is_deleted = (self._history.hosts.get(self._cluster, self._cluster), partition.topic) in self._history.deletions
+        is_deleted = was_deletion_asked(self._history, self._history.hosts.get(self._cluster, self._cluster), partition.topic)
         self._drop(partition, lambda batch: True, "topic deleted" if is_deleted or not self.is_starting else "recovery")
 
     def on_remove(self, path: str) -> None:

@@ -107,8 +107,6 @@ class MirrorOperator:
         """Once; the name of the error."""
         controls = self._controls
         self._history.add(Told(self._loop.now_us, self._name, f"{operation} at {controls.cluster}"))
-        if operation == "delete topic":
-            self._history.deletions.add((controls.cluster, controls.topic))
         before, alone = controls.association(), controls.under_way == controls.lost == 0
         earlier = frozenset(association for association in controls.seen if association is not None)
         controls.under_way += 1

@@ -65,3 +65,9 @@ def asking(history: History, loop: SimLoop, cluster: str, topic: str, operation:
         raise
     finally:
         history.add(TopicAnswered(loop.now_us, cluster, topic, operation, number, error))
+
+
+def was_deletion_asked(history: History, cluster: str, topic: str) -> bool:
+    """Whether somebody asked for it up to now, whatever the answer was."""
+    asked = (event for event in history.events if isinstance(event, TopicAsked) and event.operation == DELETE_TOPIC)
+    return any((event.cluster, event.topic) == (cluster, topic) for event in asked)

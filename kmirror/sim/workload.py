@@ -285,8 +285,6 @@ class Operator:
         await self._insist(f"delete mirror {mirror} at {cluster}", attempt, done=Errors.UNKNOWN_MIRROR)
 
     async def delete_topic(self, cluster: str, topic: str) -> None:
-        self.history.deletions.add((cluster, topic))
-
         async def attempt() -> None:
             with asking(self.history, self.loop, cluster, topic, DELETE_TOPIC):
                 (await self.admin(cluster).delete_topics([topic])).all()

@@ -16,11 +16,10 @@ which is why opening and closing a log leaves odd-sized or damaged indexes of ol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
-from kmirror.common.ports import OUT_OF_DESCRIPTORS, Buffer, File, FileSystem
+from kmirror.common.ports import OUT_OF_DESCRIPTORS, Buffer, FileSystem
+from kmirror.storage.brief_file import opened
 
 PENDING_BYTES_LIMIT: Final = 4096
 
@@ -95,7 +94,7 @@ class AbstractIndex:
             self._entries = bytearray(data[: self._round_down(len(data))])
         else:
             self._set_length(self._round_down(self.max_index_size))
-            with self._opened() as file:
+            with opened(self._files, self.path) as file:
                 file.truncate(self._length)
 
     def _set_length(self, length: int) -> None:
@@ -104,14 +103,6 @@ class AbstractIndex:
 
     def _round_down(self, size: int) -> int:
         return size - size % self.entry_size
-
-    @contextmanager
-    def _opened(self) -> Iterator[File]:
-        file = self._files.open(self.path, create=True)
-        try:
-            yield file
-        finally:
-            file.close()
 
     def _append_entries(self, entries: Buffer) -> None:
         self._entries += entries
@@ -128,7 +119,7 @@ class AbstractIndex:
         entries, start = self._entries, self._written_bytes
         if start < len(entries):
             pending = entries[start:]
-            with self._opened() as file:
+            with opened(self._files, self.path) as file:
                 file.pwrite(pending, start)
             self._is_synced = False
             if self._entries is entries:
@@ -152,7 +143,7 @@ class AbstractIndex:
         self.write_pending()
         if new_length == self._length:
             return False
-        with self._opened() as file:
+        with opened(self._files, self.path) as file:
             file.truncate(new_length)
         self._is_synced = False
         self._set_length(new_length)
@@ -184,7 +175,7 @@ class AbstractIndex:
         self._load()
         self.write_pending()
         if not self._is_synced:
-            with self._opened() as file:
+            with opened(self._files, self.path) as file:
                 file.fsync()
             self._is_synced = True
 

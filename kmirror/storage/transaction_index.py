@@ -9,12 +9,11 @@ below it need not look at later entries. Like the other indexes the file is open
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import CorruptFileError
-from kmirror.common.ports import File, FileSystem
+from kmirror.common.ports import FileSystem
+from kmirror.storage.brief_file import opened
 from kmirror.storage.fetch_data_info import AbortedTxn
 
 _ENTRY: Final = struct.Struct(">hqqqq")
@@ -63,7 +62,7 @@ class TransactionIndex:
     def append(self, aborted: AbortedTxn) -> None:
         entries = self._load()
         assert not entries or aborted.last_offset > entries[-1].last_offset, ("markers must follow each other", aborted, entries[-1])
-        with self._opened() as file:
+        with opened(self._files, self.path) as file:
             file.pwrite(_ENTRY.pack(CURRENT_VERSION, *aborted), len(entries) * _ENTRY.size)
         entries.append(aborted)
 
@@ -86,14 +85,14 @@ class TransactionIndex:
         for slot, aborted in enumerate(entries):
             if aborted.last_offset >= offset:
                 del entries[slot:]
-                with self._opened() as file:
+                with opened(self._files, self.path) as file:
                     file.truncate(slot * _ENTRY.size)
                 return
 
     def reset(self) -> None:
         """Drop all entries; a file that exists stays, empty."""
         if self._files.exists(self.path):
-            with self._opened() as file:
+            with opened(self._files, self.path) as file:
                 file.truncate(0)
         self._entries = []
 
@@ -110,16 +109,8 @@ class TransactionIndex:
 
     def flush(self) -> None:
         if self._files.exists(self.path):
-            with self._opened() as file:
+            with opened(self._files, self.path) as file:
                 file.fsync()
-
-    @contextmanager
-    def _opened(self) -> Iterator[File]:
-        file = self._files.open(self.path, create=True)
-        try:
-            yield file
-        finally:
-            file.close()
 
     def rename_to(self, path: str) -> None:
         if path != self.path:
