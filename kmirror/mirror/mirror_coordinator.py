@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition, partition_for
@@ -35,6 +35,7 @@ from kmirror.mirror.mirror_coordinator_shard import (
     StoredState,
 )
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.state_offset_tag import ANY_LEADER_EPOCH
 from kmirror.runtime.api import Runtime, TaskScope, run_together
 
 TOMBSTONE_BACKOFF_MS = 500
@@ -189,13 +190,20 @@ class MirrorCoordinator:
     async def _write_group(
         self, mirror_name: str, where: TopicPartition, writes: list[StateWrite], offsets: dict[PartitionKey, int] | None
     ) -> dict[PartitionKey, Errors]:
+        deposed = {(write.topic, write.partition): Errors.INVALID_REQUEST for write in writes if self._is_of_deposed_leader(write)}
+        writes = [write for write in writes if (write.topic, write.partition) not in deposed]
         try:
             self._check_not_ended(mirror_name, where)
-            return await self._shards.write(where, partial(self._write_shard, mirror_name, writes, [], offsets))
+            return deposed | await self._shards.write(where, partial(self._write_shard, mirror_name, writes, [], offsets))
         except ApiException as error:
             if error.error is Errors.RECORD_LIST_TOO_LARGE:
                 _log.error("mirror %s: the last mirror epochs do not fit into a record of %s: %s", mirror_name, where, error.message)
-            return {(write.topic, write.partition): error.error for write in writes}
+            return deposed | {(write.topic, write.partition): error.error for write in writes}
+
+    def _is_of_deposed_leader(self, write: StateWrite) -> bool:
+        """D3-26: somebody else leads the partition, or the sender again, but after others; it has not heard of it yet."""
+        registration = self._image().topics.partition(write.topic, write.partition)
+        return registration is not None and ANY_LEADER_EPOCH < write.leader_epoch < registration.leader_epoch
 
     def _write_shard(
         self,
@@ -294,14 +302,28 @@ class MirrorCoordinator:
 
     def _delete_ended(self, where: TopicPartition, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
         """Looked at and written in one step: a mirror may be created anew under its name, and must neither find what was stored of the
-        deleted one nor lose its own. A mirror is deleted when all its partitions are STOPPED: any other state is the new one's."""
-        known, ended = set(self._image().configs.mirror_names()), self._ended.get(where, set())
-        gone = [name for name in shard.mirror_names() if name not in known or (name in ended and shard.is_all_stopped(name))]
-        records = [record for name in gone for record in shard.delete_mirror(name).records]
-        return CoordinatorResult(records, None, on_appended=partial(self._on_ended_deleted, where))
+        deleted one nor lose its own. A mirror is deleted when all its partitions are STOPPED: any other state is the new one's.
 
-    def _on_ended_deleted(self, where: TopicPartition) -> None:
+        While nobody led the partition a mirror may have been deleted and created again, and a topic deleted and made again. Both leave STOPPED
+        partitions of topics without a `mirror.name`: deleting a mirror clears it (D6), and nobody can add the topic before this coordinator
+        tells its state."""
+        names = set(self._image().configs.mirror_names())
+        known, ended = names.intersection(shard.mirror_names()), self._ended.get(where, set())
+        gone = [name for name in shard.mirror_names() if name not in known or (name in ended and shard.is_all_stopped(name))]
+        results: list[CoordinatorResult[Any]] = [shard.delete_mirror(name) for name in gone]
+        for name in sorted(known.difference(gone)):
+            topics = [topic for topic in shard.stopped_topics(name) if association_of(self._image().configs.topic(topic)) is None]
+            if topics:
+                results.append(shard.write(name, [], topics, is_in_mirror=lambda topic: True))
+        return CoordinatorResult(
+            [record for result in results for record in result.records], None, on_appended=partial(self._on_ended_deleted, where, results)
+        )
+
+    def _on_ended_deleted(self, where: TopicPartition, results: Iterable[CoordinatorResult[Any]]) -> None:
         self._ended.pop(where, None)
+        for result in results:
+            if result.on_appended is not None:
+                result.on_appended()
 
 
 def _read_shard(mirror_name: str, keys: list[PartitionKey], shard: MirrorCoordinatorShard, now_ms: int) -> dict[PartitionKey, StoredState]:

@@ -39,7 +39,7 @@ from kmirror.mirror.mirror_records import (
     tombstones,
 )
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState, is_valid_transition
-from kmirror.mirror.state_offset_tag import NOT_TOLD, NOTHING_STORED
+from kmirror.mirror.state_offset_tag import ANY_LEADER_EPOCH, NOT_TOLD, NOTHING_STORED
 
 NO_LAST_MIRROR_EPOCH = -1
 CLEAR_LAST_MIRROR_EPOCH = -2
@@ -65,7 +65,7 @@ class StoredState:
 
 class StateWrite(NamedTuple):
     """One partition of a write. State UNKNOWN: leave the state. Epoch -1: leave the epoch; -2: store -1. `follows`: the offset of what its
-    sender knows to be stored."""
+    sender knows to be stored; `leader_epoch`: in which it leads the partition (the coordinator compares that with metadata)."""
 
     topic: str
     partition: int
@@ -73,6 +73,7 @@ class StateWrite(NamedTuple):
     last_mirror_epoch: int = NO_LAST_MIRROR_EPOCH
     rewrite: bool = False
     follows: int = NOT_TOLD
+    leader_epoch: int = ANY_LEADER_EPOCH
 
 
 class _MirrorState:
@@ -109,6 +110,11 @@ class MirrorCoordinatorShard:
     def mirror_names(self) -> list[str]:
         """Mirrors of which anything is stored here, sorted."""
         return sorted(self._mirrors)
+
+    def stopped_topics(self, mirror_name: str) -> set[str]:
+        """Topics of which a partition is stored as STOPPED."""
+        mirror = self._mirrors.get(mirror_name) or _MirrorState()
+        return {topic for (topic, _), state in mirror.states.items() if state is STOPPED}
 
     def is_all_stopped(self, mirror_name: str) -> bool:
         """Whether no other state than STOPPED is stored of the mirror."""

@@ -349,6 +349,8 @@ class MirrorPartition:
         self.status.has_mirrored = stored.has_mirrored or is_own_stop or stored.state in (_S.MIRRORING, _S.PAUSING, _S.PAUSED)
         self.status.loaded = True
         self.status.reason = FAILED_BEFORE if stored.state is _S.FAILED else None
+        if stored.state is not _S.MIRRORING:  # a write of ours was refused: the partition moved on without us
+            self._services.fetchers.remove_partition(self.id.topic_partition)
         if not self._gained:
             self._apply_read_only()
         return self._delay_after_refusal_ms()
@@ -430,7 +432,8 @@ class MirrorPartition:
         """Commit at the coordinator. INVALID_REQUEST means that it knows another state: load that, and look again. A disk that fails there
         is not this partition's."""
         try:
-            offset = await self._services.states.write_one(self.id, write._replace(follows=self.status.stored_offset))
+            known = write._replace(follows=self.status.stored_offset, leader_epoch=self._led_from_epoch)
+            offset = await self._services.states.write_one(self.id, known)
         except ApiException as error:
             if error.error is Errors.INVALID_REQUEST:
                 self.status.loaded = False

@@ -4,7 +4,7 @@ The coordinator of a partition is the leader of the `__mirror_state` partition t
 All that is asked for one mirror at one broker at a time goes in one ReadMirrorStates or WriteMirrorStates (RS10, `request_batcher`);
 where this broker is the coordinator the same is asked of `MirrorCoordinator` directly. Errors are `ApiException`s;
 COORDINATOR_NOT_AVAILABLE and its like mean "ask again". A coordinator that does not answer counts as not available. Between brokers of kmirror
-each partition also has a `state_offset_tag`.
+each partition also has the tags of `state_offset_tag`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StateWrite, St
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import BrokerChannel
 from kmirror.mirror.request_batcher import RequestBatcher
-from kmirror.mirror.state_offset_tag import NOT_TOLD, state_offset_of, state_offset_tag
+from kmirror.mirror.state_offset_tag import NOT_TOLD, leader_epoch_tag, state_offset_of, state_offset_tag
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import read_mirror_states, write_mirror_states
@@ -146,7 +146,7 @@ def _write_request(mirror_name: str, writes: Iterable[StateWrite]) -> write_mirr
             partition_index=write.partition,
             last_mirror_epoch=write.last_mirror_epoch,
             state=int(write.state),
-            unknown_tagged_fields=state_offset_tag(write.follows),
+            unknown_tagged_fields=state_offset_tag(write.follows) + leader_epoch_tag(write.leader_epoch),
         )
         topics.setdefault(write.topic, []).append(data)
     return write_mirror_states.WriteMirrorStatesRequest(

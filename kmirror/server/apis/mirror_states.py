@@ -3,8 +3,8 @@
 All need ClusterAction on the cluster (CLUSTER_AUTHORIZATION_FAILED) and mirror.version 1 (UNSUPPORTED_VERSION). States are
 those of partitions that this broker coordinates; the others get NOT_COORDINATOR each (RS8), and State 16 means "none" or
 "leave it" (RS9). A write of PREPARING or STOPPING over the same state appends a record: only a new leader asks that (D3-28).
-LastMirrorEpoch -2 is kmirror's "store -1", and `state_offset_tag` says of each partition which state a write follows on; brokers of one
-cluster run one program. 105 is forwarded to the controller.
+LastMirrorEpoch -2 is kmirror's "store -1", and tags say of each partition which state a write follows on and in which leader epoch
+(`state_offset_tag`); brokers of one cluster run one program. 105 is forwarded to the controller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StateWrite, StoredState
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.state_offset_tag import NOT_TOLD, state_offset_of, state_offset_tag
+from kmirror.mirror.state_offset_tag import NOT_TOLD, leader_epoch_of, state_offset_of, state_offset_tag
 from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -97,8 +97,15 @@ def _state_write(topic: str, data: write_mirror_states.PartitionData) -> StateWr
         state = MirrorPartitionState.from_byte(data.state)
     except ValueError as error:
         raise ApiException(Errors.INVALID_REQUEST, f"Unknown mirror partition state {data.state}") from error
-    follows = state_offset_of(data.unknown_tagged_fields)
-    return StateWrite(topic, data.partition_index, state, data.last_mirror_epoch, rewrite=state in REWRITTEN_STATES, follows=follows)
+    return StateWrite(
+        topic,
+        data.partition_index,
+        state,
+        data.last_mirror_epoch,
+        rewrite=state in REWRITTEN_STATES,
+        follows=state_offset_of(data.unknown_tagged_fields),
+        leader_epoch=leader_epoch_of(data.unknown_tagged_fields),
+    )
 
 
 async def handle_bump_leader_epochs(apis: KafkaApis, request: Request) -> Any:

@@ -64,6 +64,70 @@ def test_a_late_failed_shut_a_stopped_partition_and_a_late_stopping_stopped_one_
     run(scenario)
 
 
+def test_a_leader_that_is_deposed_and_does_not_know_it_made_a_partition_fail_that_another_mirrors(tmp_path: Path) -> None:
+    """The new leader found MIRRORING and wrote nothing: the record that the old one follows on is the newest."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        assert machine.mirror is not None
+        coordinator, old_epoch = machine.mirror.coordinator, machine.registration().leader_epoch
+        machine.change()
+        await machine.advance(1_000)
+        newest = await stored(machine)
+        assert newest.state is State.MIRRORING and newest.offset == machine.driver().status.stored_offset
+        for state in (State.FAILED, State.PAUSING, State.STOPPING):
+            late = StateWrite("t", 0, state, follows=newest.offset, leader_epoch=old_epoch)
+            assert (await coordinator.write_states(MIRROR, [late]))["t", 0] is Errors.INVALID_REQUEST
+        assert await stored(machine) == newest
+        ours = StateWrite("t", 0, State.FAILED, follows=newest.offset, leader_epoch=machine.registration().leader_epoch)
+        assert (await coordinator.write_states(MIRROR, [ours]))["t", 0] is Errors.NONE
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_leader_says_in_which_epoch_it_leads(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        machine.change(bump=3)
+        await machine.advance(1_000)
+        assert machine.mirror is not None
+        written: list[StateWrite] = []
+        real = machine.mirror.states.write_one
+
+        async def write_one(partition: Any, what: StateWrite) -> int:
+            written.append(what)
+            return await real(partition, what)
+
+        machine.mirror.states.write_one = write_one
+        machine.name("m.paused")
+        await machine.reach("PAUSED")
+        assert [what.leader_epoch for what in written] == [3, 3]
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_leader_that_learns_that_its_partition_has_failed_went_on_copying(tmp_path: Path) -> None:
+    """Its next write is refused, and it looks up what is stored."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        assert (await write(machine, State.FAILED, NOT_TOLD))[0] is Errors.NONE
+        machine.name("m.paused")
+        await machine.reach("FAILED")
+        machine.at_source(batch(1, b"b"))
+        await machine.advance(1_000)
+        assert machine.log().log_end_offset == 1
+        assert machine.mirror is not None and not machine.mirror.fetchers.owns(machine.driver().id.topic_partition)
+        await machine.close()
+
+    run(scenario)
+
+
 def test_a_write_that_is_sent_again_finds_what_its_first_try_stored(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
@@ -107,9 +171,10 @@ def test_which_record_a_write_follows_on_is_told_by_a_coordinator_that_has_loade
 
 def test_between_brokers_it_is_a_tag_that_the_kip_does_not_define() -> None:
     writer = Writer()
-    client._write_request(MIRROR, [StateWrite("t", 0, State.FAILED, follows=7), StateWrite("t", 1, State.FAILED)]).write(writer, 0)
+    writes = [StateWrite("t", 0, State.FAILED, follows=7, leader_epoch=5), StateWrite("t", 1, State.FAILED)]
+    client._write_request(MIRROR, writes).write(writer, 0)
     message = write_mirror_states.WriteMirrorStatesRequest.read(memoryview(writer.to_bytes()), 0, 0)[0]
-    assert [handlers._state_write("t", data).follows for data in message.topics[0].partitions] == [7, NOT_TOLD]
+    assert [handlers._state_write("t", data) for data in message.topics[0].partitions] == writes
     writer = Writer()
     rows = [handlers._read_result(number, StoredState(State.STOPPED, 3, offset=offset)) for number, offset in enumerate((9, NOT_TOLD))]
     read_mirror_states.ReadMirrorStatesResponse(topics=[read_mirror_states.TopicResult(name="t", partitions=rows)]).write(writer, 0)

@@ -202,6 +202,54 @@ def test_states_of_a_deleted_mirror_are_not_told_while_they_cannot_be_deleted(tm
     run(scenario)
 
 
+async def away_while(machine: MirrorMachine, *records: Any) -> None:
+    """The coordinator is another broker's, which is dead, while metadata changes; then ours again."""
+    machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=2)
+    await machine.advance(500)
+    machine.apply(*records)
+    await machine.advance(500)
+    machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=1)
+    await machine.advance(500)
+
+
+def test_a_mirror_that_was_recreated_while_its_coordinator_was_dead_saw_the_states_of_the_deleted_one(tmp_path: Path) -> None:
+    """Removed again before it mirrored, it would have kept the last mirror epoch of another source (D4 step 4)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await stopped(machine)
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+        await away_while(machine, *recreation(machine, topic=False))
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState()
+        machine.refusing[MIRROR] = Errors.COORDINATOR_NOT_AVAILABLE
+        machine.name(MIRROR)
+        await machine.reach("PREPARING")
+        assert machine.driver().status.last_mirror_epoch == -1
+        machine.name(f"{MIRROR}.removed")
+        await machine.reach("STOPPED")
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState(State.STOPPED)
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", [f"{MIRROR}.removed", MIRROR, "other", "other.removed"])
+def test_a_coordinator_that_loads_forgets_no_topic_that_is_in_a_mirror(tmp_path: Path, name: str) -> None:
+    """D6: what is stored of a topic that went over to another mirror is kept."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await stopped(machine)
+        assert machine.mirror is not None
+        await away_while(machine, *machine.config_records("t", {"mirror.name": name}))
+        epochs = [machine.mirror.coordinator._shards.shards()[0].read(MIRROR, [("t", 0)])["t", 0].last_mirror_epoch]
+        assert epochs == [3]
+        await machine.close()
+
+    run(scenario)
+
+
 def test_leaders_begin_again_when_the_states_are_gone(tmp_path: Path) -> None:
     """C38: a `__mirror_state` that was deleted and created anew holds nothing, and a pause was no valid transition for its coordinators."""
 
