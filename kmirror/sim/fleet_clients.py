@@ -77,6 +77,7 @@ class FleetClient:
         self._bootstrap = list(bootstrap)
         self._nodes: dict[int, tuple[str, int]] = {}
         self._leaders: dict[TopicPartition, int] = {}
+        self._leader_epochs: dict[TopicPartition, int] = {}
         self._coordinators: dict[tuple[int, str], tuple[str, int]] = {}
 
     async def ask(self, address: tuple[str, int], request: Any, *, max_version: int | None = None, timeout_ms: int = TIMEOUT_MS) -> Any:
@@ -101,6 +102,12 @@ class FleetClient:
         if response is None:
             self.forget(partition)
         return response
+
+    async def leader_epoch(self, partition: TopicPartition) -> int:
+        """In which the leader leads that will be asked next, as far as this client heard, else -1."""
+        if partition not in self._leaders:
+            await self._find_leaders(partition.topic)
+        return self._leader_epochs.get(partition, -1)
 
     async def ask_coordinator(self, key: str, kind: int, request: Any, *, max_version: int | None = None) -> Any:
         """The coordinator's response, or None; whoever is told that it is another calls `forget_coordinator`."""
@@ -142,7 +149,8 @@ class FleetClient:
             if row.error_code == Errors.NONE:
                 self.topic_ids[topic] = row.topic_id
                 for partition in row.partitions:
-                    self._leaders[TopicPartition(topic, partition.partition_index)] = partition.leader_id
+                    key = TopicPartition(topic, partition.partition_index)
+                    self._leaders[key], self._leader_epochs[key] = partition.leader_id, partition.leader_epoch
 
     async def _find_coordinator(self, key: str, kind: int) -> tuple[str, int] | None:
         response = await self.ask_any(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]))
@@ -282,8 +290,14 @@ class FleetReader:
 
 
 async def fetch(client: FleetClient, partition: TopicPartition, offset: int, *, committed: bool) -> Any:
-    """The partition's row of a Fetch response, or None when there was no answer."""
-    wanted = FetchPartition(partition=partition.partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    """The partition's row of a Fetch response, or None when there was no answer. As Kafka's clients do, it names the leader's epoch: a broker that
+    follows would serve it as well (KIP-392), and while that one catches up its log may end below what the client has read."""
+    wanted = FetchPartition(
+        partition=partition.partition,
+        current_leader_epoch=await client.leader_epoch(partition),
+        fetch_offset=offset,
+        partition_max_bytes=1 << 20,
+    )
     request = FetchRequest(
         topics=[FetchTopic(topic=partition.topic, partitions=[wanted])],
         max_bytes=1 << 20,

@@ -2,7 +2,8 @@
 
     gone      what DeleteTopics was acknowledged for was deleted between the question and the answer
     asked     a topic goes only while someone asks for its deletion, and is made only while someone creates it or adds it to a mirror (B17): no
-              mirror brings it back by itself, no loss of power brings back what was acknowledged
+              mirror brings it back by itself
+    kept      no loss of power takes back what was acknowledged, be it that the topic is there or that it went
     stopped   of a mirror's topic goes only one whose partitions are STOPPED, or were while it was asked for (B30, D3-34)
     empty     what is made anew begins empty, with whatever id: in the end no replica in sync has a batch that it had before and that nobody
               got since (a mirror gets the same batches from its source again, and a host that was away may still have them)
@@ -49,10 +50,13 @@ Topic = tuple[str, str]
 
 @dataclass(slots=True)
 class TopicsInTime:
-    """`open`: what is, or may be, under way of each topic. `anew`: since when a topic is there that there was before. `since`: how long a log has
-    had each of its batches."""
+    """`open`: what is, or may be, under way of each topic. `changes`: when the controller wrote that it is there or that it went, the older of which,
+    up to `kept`, were acknowledged. `anew`: since when a topic is there that there was before. `since`: how long a log has had each of its
+    batches."""
 
     open: dict[Topic, dict[int, TopicAsked]] = field(default_factory=dict)
+    changes: dict[Topic, list[TopicMade | TopicGone]] = field(default_factory=dict)
+    kept: dict[Topic, int] = field(default_factory=dict)
     gone: dict[Topic, int] = field(default_factory=dict)
     anew: dict[Topic, int] = field(default_factory=dict)
     states: dict[Place, tuple[State, int]] = field(default_factory=dict)
@@ -74,6 +78,8 @@ class TopicsInTime:
             self.open.setdefault((event.cluster, event.topic), {})[event.number] = event
         elif isinstance(event, TopicAnswered):
             yield from self._answered(event)
+        elif isinstance(event, (TopicMade, TopicGone)) and event.by_power_loss:
+            yield from self._taken_back(event)
         elif isinstance(event, TopicMade):
             yield from self._made(event)
         elif isinstance(event, TopicGone):
@@ -92,14 +98,35 @@ class TopicsInTime:
         asked = self.open[topic][event.number]
         if event.error not in OPEN:
             del self.open[topic][event.number]
+        if event.error == Errors.NONE.name:
+            self._keep(topic, asked)
         if event.operation == DELETE_TOPIC and event.error == Errors.NONE.name and self.gone.get(topic, -1) < asked.now_us:
             yield f"the deletion of {event.topic} at {event.cluster} was acknowledged, and it was not deleted"
+
+    def _keep(self, topic: Topic, asked: TopicAsked) -> None:
+        """What was acknowledged is on the disk, with all that was written before."""
+        kind = TopicGone if asked.operation == DELETE_TOPIC else TopicMade
+        carried_out = (
+            change.now_us for change in self.changes.get(topic, ()) if isinstance(change, kind) and change.now_us >= asked.now_us
+        )
+        self.kept[topic] = max(self.kept.get(topic, -1), next(carried_out, asked.now_us))
+
+    def _taken_back(self, event: TopicMade | TopicGone) -> Iterator[str]:
+        """The last change, with the power. Nobody but the controller has heard of it: brokers are told what is on the disk."""
+        topic = (event.cluster, event.topic)
+        changes = self.changes.get(topic)
+        if not changes or changes.pop().now_us <= self.kept.get(topic, -1):
+            what = "is made" if isinstance(event, TopicMade) else "goes"
+            yield f"{event.topic} {what} at {event.cluster} by a loss of power, and what it takes back was acknowledged"
+        if isinstance(event, TopicMade):
+            self.gone.pop(topic, None)
 
     def _asked(self, topic: Topic, *operations: str) -> list[TopicAsked]:
         return [asked for asked in self.open.get(topic, {}).values() if asked.operation in operations]
 
     def _made(self, event: TopicMade) -> Iterator[str]:
         topic = (event.cluster, event.topic)
+        self.changes.setdefault(topic, []).append(event)
         if not self._asked(topic, CREATE_TOPIC, ADD):
             yield f"{event.topic} is made at {event.cluster}, and nobody asked for it"
         if topic in self.gone:
@@ -107,6 +134,7 @@ class TopicsInTime:
 
     def _gone(self, event: TopicGone) -> Iterator[str]:
         topic = (event.cluster, event.topic)
+        self.changes.setdefault(topic, []).append(event)
         asked = self._asked(topic, DELETE_TOPIC)
         if not asked:
             yield f"{event.topic} goes at {event.cluster}, and nobody asked for it"

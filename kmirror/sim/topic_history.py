@@ -25,14 +25,17 @@ class TopicEvent(Event):
 
 @dataclass(slots=True)
 class TopicMade(TopicEvent):
-    """The controller wrote that there is such a topic."""
+    """The controller wrote that there is such a topic, or lost with the power that it wrote otherwise."""
 
     topic_id: Uuid
+    by_power_loss: bool = False
 
 
 @dataclass(slots=True)
 class TopicGone(TopicEvent):
-    """The controller wrote that there is no such topic any more."""
+    """The controller wrote that there is no such topic any more, or lost with the power that it wrote otherwise."""
+
+    by_power_loss: bool = False
 
 
 @dataclass(slots=True)

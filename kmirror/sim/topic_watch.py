@@ -47,10 +47,10 @@ class TopicWatch:
             list(self.read(now_us, batch))
         for topic_id, name in before.items():
             if topic_id not in self.topics:
-                yield TopicGone(now_us, self._cluster, name)
+                yield TopicGone(now_us, self._cluster, name, by_power_loss=True)
         for topic_id, name in self.topics.items():
             if topic_id not in before:
-                yield TopicMade(now_us, self._cluster, name, topic_id)
+                yield TopicMade(now_us, self._cluster, name, topic_id, by_power_loss=True)
 
 
 def _topic_records(batch: RecordBatch) -> Iterator[TopicRecord | RemoveTopicRecord]:

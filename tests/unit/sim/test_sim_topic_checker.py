@@ -48,11 +48,11 @@ class Story:
         carried_out()
         return self.add(TopicAnswered(0, "b", "orders", operation, number, error))
 
-    def made(self) -> Self:
-        return self.add(TopicMade(0, "b", "orders", ONE))
+    def made(self, *, by_power_loss: bool = False) -> Self:
+        return self.add(TopicMade(0, "b", "orders", ONE, by_power_loss))
 
-    def gone(self) -> Self:
-        return self.add(TopicGone(0, "b", "orders"))
+    def gone(self, *, by_power_loss: bool = False) -> Self:
+        return self.add(TopicGone(0, "b", "orders", by_power_loss))
 
     def append(self, offset: int) -> Self:
         for log in LOGS:
@@ -108,6 +108,40 @@ def test_a_topic_that_goes_by_itself_is_noticed(error):
     assert story.broken() == (["orders goes at b, and nobody asked for it"] if error == "READ_ONLY_TOPIC" else [])
 
 
+def test_a_loss_of_power_may_take_back_a_creation_that_nobody_heard_of():
+    """Seed 61616: the controller lost its power between the write and the sync; the add that hears nothing is carried out once more."""
+    story = Story()
+    story.ask(DELETE_TOPIC, story.gone).deleted(*LOGS)
+    story.ask(ADD, lambda: story.made().gone(by_power_loss=True).made()).append(0)
+    assert story.broken() == []
+
+
+def test_a_loss_of_power_may_take_back_a_deletion_that_nobody_heard_of():
+    story = Story()
+    story.ask(DELETE_TOPIC, lambda: story.gone().made(by_power_loss=True), error=UNANSWERED).append(1)
+    assert story.broken() == []
+
+
+def test_a_loss_of_power_that_takes_back_what_was_acknowledged_is_noticed():
+    story = Story().gone(by_power_loss=True)
+    assert story.broken() == ["orders goes at b by a loss of power, and what it takes back was acknowledged"]
+    story = Story()
+    story.ask(DELETE_TOPIC, story.gone).made(by_power_loss=True)
+    assert story.broken() == ["orders is made at b by a loss of power, and what it takes back was acknowledged"]
+
+
+def test_an_add_that_found_the_topic_there_acknowledges_it():
+    story = Story()
+    story.ask(DELETE_TOPIC, story.gone).deleted(*LOGS).ask(ADD, story.made, error=UNANSWERED).ask(ADD).gone(by_power_loss=True)
+    assert story.broken() == ["orders goes at b by a loss of power, and what it takes back was acknowledged"]
+
+
+def test_a_deletion_that_was_taken_back_and_then_acknowledged_is_noticed():
+    story = Story()
+    story.ask(DELETE_TOPIC, lambda: story.gone().made(by_power_loss=True))
+    assert story.broken() == ["the deletion of orders at b was acknowledged, and it was not deleted"]
+
+
 def test_a_topic_that_is_deleted_while_it_mirrors_is_noticed():
     story = Story().state(State.PREPARING).state(State.MIRRORING)
     story.ask(DELETE_TOPIC, story.gone)
@@ -154,4 +188,7 @@ class TestWatch:
         told = [*watch.read(1, first), *watch.read(2, second)]
         assert [type(event) for event in told] == [TopicMade, TopicGone, TopicMade]
         assert list(watch.read_again(3, [first, second])) == []
-        assert list(watch.read_again(4, [first])) == [TopicGone(4, "b", "other"), TopicMade(4, "b", "orders", ONE)]
+        assert list(watch.read_again(4, [first])) == [
+            TopicGone(4, "b", "other", by_power_loss=True),
+            TopicMade(4, "b", "orders", ONE, by_power_loss=True),
+        ]
