@@ -274,24 +274,24 @@ class MirrorCoordinator:
 
     def _on_shard_state(self, topic_partition: TopicPartition, state: CoordinatorState) -> None:
         if state is CoordinatorState.ACTIVE:
-            self._delete_ended_mirrors(topic_partition)
+            self._delete_ended_mirrors(topic_partition, was_loaded=True)
 
     def _check_not_ended(self, mirror_name: str, where: TopicPartition) -> None:
         """What is stored under the name of a mirror that ended is another's, until it is deleted; it may have ended while `where` was loaded."""
         if mirror_name in self._ended.get(where, ()):
             raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS)
 
-    def _delete_ended_mirrors(self, topic_partition: TopicPartition) -> None:
+    def _delete_ended_mirrors(self, topic_partition: TopicPartition, *, was_loaded: bool = False) -> None:
         """D3-33: tombstones for mirrors that metadata no longer knows, also when they were deleted while nobody led the partition, and for
         those that ended since this broker leads it and were created again."""
         if not self._scope.closed:
-            self._scope.spawn(self._tombstone(topic_partition), name=f"delete-{topic_partition}")
+            self._scope.spawn(self._tombstone(topic_partition, was_loaded), name=f"delete-{topic_partition}")
 
-    async def _tombstone(self, topic_partition: TopicPartition) -> None:
+    async def _tombstone(self, topic_partition: TopicPartition, was_loaded: bool) -> None:
         """Again while too few replicas are in sync, as long as this broker coordinates the partition."""
         while True:
             try:
-                return await self._shards.write(topic_partition, partial(self._delete_ended, topic_partition))
+                return await self._shards.write(topic_partition, partial(self._delete_ended, topic_partition, was_loaded))
             except ApiException as error:
                 if error.error is Errors.NOT_ENOUGH_REPLICAS:
                     await self._runtime.sleep_ms(TOMBSTONE_BACKOFF_MS)
@@ -300,21 +300,22 @@ class MirrorCoordinator:
                         self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
                     return None
 
-    def _delete_ended(self, where: TopicPartition, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
+    def _delete_ended(self, where: TopicPartition, was_loaded: bool, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
         """Looked at and written in one step: a mirror may be created anew under its name, and must neither find what was stored of the
         deleted one nor lose its own. A mirror is deleted when all its partitions are STOPPED: any other state is the new one's.
 
-        While nobody led the partition a mirror may have been deleted and created again, and a topic deleted and made again. Both leave STOPPED
-        partitions of topics without a `mirror.name`: deleting a mirror clears it (D6), and nobody can add the topic before this coordinator
-        tells its state."""
-        names = set(self._image().configs.mirror_names())
+        While nobody led the partition a mirror may have been deleted and created again, and topics deleted, whose removal is in no record of
+        their states. What that leaves belongs to topics without a `mirror.name`: deleting a mirror clears it (D6), and nobody can add
+        a topic before this coordinator tells its state. Of a topic that is there only STOPPED goes: this broker may be behind its leader."""
+        image = self._image()
+        names = set(image.configs.mirror_names())
         known, ended = names.intersection(shard.mirror_names()), self._ended.get(where, set())
         gone = [name for name in shard.mirror_names() if name not in known or (name in ended and shard.is_all_stopped(name))]
         results: list[CoordinatorResult[Any]] = [shard.delete_mirror(name) for name in gone]
-        for name in sorted(known.difference(gone)):
-            topics = [topic for topic in shard.stopped_topics(name) if association_of(self._image().configs.topic(topic)) is None]
+        for name in sorted(known.difference(gone)) if was_loaded else ():
+            topics = [topic for topic in shard.topics(name) if association_of(image.configs.topic(topic)) is None]
             if topics:
-                results.append(shard.write(name, [], topics, is_in_mirror=lambda topic: True))
+                results.append(shard.write(name, [], topics, is_in_mirror=lambda topic: image.topics.topic(topic) is not None))
         return CoordinatorResult(
             [record for result in results for record in result.records], None, on_appended=partial(self._on_ended_deleted, where, results)
         )

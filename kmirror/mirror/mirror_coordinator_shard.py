@@ -111,10 +111,10 @@ class MirrorCoordinatorShard:
         """Mirrors of which anything is stored here, sorted."""
         return sorted(self._mirrors)
 
-    def stopped_topics(self, mirror_name: str) -> set[str]:
-        """Topics of which a partition is stored as STOPPED."""
+    def topics(self, mirror_name: str) -> list[str]:
+        """Topics of which a state is stored, sorted."""
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
-        return {topic for (topic, _), state in mirror.states.items() if state is STOPPED}
+        return sorted({topic for topic, _ in mirror.states})
 
     def is_all_stopped(self, mirror_name: str) -> bool:
         """Whether no other state than STOPPED is stored of the mirror."""

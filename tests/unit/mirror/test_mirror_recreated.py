@@ -234,6 +234,26 @@ def test_a_mirror_that_was_recreated_while_its_coordinator_was_dead_saw_the_stat
     run(scenario)
 
 
+def test_a_topic_that_was_deleted_while_it_was_stopping_could_not_be_added_again_after_a_reload(tmp_path: Path) -> None:
+    """The controller's own listener deletes what is removed in any state; Add wants UNKNOWN or STOPPED (D6)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        assert machine.mirror is not None
+        coordinator = machine.mirror.coordinator
+        await coordinator.write_states(MIRROR, [StateWrite("t", 0, State.STOPPING)])
+        machine.delete_topic("t")
+        await machine.advance(500)
+        machine.change(topic=MIRROR_STATE_TOPIC_NAME)
+        await machine.advance(500)
+        machine.topic(value=None)
+        assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState()
+        await machine.close()
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("name", [f"{MIRROR}.removed", MIRROR, "other", "other.removed"])
 def test_a_coordinator_that_loads_forgets_no_topic_that_is_in_a_mirror(tmp_path: Path, name: str) -> None:
     """D6: what is stored of a topic that went over to another mirror is kept."""
