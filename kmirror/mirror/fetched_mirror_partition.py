@@ -29,6 +29,7 @@ class FetchedMirrorPartition:
         "source_start_offset",
         "topic_id",
         "topic_partition",
+        "verdicts",
         "was_redirected",
     )
 
@@ -46,6 +47,8 @@ class FetchedMirrorPartition:
         self.question: Question | None = None
         self.delayed_until_ms = 0
         self.corrupt_answers = 0
+        self.verdicts = 0
+        """Inquiries that ended since the source last answered a fetch as it was asked."""
         self.last_epoch = -1
         self.source_start_offset = -1
 

@@ -13,6 +13,9 @@ by epochs, stepping down to older epochs of ours while the source does not know 
 
 `diverged` (D3-15): cut where the source's epoch ends, or where ours does if that is earlier.
 
+A batch of the source that is damaged, or of a format that has no place here, says nothing of ours: nothing is cut for it, and it is an error
+(CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT), so that a mirror keeps what a source has lost.
+
 Questions are data, so that whoever answers may ask those of many partitions in one request, and so that nothing here waits. What kept an
 answer away is thrown into the inquiry, and comes out of it.
 """
@@ -29,7 +32,7 @@ from kmirror.common.errors import Errors
 from kmirror.mirror.local_log import first_offset_above
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
-from kmirror.record.record_batch import RecordBatch, next_batch_size
+from kmirror.record.record_batch import iter_batches, next_batch_size
 from kmirror.replica.log_verification import same_batch
 from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.unified_log import UnifiedLog
@@ -88,7 +91,7 @@ def verify_log(log: UnifiedLog, *, is_compacted: bool) -> Inquiry:
     end = log.log_end_offset
     if last is None and end == 0:
         return KEEP
-    source_start: int = yield EarliestOffset()
+    source_start = yield from _source_start()
     if last is None:
         return KEEP if end <= source_start else _start_over(source_start)
     if last.base_offset < source_start:
@@ -107,7 +110,7 @@ def unverified() -> Inquiry:
 
 def out_of_range(log: UnifiedLog, *, local: bool = False) -> Inquiry:
     """Our log end is no offset that the source can be asked for. `local`: because it is only in remote storage there (FEA11)."""
-    source_start: int = yield EarliestOffset(local)
+    source_start = yield from _source_start(local=local)
     end = log.log_end_offset
     if end < source_start:
         return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
@@ -127,9 +130,16 @@ def diverged(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inquiry:
     above: int | None = yield OnWorker(partial(first_offset_above, log, epoch))
     target = min(log.log_end_offset if above is None else above, source_end_offset)
     if target < log.log_start_offset:
-        source_start: int = yield EarliestOffset()
-        return Verdict(Action.START_OVER, source_start, reason)
+        return Verdict(Action.START_OVER, (yield from _source_start()), reason)
     return Verdict(Action.CUT, target, reason)
+
+
+def _source_start(*, local: bool = False) -> Generator[Question, Any, int]:
+    """Where a log may be started over; an answer without an offset is none, whatever its error code."""
+    source_start: int = yield EarliestOffset(local)
+    if source_start < 0:
+        raise SourceError(f"the source says that its log begins at {source_start}")
+    return source_start
 
 
 def _start_over(offset: int) -> Verdict:
@@ -214,4 +224,8 @@ def _is_equal(ours: BatchHeader, *, is_compacted: bool) -> Generator[Question, A
         if 0 <= end.end_offset <= ours.base_offset:
             return False
         raise SourceError(f"the source does not serve the batch at {ours.base_offset} yet (its high watermark is {fetched.high_watermark})")
-    return same_batch(ours, RecordBatch(fetched.records), is_compacted=is_compacted)
+    theirs = next(iter_batches(fetched.records))
+    if same_batch(ours, theirs, is_compacted=is_compacted):
+        return True
+    theirs.ensure_valid()
+    return False

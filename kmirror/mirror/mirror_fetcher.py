@@ -47,10 +47,12 @@ from kmirror.network.client_metrics import ClientMetrics
 from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RecordBatch, next_batch_size
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime
+from kmirror.storage.log_append import OffsetsOutOfOrderError
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 
 ANY_EPOCH = 2**31 - 1
 CORRUPT_ANSWERS_UNTIL_FAILED = 2
+VERDICTS_WITHOUT_BACKOFF = 3
 THROTTLED_FETCHES_A_SECOND = 10
 
 _LEADER_ERRORS = frozenset(
@@ -170,7 +172,10 @@ class MirrorFetcher:
         for partition in list(self._delayed.values()):
             if partition.delayed_until_ms <= now_ms:
                 with self._failures_of(partition):
-                    self._fetch_next(partition)
+                    if partition.inquiry is None:
+                        self._fetch_next(partition)
+                    else:  # a damaged batch ended it
+                        self._inquire(partition, verify_log(partition.driver.log, is_compacted=partition.driver.log.config.compact))
 
     def _give_back(self, partition: FetchedMirrorPartition, reason: str | None) -> None:
         if self._is_current(partition):
@@ -320,7 +325,11 @@ class MirrorFetcher:
             return
         epoch = log.latest_batch_epoch()
         partition.last_epoch = -1 if epoch is None else epoch
-        self._fetch_next(partition)
+        partition.verdicts += 1
+        if partition.verdicts > VERDICTS_WITHOUT_BACKOFF:
+            self._delay(partition, f"the source's answers do not fit one another: {verdict.reason}")
+        else:
+            self._fetch_next(partition)
 
     async def _is_same_topic(self, partition: FetchedMirrorPartition) -> bool:
         """Before a cut: a source that is asked by name would not tell that the topic was made anew under another id."""
@@ -384,11 +393,16 @@ class MirrorFetcher:
         if fetched.diverging_epoch >= 0:
             self._inquire(partition, diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset))
             return True
+        partition.verdicts = 0
         if log.log_end_offset != position.offset:
             self._fetch_next(partition)
             return True
         skipped = False
-        if next_batch_size(fetched.records, 0) is not None:
+        if next_batch_size(fetched.records, 0) is None:
+            if len(fetched.records) > 0:  # since Fetch v3 the first batch comes whole, or not at all
+                self._delay(partition, f"source broker {self.node_id} sent {len(fetched.records)} bytes of a batch, less than it has")
+                return True
+        else:
             skipped = self._append(partition, fetched)
             self._fetch_next(partition)
         status = driver.status
@@ -409,7 +423,7 @@ class MirrorFetcher:
         records = fetched.records
         if partition.last_epoch < 0 and records[HEADER_SIZE_UP_TO_MAGIC - 1] == CURRENT_MAGIC:
             first = RecordBatch(records)
-            if first.base_offset < log.log_end_offset <= first.last_offset and log.last_batch() is None:
+            if 0 <= first.base_offset < log.log_end_offset <= first.last_offset and log.last_batch() is None:
                 cut_fully(driver.partition, first.base_offset)
         accepted = ANY_EPOCH if partition.source_is_mirror or partition.source_epoch < 0 else partition.source_epoch
         info = driver.partition.append_records_to_mirror_leader(records, source_leader_epoch=accepted)
@@ -463,7 +477,7 @@ class MirrorFetcher:
                 return
             if error.error is Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT:
                 self._reject(partition, f"the source's log cannot be mirrored as it is: {error.message}")
-            elif error.error in _CORRUPT_ERRORS:
+            elif error.error in _CORRUPT_ERRORS or isinstance(error, OffsetsOutOfOrderError):
                 self._handle_corrupt(partition, error)
             elif error.error is Errors.KAFKA_STORAGE_ERROR:
                 self.remove(partition.topic_partition)

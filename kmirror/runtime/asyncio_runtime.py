@@ -85,6 +85,8 @@ class AsyncioRuntime:
         for family, address in await self._resolve(host, port):
             try:
                 sock = await self._connect_one(family, address, buffers)
+            except OverflowError as error:  # a peer may be said to listen on port -1, or 70000
+                raise OSError(errno.EINVAL, f"{port} is not a port") from error
             except OSError as error:
                 first_error = first_error or error
                 continue

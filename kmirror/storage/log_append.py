@@ -27,6 +27,8 @@ from kmirror.storage.batch_header import BatchHeader, RawHeader, unpack_raw_head
 from kmirror.storage.log_append_info import LogAppendInfo
 
 _STATEFUL_FLAGS = 0x30
+_MAX_OFFSET = 2**63 - 1
+_MAX_RELATIVE_OFFSET = 2**31 - 1
 _MIN_LENGTH = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
 
 
@@ -76,7 +78,7 @@ def analyze_and_validate_records(
             raise ApiException(Errors.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {crc}) in topic partition {topic_partition}.")
         headers.append(header)
         base_offset += last_offset_delta
-        if base_offset <= last_offset:
+        if base_offset <= last_offset or last_offset_delta < 0:
             in_order = False
         last_offset = base_offset
         if timestamp > max_timestamp:
@@ -86,16 +88,25 @@ def analyze_and_validate_records(
         position = end
     if not skipped and position < size:
         _check_tail(records, position, topic_partition)
-    if not in_order and origin in (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER):
-        raise ApiException(
-            Errors.UNKNOWN_SERVER_ERROR,
-            f"Out of order offsets found in append to {topic_partition}: {[(header[0], header[0] + header[6]) for header in headers[:10]]}",
-        )
+    if headers and origin in (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER):
+        if not in_order or headers[0][0] < 0 or last_offset >= _MAX_OFFSET:
+            ranges = [(header[0], header[0] + header[6]) for header in headers[:10]]
+            raise OffsetsOutOfOrderError(f"Out of order offsets found in append to {topic_partition}: {ranges}")
+        if last_offset - headers[0][0] > _MAX_RELATIVE_OFFSET:
+            position = _leave_out_what_needs_another_segment(headers)
+            max_timestamp = max(header[8] for header in headers)
     info = _append_info(headers, position, max_timestamp)
     if not replication:
         info.source_compression = _source_compression(headers)
     info.skipped_higher_epoch = skipped
     return AnalyzedAppend(info, headers, stateful)
+
+
+def _leave_out_what_needs_another_segment(headers: list[RawHeader]) -> int:
+    """Offsets in a segment are relative to its base, in 31 bits; what lies beyond comes with the next fetch. The bytes that are left."""
+    while headers[-1][0] + headers[-1][6] - headers[0][0] > _MAX_RELATIVE_OFFSET:
+        headers.pop()
+    return sum(header[1] + LOG_OVERHEAD for header in headers)
 
 
 def headers_after_validation(records: memoryview) -> list[RawHeader]:
@@ -149,6 +160,13 @@ def _check_tail(records: memoryview, position: int, topic_partition: TopicPartit
         next(iter_batches(records, position), None)
     except ApiException as error:
         raise ApiException(error.error, f"{error.message} in topic partition {topic_partition}.") from error
+
+
+class OffsetsOutOfOrderError(ApiException):
+    """Batches to replicate whose offsets do not ascend, or are none (Kafka's OffsetsOutOfOrderException)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Errors.UNKNOWN_SERVER_ERROR, message)
 
 
 class UnexpectedAppendOffsetError(ApiException):

@@ -1,4 +1,4 @@
-"""Names of hosts that no resolver takes are errors of the network, whatever they are made of."""
+"""Names of hosts that no resolver takes, and ports that are none, are errors of the network, whatever they are made of."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ import asyncio
 import pytest
 
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("::1", 2**31 - 1)])
+def test_a_port_that_is_none_ended_the_task_that_connected(host: str, port: int) -> None:
+    """A source whose Metadata named such a broker ended the mirror's tasks for good."""
+
+    async def connect() -> None:
+        runtime = AsyncioRuntime()
+        try:
+            with pytest.raises(OSError, match=f"{port} is not a port"):
+                await runtime.connect(host, port, lambda: pytest.fail("connected"))
+        finally:
+            runtime.close()
+
+    asyncio.run(connect())
 
 
 @pytest.mark.parametrize("name", ["\ufffd.example", "x" * 64 + ".example", "a\0b", "a..b", ""])

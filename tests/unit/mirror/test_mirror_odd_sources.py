@@ -1,0 +1,217 @@
+"""Sources that answer what no broker should: the partition concerned waits or fails, says why, and keeps its log; its neighbour goes on.
+
+Every scenario mirrors `t`, the topic in trouble, and `u`, which is well, through one fetcher.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scripted_source
+from scripted_source import Driver, MirrorWorld, batch
+
+from kmirror.record.record_batch import RecordBatch
+from kmirror.wire.messages import fetch
+
+FIRST, SECOND = batch(0, b"a", b"b"), batch(2, b"c")
+LAST_OFFSET_DELTA, MAX_TIMESTAMP, CRC, MAGIC = 23, 35, 17, 16
+MOST_FETCHES = 100
+"""In 15 s with a long poll of 0.5 s and a backoff of 1 s; a loop without backoff makes thousands."""
+
+
+def patched(data: bytes, position: int, value: bytes, *, crc: bool = False) -> bytes:
+    """`data` with other bytes at `position`; `crc`: with the CRC of that."""
+    changed = bytearray(data)
+    changed[position : position + len(value)] = value
+    if crc:
+        changed[CRC : CRC + 4] = struct.pack(">I", RecordBatch(changed).compute_crc())
+    return bytes(changed)
+
+
+def at(offset: int, data: bytes = FIRST) -> bytes:
+    """The batch at another base offset, which its CRC does not cover."""
+    return patched(data, 0, struct.pack(">q", offset))
+
+
+def answer_for_t(world: MirrorWorld, change: Callable[[Any], None]) -> None:
+    """Change the source's rows about `t` in every answer to Fetch."""
+    read = world.source._read
+
+    def changed(address: Any, request: Any, version: int, partitions: Any, told: Any) -> Any:
+        rows, has_data = read(address, request, version, partitions, told)
+        for (topic, _), row in rows:
+            if topic == world.source.topic_ids["t"]:
+                change(row)
+        return rows, has_data
+
+    world.source._read = changed  # type: ignore[method-assign]
+
+
+def rewritten(**fields: Any) -> Callable[[Any], None]:
+    def change(row: Any) -> None:
+        for name, value in fields.items():
+            setattr(row, name, value)
+
+    return change
+
+
+async def mirrored(world: MirrorWorld) -> Driver:
+    """`t` and `u` after a while; the driver of `t`. What the source holds of `t` is told in full."""
+    for topic in ("t", "u"):
+        if topic not in world.source.topic_ids:
+            world.source.create(topic)
+    world.source.append("u", b"x")
+    (driver,) = await world.mirror_topic("t")
+    await world.mirror_topic("u")
+    await world.advance(15_000, step_ms=250)
+    return driver
+
+
+def assert_neighbour_is_well(world: MirrorWorld) -> None:
+    assert world.log_bytes("u") == world.source_bytes("u") != b""
+    assert [running.is_dead for running in world.fetchers.running()] == [False]
+    assert len(world.source.fetches()) < MOST_FETCHES
+
+
+def fetch_again(world: MirrorWorld) -> None:
+    """As after a lost connection."""
+    for driver in world.drivers.values():
+        world.fetchers.remove_partition(driver.id.topic_partition)
+        driver.start()
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(at(2**63 - 2), id="ends-behind-the-last-offset-that-there-is"),
+        pytest.param(at(-7, patched(FIRST, LAST_OFFSET_DELTA, struct.pack(">i", 20), crc=True)), id="begins-before-0"),
+        pytest.param(at(10, patched(FIRST, LAST_OFFSET_DELTA, struct.pack(">i", -5), crc=True)), id="ends-before-it-begins"),
+        pytest.param(batch(5, b"a", b"b") + SECOND, id="goes-back"),
+    ],
+)
+def test_offsets_that_do_not_ascend_ended_the_fetcher_or_were_asked_for_for_ever(tmp_path: Path, records: bytes) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(str(tmp_path))
+        world.source.create("t")
+        world.source.log("t").batches = [FIRST]
+        answer_for_t(world, rewritten(records=records))
+        driver = await mirrored(world)
+        assert driver.rejected is not None and "malformed batch from the source: Out of order offsets" in driver.rejected
+        assert (driver.log.log_start_offset, driver.log.log_end_offset) == (0, 0)
+        assert_neighbour_is_well(world)
+
+    scripted_source.run(scenario)
+
+
+def test_offsets_that_do_not_fit_one_segment_ended_the_fetcher(tmp_path: Path) -> None:
+    """More than 2^31 apart in one answer: no broker of Kafka's sends that, others may."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(str(tmp_path))
+        world.source.create("t")
+        world.source.log("t").batches = [FIRST, at(2**33), at(2**34)]
+        driver = await mirrored(world)
+        log = driver.log
+        assert [log.batch_before(end).base_offset for end in (2**62, 2**34, 2**33)] == [2**34, 2**33, 0]
+        assert (driver.rejected, log.log_end_offset) == (None, 2**34 + 2)
+        assert_neighbour_is_well(world)
+
+    scripted_source.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        pytest.param({"records": FIRST[:40]}, "source broker 1 sent 40 bytes of a batch, less than it has", id="half-a-batch"),
+        *(
+            pytest.param(
+                {"records": b"", "diverging_epoch": fetch.EpochEndOffset(epoch=epoch, end_offset=end)},
+                f"the source's answers do not fit one another: epoch {epoch} ends at {end} at the source",
+                id=f"diverges-at-{end}",
+            )
+            for epoch, end in ((7, 100), (0, -1), (0, 0))
+        ),
+    ],
+)
+def test_answers_that_lead_nowhere_were_asked_for_in_a_busy_loop(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(str(tmp_path))
+        world.source.create("t")
+        world.source.log("t").batches = [FIRST]
+        answer_for_t(world, rewritten(**fields))
+        driver = await mirrored(world)
+        assert (driver.rejected, driver.status.reason) == (None, reason)
+        assert_neighbour_is_well(world)
+
+    scripted_source.run(scenario)
+
+
+def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
+    """ListOffsets answered -1 without an error, for a log in which nothing is ours: it was emptied and began at -1."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(str(tmp_path))
+        world.source.create("t")
+        world.source.log("t").batches = [FIRST, SECOND]
+        driver = await mirrored(world)
+        before = world.log_bytes("t")
+        world.source.log("t").batches = [batch(0, b"y", b"z"), batch(2, b"z")]
+        world.source.log("t").start = -1
+        fetch_again(world)
+        await world.advance(5_000, step_ms=250)
+        assert world.log_bytes("t") == before
+        assert driver.status.reason == "the source says that its log begins at -1"
+        assert_neighbour_is_well(world)
+        world.source.log("t").start = 0
+        await world.advance(5_000, step_ms=250)
+        assert (world.log_bytes("t"), driver.status.reason) == (world.source_bytes("t"), None)
+
+    scripted_source.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "reason"),
+    [
+        pytest.param(patched(SECOND, MAX_TIMESTAMP, b"\x7f"), "malformed batch from the source: Record is corrupt", id="a-field"),
+        pytest.param(patched(SECOND, CRC, b"\x00\x01"), "malformed batch from the source: Record is corrupt", id="the-crc"),
+        pytest.param(patched(SECOND, MAGIC, b"\x09"), "malformed batch from the source: Invalid magic found in record: 9", id="the-magic"),
+    ],
+)
+def test_what_the_source_had_damaged_was_cut_off_here(tmp_path: Path, damaged: bytes, reason: str) -> None:
+    """The comparison took a damaged batch for a different one, and the mirror lost its copy, the only good one."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(str(tmp_path))
+        world.source.create("t")
+        world.source.log("t").batches = [FIRST, SECOND]
+        driver = await mirrored(world)
+        world.source.log("t").batches = [FIRST, damaged]
+        fetch_again(world)
+        await world.advance(5_000, step_ms=250)
+        assert world.log_bytes("t") == FIRST + SECOND
+        assert driver.rejected is not None and driver.rejected.startswith(reason)
+        assert_neighbour_is_well(world)
+
+    scripted_source.run(scenario)
+
+
+def test_a_batch_that_was_damaged_once_is_compared_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(str(tmp_path))
+        world.source.create("t")
+        world.source.log("t").batches = [FIRST, SECOND]
+        driver = await mirrored(world)
+        world.source.log("t").batches = [FIRST, patched(SECOND, CRC, b"\x00\x01")]
+        fetch_again(world)
+        await world.settle()
+        assert driver.status.reason is not None and driver.status.reason.startswith("malformed batch from the source")
+        world.source.log("t").batches = [FIRST, batch(2, b"other")]
+        world.source.append("t", b"d")
+        await world.advance(5_000, step_ms=250)
+        assert (world.log_bytes("t"), driver.cuts, driver.rejected) == (world.source_bytes("t"), 1, None)
+
+    scripted_source.run(scenario)
