@@ -2,7 +2,9 @@
 
 * Only dynamic overrides of the source's topic are copied, never its brokers' defaults (C17); one that goes there goes here.
 * `mirror.topic.properties.exclude` names what is left alone, as regexes for the whole name. `mirror.*` always is (C16).
-* A config that this cluster does not have is left out: old sources have some that Kafka 4 removed. It is logged once.
+* A config that this cluster does not have is left out: old sources have some that Kafka 4 removed. So is a value that is not valid here (Kafka 4
+  takes no segment.bytes below 1 MiB; no topic of ours is tiered), or it would keep the topic's other configs away, and the topic from being
+  made. Either is logged once, and what the topic has here of that config stays.
 * A local change is overridden in the next cycle (FM20); the exclude list of each cycle is the one that then holds (SYN19).
 """
 
@@ -10,12 +12,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
 from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
-from kmirror.metadata.topic_configs import TOPIC_CONFIGS
+from kmirror.metadata.topic_configs import TOPIC_CONFIGS, validate_topic_configs
 from kmirror.mirror.ports import ControllerChannel
 from kmirror.mirror.source_metadata import TOPICS_PER_REQUEST, describe_topic_configs
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge, is_active
@@ -37,7 +39,7 @@ class ConfigSync:
     def __init__(self, controller: ControllerChannel, image: Callable[[], MetadataImage]) -> None:
         self._controller = controller
         self._image = image
-        self._told: set[tuple[str, str]] = set()
+        self._told: set[tuple[str, str, str]] = set()
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
         excluded = excluded_properties(cycle.mirror.configs)
@@ -46,7 +48,7 @@ class ConfigSync:
         for topic, configs in source_configs.items():
             if not is_active(self._image(), cycle.mirror.name, topic):
                 continue
-            self._tell_unknown(cycle.mirror.name, configs)
+            self._tell_left_out(cycle.mirror.name, topic, configs, excluded)
             changes = config_changes(configs, self._image().configs.topic(topic), excluded)
             if changes:
                 resources.append(_resource(topic, changes))
@@ -61,13 +63,22 @@ class ConfigSync:
         return failures
 
     def forget(self, mirror_name: str) -> None:
-        self._told = {(name, config) for name, config in self._told if name != mirror_name}
+        self._told = {told for told in self._told if told[0] != mirror_name}
 
-    def _tell_unknown(self, mirror_name: str, names: Iterable[str]) -> None:
-        for name in names:
-            if name not in TOPIC_CONFIGS and (mirror_name, name) not in self._told:
-                self._told.add((mirror_name, name))
-                _log.warning("mirror %s: topic config %s of the source does not exist here and is not copied", mirror_name, name)
+    def _tell_left_out(self, mirror_name: str, topic: str, configs: Mapping[str, str], excluded: re.Pattern[str]) -> None:
+        for name, value in configs.items():
+            if name not in TOPIC_CONFIGS:
+                if self._is_first(mirror_name, name, ""):
+                    _log.warning("mirror %s: topic config %s of the source does not exist here and is not copied", mirror_name, name)
+            elif _is_synced(name, excluded) and (problem := _problem(name, value)) and self._is_first(mirror_name, name, value):
+                _log.warning(
+                    "mirror %s: topic config %s=%s of the source (topic %s) is not copied: %s", mirror_name, name, value, topic, problem
+                )
+
+    def _is_first(self, *what: str) -> bool:
+        known = len(self._told)
+        self._told.add((what[0], what[1], what[2]))
+        return len(self._told) > known
 
 
 def excluded_properties(mirror_configs: Mapping[str, str]) -> re.Pattern[str]:
@@ -78,14 +89,27 @@ def excluded_properties(mirror_configs: Mapping[str, str]) -> re.Pattern[str]:
 
 
 def config_changes(source: Mapping[str, str], local: Mapping[str, str], excluded: re.Pattern[str]) -> dict[str, str | None]:
-    """What to set, and to delete (None), so that our overrides equal the source's. Pure."""
-
-    def synced(name: str) -> bool:
-        return not name.startswith(ALWAYS_EXCLUDED_PREFIX) and name in TOPIC_CONFIGS and excluded.fullmatch(name) is None
-
-    changes: dict[str, str | None] = {name: value for name, value in source.items() if synced(name) and local.get(name) != value}
-    changes.update({name: None for name in local if name not in source and synced(name)})
+    """What to set, and to delete (None), so that our overrides equal the source's, as far as they are valid here. Pure."""
+    changes: dict[str, str | None] = {
+        name: value
+        for name, value in source.items()
+        if local.get(name) != value and _is_synced(name, excluded) and _problem(name, value) is None
+    }
+    changes.update({name: None for name in local if name not in source and _is_synced(name, excluded)})
     return changes
+
+
+def _is_synced(name: str, excluded: re.Pattern[str]) -> bool:
+    return not name.startswith(ALWAYS_EXCLUDED_PREFIX) and name in TOPIC_CONFIGS and excluded.fullmatch(name) is None
+
+
+def _problem(name: str, value: str) -> str | None:
+    """Why no topic of ours may have it."""
+    try:
+        validate_topic_configs({name: value})
+    except ApiException as error:
+        return error.message
+    return None
 
 
 def _resource(topic: str, changes: Mapping[str, str | None]) -> messages.AlterConfigsResource:

@@ -1,8 +1,17 @@
-"""Config sync as a pure function: C16, C17, SYN6."""
+"""Config sync as a pure function (C16, C17, SYN6), and what sources have that is not valid here."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mirror_sync_doubles import SourceDouble, SyncBench
+
 from kmirror.mirror.config_sync import config_changes, excluded_properties
+from kmirror.mirror.topic_creation import create_missing_topics
+from kmirror.wire.messages import create_topics
 
 DEFAULT = excluded_properties({})
 
@@ -30,3 +39,49 @@ def test_own_patterns_replace_the_default_and_match_whole_names() -> None:
 
 def test_empty_exclude_list_excludes_nothing() -> None:
     assert config_changes({"retention.ms": "5"}, {}, excluded_properties({"mirror.topic.properties.exclude": ""})) == {"retention.ms": "5"}
+
+
+# --- values that are not valid here
+
+ODD = {"segment.bytes": "524288", "remote.storage.enable": "true", "compression.type": "brotli", "min.cleanable.dirty.ratio": "none"}
+"""Of a Kafka before 4.0, of a tiered topic, of a broker to come, and of none."""
+
+
+@pytest.fixture
+def bench() -> Iterator[SyncBench]:
+    made = SyncBench()
+    yield made
+    made.close()
+
+
+def test_a_value_that_is_not_valid_here_kept_the_topics_other_configs_away(bench: SyncBench, caplog: pytest.LogCaptureFixture) -> None:
+    source = bench.make_mirror("m", SourceDouble())
+    for name in ("t", "u"):
+        source.topic(name).configs = {**ODD, "retention.ms": "5"}
+        bench.topic(name, mirror="m", segment_bytes="2097152", segment_ms="9")
+    with caplog.at_level(logging.WARNING):
+        assert bench.cycle(times=3) == {}
+    assert bench.configs("t") == bench.configs("u") == {"retention.ms": "5", "segment.bytes": "2097152"}
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == len(ODD)
+    assert "mirror m: topic config segment.bytes=524288 of the source (topic t) is not copied: " in told[0]
+    assert "Value must be at least 1048576" in told[0]
+
+
+def test_a_tiered_source_topic_could_not_be_made_here(bench: SyncBench) -> None:
+    """FEA11: what is local at the source is mirrored."""
+    source = bench.make_mirror("m", SourceDouble())
+    source.topic("t").configs = {**ODD, "cleanup.policy": "delete"}
+    manager: Any = bench
+    errors = bench.run(create_missing_topics(manager, bench.runtime, bench, "m", ["t"], timeout_ms=1_000))
+    (made,) = [topic for request in bench.requests if isinstance(request, create_topics.CreateTopicsRequest) for topic in request.topics]
+    assert (errors, [(config.name, config.value) for config in made.configs]) == ({}, [("cleanup.policy", "delete")])
+
+
+def test_an_excluded_value_is_not_told_of(bench: SyncBench, caplog: pytest.LogCaptureFixture) -> None:
+    source = bench.make_mirror("m", SourceDouble(), mirror_topic_properties_exclude=".*")
+    source.topic("t").configs = dict(ODD)
+    bench.topic("t", mirror="m")
+    with caplog.at_level(logging.WARNING):
+        assert bench.cycle() == {}
+    assert caplog.records == []
