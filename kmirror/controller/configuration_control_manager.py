@@ -1,7 +1,8 @@
 """Dynamic configs of every kind of resource (Kafka's `ConfigurationControlManager`).
 
 A change is judged by the whole set of overrides that it leaves behind. Records are written only where a value changes.
-`mirror.name` belongs to the mirror requests; `source.cluster.id` of a mirror to its owner broker: clients cannot set them.
+`mirror.name` belongs to the mirror requests; `source.cluster.id` of a mirror to its owner broker: clients cannot set them. A broker
+pauses a topic by its `mirror.name` (B5) only while that is `X`: an operator's request may have come between its look at it and its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kmirror.controller.controller_state import ControllerState
 from kmirror.metadata.configs import DEFINITIONS, RESOURCE_TYPE_NAMES, validate
 from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource
 from kmirror.metadata.mirror_filters import log_overlaps
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MirrorAssociation, parse_association
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG
 from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
@@ -155,6 +156,8 @@ class ConfigurationControlManager:
         left = {name: value for name, value in merged.items() if value is not None}
         if resource.type == RESOURCE_TOPIC:
             self.check_topic_configs(resource.name, left, changed=() if by_broker else values)
+            if MIRROR_NAME_CONFIG in values:
+                _check_pause(present.get(MIRROR_NAME_CONFIG), values[MIRROR_NAME_CONFIG])
         else:
             if (
                 resource.type == RESOURCE_BROKER
@@ -237,3 +240,12 @@ class ConfigurationControlManager:
     def _check_not_internal(self, resource: ConfigResource, values: Mapping[str, str | None]) -> None:
         if resource.type == RESOURCE_MIRROR and SOURCE_CLUSTER_ID_CONFIG in values:
             raise ApiException(Errors.INVALID_REQUEST, f"Config {SOURCE_CLUSTER_ID_CONFIG} is internal.")
+
+
+def _check_pause(present: str | None, value: str | None) -> None:
+    """INVALID_REQUEST where `X.paused` is to follow on anything but `X` and itself."""
+    before, after = parse_association(present), parse_association(value)
+    if after is None or not after.paused or after.removed:
+        return
+    if value != present and before != MirrorAssociation(after.mirror_name):
+        raise ApiException(Errors.INVALID_REQUEST, f"{MIRROR_NAME_CONFIG} is {present or 'not set'} now: it cannot become {value}")

@@ -6,6 +6,7 @@ import pytest
 from metadata_doubles import ControllerDouble
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.controller.controller_result import ControllerResult
 from kmirror.metadata.image import ConfigResource
 from kmirror.wire.messages import alter_configs as legacy
 from kmirror.wire.messages import incremental_alter_configs as inc
@@ -96,13 +97,35 @@ def test_a_resource_given_twice(controller: ControllerDouble) -> None:
     assert [result.error_code for result in response.responses] == [Errors.INVALID_REQUEST] * 2
 
 
+def named(controller: ControllerDouble, value: str | None) -> None:
+    """What an operator's request leaves as `mirror.name`."""
+    controller.run(ControllerResult(controller.configuration.set_records(ConfigResource(TOPIC, "t"), {"mirror.name": value}), None))
+
+
 def test_the_legacy_form_replaces_everything_but_the_mirror(controller: ControllerDouble) -> None:
-    alter(controller, TOPIC, "t", ("retention.ms", SET, "5"), ("mirror.name", SET, "X"), by_broker=True)
+    named(controller, "X")
+    alter(controller, TOPIC, "t", ("retention.ms", SET, "5"))
     config = legacy.AlterableConfig(name="segment.ms", value="9")
     resource = legacy.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[config])
     response = controller.run(controller.configuration.alter_configs(legacy.AlterConfigsRequest(resources=[resource])))
     assert response.responses[0].error_code == 0
     assert controller.state.image.configs.topic("t") == {"segment.ms": "9", "mirror.name": "X"}
+
+
+@pytest.mark.parametrize("name", [None, "X.removed", "X.paused.removed", "Y", "Y.paused", "Y.removed"])
+def test_a_brokers_pause_that_comes_after_an_operators_request_undoes_none(controller: ControllerDouble, name: str | None) -> None:
+    """D3-22: the leader saw `X`, and that the source's topic is gone; by then the topic was removed, or was another mirror's."""
+    named(controller, name)
+    code, text = alter(controller, TOPIC, "t", ("mirror.name", SET, "X.paused"), by_broker=True)
+    assert code is Errors.INVALID_REQUEST and str(text).startswith(f"mirror.name is {name or 'not set'} now")
+    assert controller.state.image.configs.topic("t").get("mirror.name") == name
+
+
+@pytest.mark.parametrize("name", ["X", "X.paused"])
+def test_brokers_pause_a_topic_once_or_more_often(controller: ControllerDouble, name: str) -> None:
+    named(controller, name)
+    assert alter(controller, TOPIC, "t", ("mirror.name", SET, "X.paused"), by_broker=True)[0] is Errors.NONE
+    assert controller.state.image.configs.topic("t")["mirror.name"] == "X.paused"
 
 
 def test_a_mirrors_configs_are_judged_as_a_whole(controller: ControllerDouble) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from mirror_machine import MIRROR, REFRESH_MS, MirrorMachine, run
 from scripted_source import batch
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror import stopping
 from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
@@ -213,6 +213,29 @@ def test_a_mirror_that_was_created_anew_at_once_found_what_was_stored_of_the_del
             await asyncio.sleep(0)
         await machine.settle()
         assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState()
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_removal_that_comes_before_the_pause_of_a_deleted_sources_topic_was_undone_by_it(tmp_path: Path) -> None:
+    """D3-22: the controller refuses the pause, and the partition stops as the operator said."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+
+        def removed_first(request: Any) -> Exception | None:
+            if machine.cache.image.configs.topic("t")["mirror.name"] != MIRROR:
+                return None
+            machine.name("m.removed")
+            return ApiException(Errors.INVALID_REQUEST)
+
+        machine.mirror_controller.fail = removed_first
+        machine.driver().on_source_deleted()
+        await machine.reach("STOPPED", within_ms=1_000)
+        assert machine.cache.image.configs.topic("t")["mirror.name"] == "m.removed"
+        assert machine.states_written()[-2:] == ["STOPPING", "STOPPED"]
         await machine.close()
 
     run(scenario)
