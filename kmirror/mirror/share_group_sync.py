@@ -105,7 +105,7 @@ async def _describe(source: SourceCluster, node: SourceNode, groups: list[str], 
     asked = [module.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
     response = await source.send(node, module.DescribeShareGroupOffsetsRequest(groups=asked))
     found: dict[str, StartOffsets] = {}
-    for row in response.groups:
+    for row in (row for row in response.groups if row.group_id in groups):
         offsets = start_offsets(row)
         if not isinstance(offsets, Errors):
             found[row.group_id] = {tp: offset for tp, offset in offsets.items() if offset is not None}

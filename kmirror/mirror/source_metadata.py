@@ -45,7 +45,9 @@ async def describe_topic_configs(source: SourceCluster, topics: Iterable[str]) -
             for name in names
         ]
         response = await source.ask_any(describe_configs.DescribeConfigsRequest(resources=resources))
-        for entry in response.results:
+        answers = {entry.resource_name: entry for entry in response.results}
+        failures += [f"configs of source topic {name}: the answer leaves it out" for name in names if name not in answers]
+        for entry in (answers[name] for name in names if name in answers):
             if entry.error_code:
                 text = entry.error_message or Errors.for_code(entry.error_code).message
                 failures.append(f"configs of source topic {entry.resource_name}: {text}")
@@ -100,7 +102,7 @@ async def list_group_types(source: SourceCluster, node: SourceNode) -> dict[str,
 
 
 async def fetch_group_offsets(source: SourceCluster, node: SourceNode, groups: Sequence[str]) -> Mapping[str, GroupOffsets | Errors]:
-    """All offsets that groups committed, asked of their coordinator; or the group's error."""
+    """All offsets that groups committed, asked of their coordinator; or the group's error. Of these groups and no others, whatever the answer has."""
     version = await source.api_version(node, offset_fetch.OffsetFetchRequest.API_KEY, max_version=LAST_VERSION_WITH_NAMES)
     found: dict[str, GroupOffsets | Errors] = {}
     if version < SEVERAL_GROUPS_VERSION:
@@ -113,7 +115,8 @@ async def fetch_group_offsets(source: SourceCluster, node: SourceNode, groups: S
             groups=[offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None) for group in ids]
         )
         response = await source.send(node, request, version=version)
-        found.update({row.group_id: _offsets(row) for row in response.groups})
+        answers = {row.group_id: _offsets(row) for row in response.groups}
+        found.update({group: answers.get(group, Errors.GROUP_ID_NOT_FOUND) for group in ids})
     return found
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CLIENT_SOFTWARE_NAME: Final = "kmirror"
 MAX_RESPONSE_BYTES: Final = 2_147_483_647
+MAX_FIRST_RESPONSE_BYTES: Final = 1 << 20
+"""Until a peer has shown that it speaks Kafka's protocol: the beginning of a TLS alert announces 352 MB, that of an HTTP response 1.2 GB."""
 REAUTHENTICATION_WINDOW: Final = 0.85
 REAUTHENTICATION_JITTER: Final = 0.1
 NEVER_MS: Final = 1 << 62
@@ -53,7 +55,7 @@ class ClientConnection:
         self._client = client
         self._runtime = client.runtime
         self._node = node
-        self._reader = FrameReader(self._on_frame, max_size=MAX_RESPONSE_BYTES, scratch=client.scratch, reuse_large_frames=True)
+        self._reader = FrameReader(self._on_frame, max_size=MAX_FIRST_RESPONSE_BYTES, scratch=client.scratch, reuse_large_frames=True)
         self._connection: Connection | None = None
         self._in_flight: deque[_InFlight] = deque()
         self._next_correlation_id = 0
@@ -196,6 +198,7 @@ class ClientConnection:
         if response.error_code != Errors.NONE:
             error = Errors.for_code(response.error_code)
             raise UnsupportedVersionError(f"{self._node.host}:{self._node.port} refused ApiVersions: {error.name}")
+        self._reader.set_max_size(MAX_RESPONSE_BYTES)
         self.peer = response
         self._ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from mirror_sync_doubles import SourceDouble, SyncBench
+from mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
 
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.config_sync import config_changes, excluded_properties
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.wire.messages import create_topics
@@ -85,3 +86,47 @@ def test_an_excluded_value_is_not_told_of(bench: SyncBench, caplog: pytest.LogCa
     with caplog.at_level(logging.WARNING):
         assert bench.cycle() == {}
     assert caplog.records == []
+
+
+# --- answers that do not fit the question
+
+
+def changing(source: SourceDouble, name: str, change: Callable[[Any], None]) -> None:
+    """Change what the source answers in this method."""
+    answer = getattr(source, name)
+
+    def changed(*request: Any) -> Any:
+        response = answer(*request)
+        change(response)
+        return response
+
+    setattr(source, name, changed)
+
+
+def test_offsets_of_a_group_that_was_not_asked_for_were_committed(bench: SyncBench) -> None:
+    source = bench.make_mirror("m", SourceDouble(), mirror_groups_include="asked.*")
+    source.topic("t")
+    bench.topic("t", mirror="m")
+    for name in ("asked", "asked-too"):
+        source.groups[name] = SourceGroupDouble({TopicPartition("t", 0): (7, "")})
+
+    def rename(response: Any) -> None:
+        response.groups[1].group_id = "private"
+
+    changing(source, "_offset_fetch", rename)
+    assert bench.cycle() == {"group_offset": 1}
+    assert [group for group, _ in bench.groups.commits] == ["asked"]
+
+
+def test_a_topic_that_an_answer_leaves_out_was_taken_for_well(bench: SyncBench, caplog: pytest.LogCaptureFixture) -> None:
+    source = bench.make_mirror("m", SourceDouble())
+    for name in ("t", "u"):
+        source.topic(name, retention_ms="5")
+        bench.topic(name, mirror="m", segment_ms="9")
+    changing(source, "_configs", lambda response: response.results.pop(0))
+    with caplog.at_level(logging.WARNING):
+        assert bench.cycle() == {"topic_config": 1}
+    assert (bench.configs("t"), bench.configs("u")) == ({"segment.ms": "9"}, {"retention.ms": "5"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "mirror m, topic_config: configs of source topic t: the answer leaves it out"
+    ]

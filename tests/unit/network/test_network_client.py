@@ -169,10 +169,20 @@ def test_an_idle_connection_is_replaced(bench):
     assert bench.requests[0].connection_id != bench.requests[1].connection_id
 
 
-def test_a_peer_that_speaks_something_else_is_a_disconnect(bench):
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        pytest.param(b"220 mail.example ESMTP\r\n", id="mail"),
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", id="http"),
+        pytest.param(b"\x15\x03\x03\x00\x02\x02\x32", id="a-TLS-listener"),
+    ],
+)
+def test_a_peer_that_speaks_something_else_took_as_much_memory_as_its_first_bytes_happened_to_announce(bench, greeting):
+    """352 MB for the alert of a TLS listener, for each connection and attempt; the loop stood still while they were cleared."""
+
     class Greeter:
         def connection_made(self, connection) -> None:
-            connection.write([b"220 mail.example ESMTP\r\n"])
+            connection.write([greeting])
 
         def get_buffer(self, size_hint: int) -> memoryview:
             return memoryview(bytearray(100))
@@ -183,7 +193,7 @@ def test_a_peer_that_speaks_something_else_is_a_disconnect(bench):
 
     runtime = bench.world.node("broker").runtime
     bench.world.loop.run_until_complete(runtime.spawn(runtime.listen("", 25, Greeter), name="listen"))
-    with pytest.raises(DisconnectError):
+    with pytest.raises(DisconnectError, match="does not speak Kafka's protocol: Invalid receive"):
         bench.run(bench.client.send("broker", 25, MetadataRequest(), timeout_ms=15_000))
 
 
