@@ -32,7 +32,8 @@ _log = logging.getLogger(__name__)
 async def create_missing_topics(
     manager: MirrorManager, runtime: Runtime, controller: ControllerChannel, mirror_name: str, names: list[str], *, timeout_ms: int
 ) -> dict[str, Errors]:
-    """Create those of `names` that are missing here; the error of each that could not be. Waits until this broker sees them."""
+    """Create those of `names` that are missing here; the error of each that could not be. Waits until this broker sees them, and
+    the coordinators of their states: one that has not heard of a topic yet says that there is none."""
     missing = [name for name in names if manager.image().topics.topic(name) is None]
     errors = {name: Errors.INVALID_TOPIC_EXCEPTION for name in missing if name in INTERNAL_TOPICS}
     missing = [name for name in missing if name not in errors]
@@ -55,7 +56,7 @@ async def create_missing_topics(
         for row in response.topics:
             if row.error_code not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):
                 errors[row.name] = Errors.for_code(row.error_code)
-    await _wait_until_seen(manager, runtime, [name for name in present if name not in errors], timeout_ms)
+    await _wait_until_seen(manager, runtime, mirror_name, [name for name in present if name not in errors], timeout_ms)
     return errors
 
 
@@ -81,9 +82,16 @@ def _creatable(mirror: Mirror, name: str, topic: SourceTopic, configs: dict[str,
     )
 
 
-async def _wait_until_seen(manager: MirrorManager, runtime: Runtime, names: list[str], timeout_ms: int) -> None:
+async def _wait_until_seen(manager: MirrorManager, runtime: Runtime, mirror_name: str, names: list[str], timeout_ms: int) -> None:
     deadline_ms = runtime.clock.monotonic_ms() + timeout_ms
-    while any(manager.image().topics.topic(name) is None for name in names):
+    while names and not await _are_seen(manager, mirror_name, names):
         if runtime.clock.monotonic_ms() >= deadline_ms:
             raise ApiException(Errors.REQUEST_TIMED_OUT, f"topics {', '.join(sorted(names))} were created but are not visible here yet")
         await runtime.sleep_ms(POLL_INTERVAL_MS)
+
+
+async def _are_seen(manager: MirrorManager, mirror_name: str, names: list[str]) -> bool:
+    if any(manager.image().topics.topic(name) is None for name in names):
+        return False
+    states = await manager.states.read(manager.mirror_partitions(mirror_name, names))
+    return Errors.UNKNOWN_TOPIC_OR_PARTITION not in states.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,7 +132,12 @@ def test_syn3_nothing_is_synced_from_another_cluster_in_any_cycle(bench: SyncBen
 
 def create(bench: SyncBench, *names: str) -> tuple[dict[str, Errors], list[create_topics.CreatableTopic]]:
     """Add topics that are not here to mirror m: the errors, and what the controller was asked to create."""
-    manager: Any = bench
+
+    async def read(partitions: Any) -> dict[Any, Any]:
+        return {}
+
+    states = SimpleNamespace(read=read)
+    manager: Any = SimpleNamespace(image=bench.image, mirror=bench.mirror, states=states, mirror_partitions=lambda mirror, names: names)
     errors = bench.run(create_missing_topics(manager, bench.runtime, bench, "m", list(names), timeout_ms=1_000))
     return errors, [
         topic for request in bench.requests if isinstance(request, create_topics.CreateTopicsRequest) for topic in request.topics

@@ -1,0 +1,69 @@
+"""AddTopicsToMirror of a topic that this cluster lacks: what is waited for after it was made."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from mirror_machine import MIRROR, MirrorMachine, run
+
+from kmirror.common.errors import Errors
+from kmirror.mirror.mirror_coordinator_shard import StoredState
+from kmirror.mirror.topic_creation import create_missing_topics
+from kmirror.wire.messages import create_topics
+
+
+class Controller:
+    """Makes the topics at once."""
+
+    def __init__(self, machine: MirrorMachine) -> None:
+        self._machine = machine
+
+    async def send(self, message: Any) -> create_topics.CreateTopicsResponse:
+        rows = []
+        for topic in message.topics:
+            self._machine.topic(topic.name, None)
+            rows.append(create_topics.CreatableTopicResult(name=topic.name, error_code=0))
+        return create_topics.CreateTopicsResponse(topics=rows)
+
+
+def test_a_coordinator_that_had_not_heard_of_the_new_topic_had_it_refused_as_unknown(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.settle()
+        machine.source.create("u")
+        assert machine.mirror is not None
+        coordinator, behind = machine.mirror.coordinator, machine.cache.image
+        now = coordinator._image
+        coordinator._image = lambda: behind
+        creation = create_missing_topics(machine.mirror, machine.runtime, Controller(machine), MIRROR, ["u"], timeout_ms=5_000)
+        task = asyncio.ensure_future(creation)
+        await machine.advance(1_000)
+        assert machine.cache.image.topics.topic("u") is not None and not task.done()
+        coordinator._image = now
+        await machine.advance(100)
+        assert task.result() == {}
+        states = await machine.mirror.states.read(machine.mirror.mirror_partitions(MIRROR, ["u"]))
+        assert states == {("u", 0): StoredState()}
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_topic_that_its_coordinator_does_not_hear_of_in_time_is_the_requests_error(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.settle()
+        machine.source.create("u")
+        assert machine.mirror is not None
+        behind = machine.cache.image
+        machine.mirror.coordinator._image = lambda: behind
+        creation = create_missing_topics(machine.mirror, machine.runtime, Controller(machine), MIRROR, ["u"], timeout_ms=500)
+        task = asyncio.ensure_future(creation)
+        await machine.advance(700)
+        error = task.exception()
+        assert getattr(error, "error", None) is Errors.REQUEST_TIMED_OUT
+        await machine.close()
+
+    run(scenario)
