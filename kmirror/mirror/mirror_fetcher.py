@@ -345,11 +345,15 @@ class MirrorFetcher:
         return False
 
     def _after_cut(self, partition: FetchedMirrorPartition, reason: str) -> None:
-        """A cut leader bumps its epoch before it appends again: back to the driver."""
+        """A cut leader bumps its epoch before it appends again: back to the driver, at once unless the source has it cut again and again."""
         _log.warning("mirror fetcher %s: %s was cut: %s", self.name, partition.topic_partition, reason)
         if partition.driver.services.safeguards.bump_after_cut:
             partition.driver.note_cut()
-        self._give_back(partition, None)
+        status, backoff_ms = partition.driver.status, partition.driver.services.config.mirror_fetch_backoff_ms
+        before_ms, now_ms = status.cut_at_ms, self._runtime.clock.monotonic_ms()
+        status.cut_at_ms = now_ms
+        is_repeated = before_ms is not None and now_ms - before_ms < 2 * backoff_ms
+        self._give_back(partition, f"cut again: {reason}" if is_repeated else None)
 
     # --- answers ------------------------------------------------------------------------------------------------------
 

@@ -54,5 +54,7 @@ class MirrorPartitionStatus:
     reset_written: tuple[int, int] | None = None
     """Offset of the last MIRROR_PID_RESET that this driver appended, and the leader epoch in which it did."""
     missing_since_ms: int | None = None
+    cut_at_ms: int | None = None
+    """When the log was last cut to what the source has."""
     catch_up: CatchUp = field(default_factory=CatchUp)
     """For the lag in time."""

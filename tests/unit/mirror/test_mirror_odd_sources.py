@@ -150,6 +150,22 @@ def test_answers_that_lead_nowhere_were_asked_for_in_a_busy_loop(tmp_path: Path,
     scripted_source.run(scenario)
 
 
+def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_bumped_in_a_busy_loop(tmp_path: Path) -> None:
+    """What is copied is then cut for it, copied again, and so on: once in mirror.fetch.backoff.ms, for each time costs the controller a record."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(str(tmp_path))
+        world.source.create("t")
+        world.source.log("t").epoch = 5
+        world.source.log("t").batches = [batch(0, b"a", epoch=3), batch(1, b"b", epoch=5), batch(2, b"c", epoch=4)]
+        driver = await mirrored(world)
+        assert 10 <= driver.cuts <= 17
+        assert driver.status.reason == "cut again: epoch 4 ends at 1 at the source"
+        assert_neighbour_is_well(world)
+
+    scripted_source.run(scenario)
+
+
 def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
     """ListOffsets answered -1 without an error, for a log in which nothing is ours: it was emptied and began at -1."""
 
