@@ -19,7 +19,7 @@ from kmirror.cli.mm2_converter import ConvertedFlow, convert
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import KmirrorError
 
-SECRETS = ("sasl.jaas.config", "password", "ssl.keystore.key")
+SECRETS = ("sasl.jaas.config", "password", "secret", "ssl.keystore.key")
 HIDDEN = "(hidden; --output writes it)"
 
 
@@ -92,9 +92,15 @@ def _write(path: Path, data: bytes, *, private: bool) -> None:
 
 
 def _properties(settings: dict[str, str]) -> bytes:
-    """As a properties file, where only the backslash means something within these values."""
-    escaped = ((name, value.replace("\\", "\\\\")) for name, value in settings.items())
-    return "".join(f"{name}={value}\n" for name, value in escaped).encode()
+    """As a properties file."""
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items()).encode("ascii")
+
+
+def _escaped(value: str) -> str:
+    """One line of ASCII, which means the same whoever reads it: a PEM certificate has many lines, a password any letters."""
+    units = value.replace("\\", "\\\\").replace("\n", "\\n").encode("utf-16-be")
+    pairs = (units[index] << 8 | units[index + 1] for index in range(0, len(units), 2))
+    return "".join(chr(unit) if 0x20 <= unit <= 0x7E else f"\\u{unit:04x}" for unit in pairs)
 
 
 def _config_file(flow: ConvertedFlow) -> str:
@@ -106,7 +112,7 @@ def _command_file(flow: ConvertedFlow) -> str:
 
 
 def _shown(name: str, value: str) -> str:
-    return HIDDEN if any(secret in name for secret in SECRETS) else value
+    return HIDDEN if any(secret in name for secret in SECRETS) else value.replace("\n", "\\n")
 
 
 def _as_json(flow: ConvertedFlow) -> dict[str, Any]:

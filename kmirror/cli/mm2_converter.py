@@ -14,7 +14,7 @@ mirroring starts afresh (KIP-1279: not compatible with MM2), so what MM2 made at
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,6 +31,7 @@ RENAMED: Final = {
 }
 SWITCHES: Final = ("sync.topic.configs", "sync.topic.acls", "emit.heartbeats", "emit.checkpoints", "refresh.topics", "refresh.groups")
 """Had names without `.enabled` once."""
+MAX_REPLICATION_FACTOR: Final = 32_767
 DEFAULT_TOPICS_EXCLUDE: Final = r"mm2.*\.internal,.*\.replica,__.*"
 DEFAULT_GROUPS_EXCLUDE: Final = "console-consumer-.*,connect-.*,__.*"
 IDENTITY_POLICIES: Final = ("IdentityReplicationPolicy", "LegacyReplicationPolicy")
@@ -101,6 +102,10 @@ NO_COUNTERPART_PREFIXES: Final = {
     "plugin.": "there is no Connect worker",
 }
 SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.protocol")
+NOTHING: Final = "(?!)"
+"""A regular expression that matches nothing."""
+EXPRESSION: Final = re.compile(r"\$\{[^}]*\}")
+"""What a ConfigProvider would replace (Kafka's `ConfigTransformer`)."""
 
 
 @dataclass(slots=True)
@@ -116,7 +121,7 @@ class ConvertedFlow:
     command_configs: dict[str, str]
     """How an operator's tool reaches the target; empty when it is not secured."""
     topic_pattern: str
-    replication_factor: int | None
+    replication_factor: int | None = None
     notes: list[str] = field(default_factory=list)
     not_converted: dict[str, str] = field(default_factory=dict)
 
@@ -125,16 +130,17 @@ def convert(properties: Mapping[str, str]) -> list[ConvertedFlow]:
     """The flows that run. ConfigError when the file does not say what a flow needs."""
     if "source.cluster.bootstrap.servers" in properties:
         return [_convert_flow(*_connector_flow(properties))]
-    clusters = _words(properties.get("clusters", ""))
+    clusters = list(dict.fromkeys(_words(properties.get("clusters", ""))))
     if not clusters:
         raise ConfigError("no 'clusters' and no 'source.cluster.bootstrap.servers': this is not a configuration of MirrorMaker 2")
     settings = {_current_name(name, clusters): value.strip() for name, value in properties.items()}
     flows = [(source, target) for source in clusters for target in clusters if source != target]
-    unknown = sorted({name.split(".", 1)[0] for name in settings if "->" in name} - {f"{source}->{target}" for source, target in flows})
+    prefixes = tuple(f"{source}->{target}." for source, target in flows)
+    unknown = sorted(name.split(".", 1)[0] for name in settings if "->" in name and not name.startswith(prefixes))
     if unknown:
         raise ConfigError(f"flow {unknown[0]} is between clusters that 'clusters' does not name: {', '.join(clusters)}")
     running = [flow for flow in flows if _flow_settings(settings, clusters, *flow).get("enabled", "false").lower() == "true"]
-    if not running and not any(name.endswith(".enabled") and name.count(".") == 1 for name in settings if "->" in name):
+    if not running and not any(f"{prefix}enabled" in settings for prefix in prefixes):
         running = [flow for flow in flows if any(name.startswith("->".join(flow) + ".") for name in settings)]  # KIP-382's own samples
     if not running:
         raise ConfigError(f"no flow is enabled: one needs {clusters[0]}->{clusters[-1]}.enabled = true")
@@ -147,15 +153,16 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _current_name(name: str, clusters: Iterable[str]) -> str:
-    """A property by its present name."""
+def _current_name(name: str, clusters: Collection[str]) -> str:
+    """A property by its present name. An alias may hold dots."""
     name = name.strip()
     for cluster in clusters:
         name = re.sub(rf"^cluster\.{re.escape(cluster)}\.", f"{cluster}.", name)
         if name == f"{cluster}.broker.list":
             name = f"{cluster}.bootstrap.servers"
-    head, separator, rest = name.partition(".")
-    prefix, bare = (f"{head}{separator}", rest) if "->" in head else ("", name)
+    flows = (f"{source}->{target}." for source in clusters for target in clusters)
+    prefix = next((flow for flow in flows if name.startswith(flow)), "")
+    bare = name.removeprefix(prefix)
     bare = RENAMED.get(bare, f"{bare}.enabled" if bare in SWITCHES else bare)
     return prefix + bare
 
@@ -167,7 +174,7 @@ def _flow_settings(settings: Mapping[str, str], clusters: list[str], source: str
     top = {
         name: value
         for name, value in settings.items()
-        if "->" not in name and name.split(".", 1)[0] not in clusters and (name != "enabled" or value)
+        if "->" not in name and not name.startswith(tuple(f"{cluster}." for cluster in clusters)) and (name != "enabled" or value)
     }
     return top | own
 
@@ -207,15 +214,38 @@ def _convert_flow(source: str, target: str, flow: dict[str, str], settings: Mapp
         mirror_configs={"bootstrap.servers": servers[source]},
         command_configs=_security(target, flow, settings, ("producer.", "consumer.", "admin.")),
         topic_pattern=_selection("topics", flow.get("topics", ".*"), flow.get("topics.exclude", DEFAULT_TOPICS_EXCLUDE)),
-        replication_factor=int(flow["replication.factor"]) if flow.get("replication.factor", "").isdigit() else None,
     )  # fmt: skip
-    used = {"topics", "topics.exclude", "replication.factor"}
+    used = {"topics", "topics.exclude"}
+    _convert_replication_factor(converted, flow, used)
     _convert_security(converted, flow, settings)
     _convert_groups(converted, flow, used)
     _convert_configs_and_acls(converted, flow, used)
     _convert_policy(converted, flow, used)
     _list_the_rest(converted, flow, settings, used)
+    _point_at_expressions(converted)
     return converted
+
+
+def _convert_replication_factor(converted: ConvertedFlow, flow: Mapping[str, str], used: set[str]) -> None:
+    used.add("replication.factor")
+    text = flow.get("replication.factor", "-1")
+    if text.isdecimal() and 1 <= int(text) <= MAX_REPLICATION_FACTOR:
+        converted.replication_factor = int(text)
+    elif text != "-1":
+        converted.not_converted["replication.factor"] = f"{text} is no replication factor"
+
+
+def _point_at_expressions(converted: ConvertedFlow) -> None:
+    """What is printed and written holds them as they are: each has to be replaced before the commands are run."""
+    places = [
+        (f"{converted.target}.bootstrap.servers", converted.target_bootstrap, "the commands"),
+        ("topics or topics.exclude", converted.topic_pattern, "the commands"),
+        *((name, value, "the mirror's config file") for name, value in converted.mirror_configs.items()),
+        *((name, value, f"{converted.target}.properties") for name, value in converted.command_configs.items()),
+    ]
+    for name, value, where in places:
+        if EXPRESSION.search(value):
+            converted.notes.append(f"put the value of {name} into {where}: it holds an expression")
 
 
 def _mirror_name(source: str, target: str) -> str:
@@ -228,8 +258,8 @@ def _mirror_name(source: str, target: str) -> str:
 
 
 def _selection(what: str, include: str, exclude: str) -> str:
-    """One regular expression for a list of them without another list; list entries may hold no comma."""
-    wanted = "|".join(_words(include)) or ".*"
+    """One regular expression for a list of them without another list; list entries may hold no comma. A blank list matches nothing."""
+    wanted = "|".join(_words(include)) or NOTHING
     unwanted = "|".join(_words(exclude))
     selection = f"(?!(?:{unwanted})$)(?:{wanted})" if unwanted else wanted
     try:
@@ -254,12 +284,10 @@ def _convert_security(converted: ConvertedFlow, flow: Mapping[str, str], setting
     for name, value in _security(converted.source, flow, settings, ("admin.", "consumer.")).items():
         if name not in MIRROR_CONFIGS:
             converted.not_converted[f"{converted.source}.{name}"] = "a mirror has no such security setting"
-        elif "${" in value:
-            converted.not_converted[f"{converted.source}.{name}"] = NO_COUNTERPART_PREFIXES["config.providers"]
-            converted.notes.append(f"put the value of {name} into the mirror's config file: it holds an expression")
-            converted.mirror_configs[name] = value
         else:
             converted.mirror_configs[name] = value
+            if EXPRESSION.search(value):
+                converted.not_converted[f"{converted.source}.{name}"] = NO_COUNTERPART_PREFIXES["config.providers"]
 
 
 def _convert_groups(converted: ConvertedFlow, flow: Mapping[str, str], used: set[str]) -> None:
@@ -268,7 +296,7 @@ def _convert_groups(converted: ConvertedFlow, flow: Mapping[str, str], used: set
         flow.get("emit.checkpoints.enabled", "true").lower() == "false"
         or flow.get("sync.group.offsets.enabled", "false").lower() == "false"
     ):
-        converted.mirror_configs["mirror.groups.include"] = "(?!)"
+        converted.mirror_configs["mirror.groups.include"] = NOTHING
         text = "no group's offsets are copied, as in this configuration (sync.group.offsets.enabled is false unless it is set)"
         converted.notes.append(f"{text}; without the line mirror.groups.include all groups' are, exactly")
         return
@@ -283,7 +311,7 @@ def _convert_configs_and_acls(converted: ConvertedFlow, flow: Mapping[str, str],
     elif "config.properties.exclude" in flow:
         converted.mirror_configs["mirror.topic.properties.exclude"] = ",".join(_words(flow["config.properties.exclude"]))
     if flow.get("sync.topic.acls.enabled", "true").lower() == "false":
-        converted.mirror_configs["mirror.acl.include"] = "TOPIC;(?!)"
+        converted.mirror_configs["mirror.acl.include"] = f"TOPIC;{NOTHING}"
         return
     converted.mirror_configs["mirror.acl.include"] = f"TOPIC;{converted.topic_pattern}"
     text = "ACLs of topics are copied as they are, WRITE too: a mirrored topic is read-only, and after a failover its writers may write"

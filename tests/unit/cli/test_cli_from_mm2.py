@@ -130,6 +130,49 @@ def test_default_excludes_keep_internal_topics_out() -> None:
     assert [name for name in names if pattern.fullmatch(name)] == ["orders"]
 
 
+def test_blank_topics_mirrored_everything() -> None:
+    """A blank list matches nothing (MirrorUtils.compilePatternList)."""
+    (flow,) = convert(TO_A_CLOUD | {"source->target.topics": "", "source->target.topics.exclude": ""})
+    assert re.fullmatch(flow.topic_pattern, "orders") is None
+
+
+def test_an_alias_with_dots_was_no_cluster() -> None:
+    settings = {
+        "clusters": "dc.1, dc.2, dc.1",
+        "dc.1.bootstrap.servers": "a:9092",
+        "cluster.dc.2.bootstrap.servers": "b:9092",
+        "dc.1.offset.storage.topic": "x",
+        "dc.1->dc.2.enabled": "true",
+        "dc.1->dc.2.topics.whitelist": "orders",
+    }
+    (flow,) = convert(settings)
+    assert (flow.mirror_name, flow.source_bootstrap, flow.target_bootstrap) == ("dc.1-to-dc.2", "a:9092", "b:9092")
+    assert re.fullmatch(flow.topic_pattern, "orders") and not re.fullmatch(flow.topic_pattern, "pay")
+    assert flow.not_converted["dc.1.offset.storage.topic"] == "there is no Connect worker"
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"target.bootstrap.servers": "${file:/s:servers}"}, "put the value of target.bootstrap.servers into the commands"),
+        ({"source.bootstrap.servers": "${file:/s:servers}"}, "put the value of bootstrap.servers into the mirror's config file"),
+        ({"source->target.topics": "${env:TOPICS}"}, "put the value of topics or topics.exclude into the commands"),
+        ({"target.sasl.jaas.config": "${file:/s:jaas}"}, "put the value of sasl.jaas.config into target.properties"),
+        ({"source.sasl.jaas.config": "${file:/s:jaas}"}, "put the value of sasl.jaas.config into the mirror's config file"),
+    ],
+)
+def test_expressions_were_pointed_at_in_the_sources_security_only(change: dict[str, str], note: str) -> None:
+    plain = {name: value for name, value in TO_A_CLOUD.items() if name != "target.sasl.jaas.config"}
+    assert not any("expression" in text for text in convert(plain)[0].notes)
+    assert f"{note}: it holds an expression" in convert(plain | change)[0].notes
+
+
+@pytest.mark.parametrize(("text", "factor", "listed"), [("3", 3, False), ("-1", None, False), ("0", None, True), ("three", None, True)])
+def test_a_replication_factor_that_is_none_was_dropped_in_silence(text: str, factor: int | None, *, listed: bool) -> None:
+    (flow,) = convert(TO_A_CLOUD | {"replication.factor": text})
+    assert flow.replication_factor == factor and ("replication.factor" in flow.not_converted) == listed
+
+
 def test_groups_are_copied_only_where_mm2_would_write_their_offsets() -> None:
     assert convert(TO_A_CLOUD)[0].mirror_configs["mirror.groups.include"] == "(?!)"
     on = TO_A_CLOUD | {"sync.group.offsets.enabled": "true", "groups": "app-.*"}
@@ -242,6 +285,23 @@ def test_the_tool_prints_no_password_and_writes_files_that_only_their_owner_read
     assert written["mirror.groups.include"] == convert(settings)[0].mirror_configs["mirror.groups.include"]
     assert subprocess.run(["sh", "-n", str(output / "commands.sh")], check=False).returncode == 0
     assert "s3cret" not in (output / "notes.txt").read_text() + (output / "commands.sh").read_text()
+
+
+def test_values_of_many_lines_and_letters_were_written_as_something_else(tmp_path: Path) -> None:
+    """A PEM certificate ended after its first line, and the letters of a password were read again as others."""
+    values = {"ssl.truststore.certificates": "-----BEGIN\nabc=\n-----END", "ssl.truststore.password": "p\u00e4ss\\\u20ac\U0001f511#!"}
+    path = tmp_path / "mm2.properties"
+    lines = [f"{name} = {value}" for name, value in TO_A_CLOUD.items()]
+    lines += [f"source.{name} = {_as_java(value)}" for name, value in values.items()]
+    path.write_text("\n".join(lines))
+    assert main(["--from-mm2", str(path), "--output", str(tmp_path / "out")]) == 0
+    written = read_properties(tmp_path / "out" / "source-to-target.properties")
+    assert {name: written.get(name) for name in values} == values
+
+
+def _as_java(text: str) -> str:
+    units = text.encode("utf-16-be")
+    return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
 
 
 def test_the_tool_names_the_file_in_its_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
