@@ -100,8 +100,13 @@ Option                                  Description
                                           A. Stopped in between, the same
                                           command goes on.
 --reverse-config <String: mirror        With --reverse: source cluster configs
-  config property file>                   for the mirror at the old source
-                                          (default: --bootstrap-server).
+  config property file>                   for the mirror at the old source: the
+                                          bootstrap.servers that it can reach
+                                          this cluster by, and security settings
+                                          (default: --bootstrap-server as it
+                                          stands; the brokers' advertised
+                                          listeners where that is loopback and
+                                          they are not).
 --sample <Integer: n>                   With --verify: look at n places of each
                                           partition only, evenly spread.
 --timeout <Long: ms>                    How long --wait and --reverse wait in

@@ -175,7 +175,9 @@ class MirrorCommand:
 
     async def dry_run_remove(self) -> None:
         rows = of_pattern(self._options.topic, await self._rows())
-        ends, _ = await self._source_ends(rows)
+        ends, problem = await self._source_ends(rows)
+        if problem is not None:
+            warn(f"how much the mirror lacks is not known: the source does not tell its ends: {problem}")
         partitions = {TopicPartition(row.topic, row.partition) for row in rows}
         self._print_losses(await mirrors_dry_run.failover_loss(self._admin, partitions, ends))
 
@@ -214,7 +216,7 @@ class MirrorCommand:
         rest = (
             f"{sum(missing.values())} offset(s) of the source are not mirrored"
             if problem is None
-            else f"the source does not answer: {problem}"
+            else f"the source does not tell its ends: {problem}"
         )
         self._done(f"All {len(rows)} partition(s) are {STOPPED}; {rest}", "remove", topics, partitions=partitions)
 
@@ -260,7 +262,7 @@ class MirrorCommand:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
         except KmirrorError as error:
             return {}, str(error)
-        return await source_ends_if_reachable(source, rows)
+        return await source_ends_if_reachable(self._admin, source, self._mirror, rows)
 
     async def _wait_until_mirroring(self, names: Collection[str], added: Collection[str]) -> None:
         """With --wait, after --add: until those of `names` that are in this mirror are MIRRORING, also when they were before."""

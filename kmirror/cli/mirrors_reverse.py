@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from ipaddress import ip_address
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.admin_requests import NoBrokerError
@@ -65,7 +66,7 @@ class Reversal:
     # --- doing it -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        configs = self._reverse_configs()
+        configs = await self.reverse_configs()
         rows = await self._rows_here()
         topics = sorted({row.topic for row in rows})
         there = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
@@ -184,11 +185,11 @@ class Reversal:
             rows = await waiter.until_state(MIRRORING, partitions=partitions)
         self._say(7, f"{len(rows)} partition(s) of the old source are {MIRRORING}")
 
-    def _reverse_configs(self) -> dict[str, str]:
+    async def reverse_configs(self) -> dict[str, str]:
         """How A reaches B. Passwords of this command are an operator's: A is given none of them. What A would refuse, after the failover, is
         refused here."""
         file = self._options.reverse_config
-        configs = self._own_address() if file is None else read_properties(file)
+        configs = {BOOTSTRAP_SERVERS: self._own_address()} if file is None else read_properties(file)
         if not configs.get(BOOTSTRAP_SERVERS):
             raise ConfigError(f"{file} has no {BOOTSTRAP_SERVERS}")
         try:
@@ -196,13 +197,23 @@ class Reversal:
         except ApiException as error:
             hint = "; --reverse-config says how the old source connects to this cluster" if file is None else ""
             raise ConfigError(f"{file or '--bootstrap-server'}: {error.message}{hint}") from error
+        if file is None and all(_is_loopback(server.rpartition(":")[0]) for server in configs[BOOTSTRAP_SERVERS].split(",")):
+            configs |= await self._advertised()
         return configs
 
-    def _own_address(self) -> dict[str, str]:
+    async def _advertised(self) -> dict[str, str]:
+        """A loopback address means another machine at A. What this listener's clients are told is what A has to reach in any case."""
+        nodes = (await self._here.describe_cluster()).nodes
+        if all(_is_loopback(node.host) for node in nodes):
+            return {}
+        servers = [f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}" for node in nodes]
+        return {BOOTSTRAP_SERVERS: ",".join(servers)}
+
+    def _own_address(self) -> str:
         command = {} if self._options.command_config is None else read_properties(self._options.command_config)
         if command.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
             raise ConfigError("this cluster is secured: --reverse-config must say how the old source connects to it")
-        return {BOOTSTRAP_SERVERS: self._options.bootstrap_server}
+        return str(self._options.bootstrap_server)
 
     # --- saying it ----------------------------------------------------------------------------------------------------
 
@@ -226,7 +237,7 @@ class Reversal:
 
     async def show_plan(self) -> None:
         """What each step would do, and what either side would drop."""
-        configs = self._reverse_configs()
+        configs = await self.reverse_configs()
         rows = await self._rows_here()
         topics = sorted({row.topic for row in rows})
         names = {TopicPartition(row.topic, row.partition) for row in rows}
@@ -284,6 +295,14 @@ class Reversal:
 async def _partitions(admin: AdminClient, topics: Iterable[str]) -> set[TopicPartition]:
     described = await admin.describe_topics(topics)
     return {TopicPartition(name, partition.partition) for name, topic in described.items() for partition in topic.partitions}
+
+
+def _is_loopback(host: str) -> bool:
+    host = host.strip().strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _count(losses: list[DroppedRecords]) -> str:

@@ -76,23 +76,31 @@ async def _time_lag_ms(source: AdminClient, name: TopicPartition, offset: int, h
 
 
 async def check_source_cluster(admin: AdminClient, source: AdminClient, mirror_name: str) -> None:
-    """B36: KmirrorError where the mirror's servers lead to another cluster than it began with. Nothing is mirrored from there, and what
-    that cluster has says nothing about what the mirror lacks. A source that does not answer may still be the right one."""
+    """KmirrorError where the mirror's servers lead to another cluster than it began with."""
+    problem = await another_cluster(admin, source, mirror_name)
+    if problem is not None:
+        raise KmirrorError(f"{problem}: it will not catch up; alter bootstrap.servers back, or fail over without waiting")
+
+
+async def another_cluster(admin: AdminClient, source: AdminClient, mirror_name: str) -> str | None:
+    """B36: that the mirror's servers lead to another cluster than it began with. Nothing is mirrored from there, and what that cluster has
+    says nothing about what the mirror lacks. A source that does not answer may still be the right one."""
     known = next((mirror.source_cluster_id for mirror in await admin.list_mirrors() if mirror.mirror_name == mirror_name), "")
     try:
         found = (await source.describe_cluster()).cluster_id
     except (ApiException, NoBrokerError):
-        return
-    if known and known != found:
-        text = f"cluster {found} is not the source of mirror {mirror_name}, {known}: it will not catch up"
-        raise KmirrorError(f"{text}; alter bootstrap.servers back, or fail over without waiting")
+        return None
+    return f"cluster {found} is not the source of mirror {mirror_name}, {known}" if known and known != found else None
 
 
 async def source_ends_if_reachable(
-    source: AdminClient, rows: Iterable[MirrorPartitionDescription], *, now_ms: int | None = None
+    admin: AdminClient, source: AdminClient, mirror_name: str, rows: Iterable[MirrorPartitionDescription], *, now_ms: int | None = None
 ) -> tuple[dict[TopicPartition, SourceEnd], str | None]:
     """What the source says, or nothing and why it does not."""
     try:
+        problem = await another_cluster(admin, source, mirror_name)
+        if problem is not None:
+            return {}, problem
         return await source_ends(source, rows, now_ms=now_ms), None
     except ApiException as error:
         return {}, error.message
@@ -109,8 +117,9 @@ async def verbose_ends(clients: MirrorClients, mirrors: Iterable[MirrorDescripti
         except (ApiException, KmirrorError) as error:
             tell(f"mirror {mirror.mirror_name}: {one_line(error)}")
             continue
-        ends, problem = await source_ends_if_reachable(source, mirror.partitions, now_ms=clients.runtime.clock.time_ms())
+        now_ms = clients.runtime.clock.time_ms()
+        ends, problem = await source_ends_if_reachable(clients.admin, source, mirror.mirror_name, mirror.partitions, now_ms=now_ms)
         if problem is not None:
-            tell(f"mirror {mirror.mirror_name}: the source does not answer: {problem}")
+            tell(f"mirror {mirror.mirror_name}: the source does not tell its ends: {problem}")
         found |= {(mirror.mirror_name, name): end for name, end in ends.items()}
     return found

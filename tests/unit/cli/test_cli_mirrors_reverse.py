@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kmirror.admin.results import ClusterDescription, Node
 from kmirror.cli.mirrors import build_parser
-from kmirror.cli.mirrors_reverse import reverse
+from kmirror.cli.mirrors_reverse import Reversal, reverse
 from kmirror.common.errors import ConfigError
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
@@ -46,3 +47,34 @@ def test_the_old_source_refused_configs_after_the_failover(
 
     with pytest.raises(ConfigError, match=message):
         run(main)
+
+
+@pytest.mark.parametrize(
+    ("given", "advertised", "used"),
+    [
+        ("localhost:9094,127.0.0.1:9095", ["b4.example:9094", "b5.example:9095"], "b4.example:9094,b5.example:9095"),
+        ("[::1]:9094", ["2001:db8::4:9094"], "[2001:db8::4]:9094"),
+        ("localhost:9094", ["127.0.0.1:9094"], "localhost:9094"),  # both clusters on this machine
+        ("b.example:9094", ["b4.example:9094"], "b.example:9094"),
+        ("localhost:9094,b.example:9094", ["b4.example:9094"], "localhost:9094,b.example:9094"),
+    ],
+)
+def test_the_old_source_was_given_a_loopback_address(given: str, advertised: list[str], used: str) -> None:
+    """Which is the old source itself there, if not nothing; the topics were failed over by then."""
+    nodes = [Node(number, *_split(server)) for number, server in enumerate(advertised)]
+
+    class Here:
+        async def describe_cluster(self) -> ClusterDescription:
+            return ClusterDescription("here", 0, nodes)
+
+    async def main(runtime: Runtime) -> dict[str, str]:
+        clients: Any = NobodyToAsk(runtime, ["--bootstrap-server", given])
+        clients.admin = Here()
+        return await Reversal(clients).reverse_configs()
+
+    assert run(main) == {"bootstrap.servers": used}
+
+
+def _split(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return host, int(port)

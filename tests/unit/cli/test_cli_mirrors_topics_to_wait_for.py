@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,13 +71,13 @@ class Clients:
         """There is none."""
 
 
-def run_tool(cluster: Cluster, action: str, *arguments: str, source_error: Exception | None = None) -> None:
+def run_tool(cluster: Cluster, action: str, *arguments: str, source_error: Exception | None = None, is_dry: bool = False) -> None:
     words = ["--bootstrap-server", "a:1", f"--{action}", "--mirror", "m", *arguments]
     options = build_parser().parse_args(words)
 
     async def main(runtime: Runtime) -> None:
         clients: Any = Clients(runtime, options, cluster, source_error)
-        await getattr(MirrorCommand(clients), f"do_{action}")()
+        await getattr(MirrorCommand(clients), f"{'dry_run' if is_dry else 'do'}_{action}")()
 
     run(main)
 
@@ -136,6 +137,30 @@ def test_a_drain_believed_a_cluster_that_is_not_the_source() -> None:
     """Its topics are missing there, or end elsewhere: both looked like no lag."""
     with pytest.raises(KmirrorError, match="cluster here is not the source of mirror m, there"):
         run_tool(Cluster({"t": "MIRRORING"}), "remove", *WAIT)
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_verbose_describe_told_the_ends_of_a_cluster_that_is_not_the_source(
+    more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_tool(Cluster({"t": "MIRRORING"}), "describe", "--verbose", *more)
+    captured = capsys.readouterr()
+    assert "Warning: mirror m: the source does not tell its ends: cluster here is not the source of mirror m, there" in captured.err
+    shown = json.loads(captured.out)[0]["sourceLastStableOffset"] if more else captured.out.splitlines()[1].split()[7]
+    assert shown in (None, "-")
+
+
+def test_a_dry_run_of_a_failover_was_silent_on_a_source_that_cannot_be_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the mirror lacked nothing of it."""
+
+    async def nothing(*_: object) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(mirrors_actions.mirrors_dry_run, "failover_loss", nothing)
+    run_tool(Cluster({"t": "MIRRORING"}), "remove", "--topic", "t", "--dry-run", source_error=KmirrorError("it is down"), is_dry=True)
+    assert "how much the mirror lacks is not known: the source does not tell its ends: it is down" in capsys.readouterr().err
 
 
 def test_a_created_mirror_whose_source_the_tool_cannot_reach_counted_as_failed(
