@@ -108,10 +108,13 @@ class AdminRequests:
     async def _by_leader(
         self, partitions: Sequence[TopicPartition], ask: Callable[[Node, list[TopicPartition]], Awaitable[dict[TopicPartition, T]]]
     ) -> dict[TopicPartition, T]:
-        """`ask` each leader about its share of `partitions`; again, all of them, after a retriable error."""
+        """`ask` each leader about its share of `partitions`; again, all of them, after a retriable error. What is refused of a topic is raised."""
 
         async def attempt() -> dict[TopicPartition, T]:
             response = await self._metadata(sorted({partition.topic for partition in partitions}))
+            for topic in response.topics:
+                if not Errors.for_code(topic.error_code).retriable:
+                    raise_about(topic.error_code, f"topic {topic.name}")
             leaders = {
                 TopicPartition(topic.name, row.partition_index): row.leader_id
                 for topic in response.topics
@@ -188,3 +191,8 @@ def raise_for(code: int, message: str | None) -> None:
     error = error_of(code, message)
     if error is not None:
         raise error
+
+
+def raise_about(code: int, what: str) -> None:
+    """The same of a response that has no message: `what` it is about and the error's own."""
+    raise_for(code, f"{what}: {Errors.for_code(code).message}")

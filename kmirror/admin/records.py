@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kmirror.admin.admin_requests import T, raise_for
+from kmirror.admin.admin_requests import T, raise_about
 from kmirror.admin.results import Node
 from kmirror.admin.topics import TopicAdmin
 from kmirror.common.errors import ApiException, Errors
@@ -62,7 +62,7 @@ class RecordAdmin(TopicAdmin):
                     error = Errors.for_code(row.error_code)
                     name = TopicPartition(topic.name, row.partition_index)
                     if error.retriable:
-                        raise ApiException(error, f"offsets of {name}")
+                        raise_about(error, f"offsets of {name}")
                     result[name] = ApiException(error) if error else ListOffsetsResultInfo(row.offset, row.timestamp, row.leader_epoch)
             return result
 
@@ -101,7 +101,7 @@ class RecordAdmin(TopicAdmin):
             request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
             response = await self._send(node.host, node.port, request, self._timeout_ms)
             (row,) = response.topics[0].partitions
-            raise_for(row.error_code, f"leader epoch {leader_epoch} of {topic_partition}")
+            raise_about(row.error_code, f"leader epoch {leader_epoch} of {topic_partition}")
             return {topic_partition: row.end_offset}
 
         return (await self._by_leader([topic_partition], ask))[topic_partition]
@@ -112,15 +112,17 @@ class RecordAdmin(TopicAdmin):
         """Raw batches of a partition from `offset` on, at least one if there is one; b"" at the end. Used for dry runs."""
 
         async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, bytes]:
-            described = (await self.describe_topics([topic_partition.topic]))[topic_partition.topic]
+            described = (await self.describe_topics([topic_partition.topic])).get(topic_partition.topic)
+            if described is None:
+                raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} does not exist")
             partition = fetch.FetchPartition(partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
             topic = fetch.FetchTopic(topic=topic_partition.topic, topic_id=described.topic_id, partitions=[partition])
             request = fetch.FetchRequest(replica_id=-1, max_bytes=max_bytes, isolation_level=isolation_level, topics=[topic])
             response = await self._client.send(node.host, node.port, request, timeout_ms=self._timeout_ms, max_version=18)
-            raise_for(response.error_code, f"fetch of {topic_partition}")
+            raise_about(response.error_code, f"fetch of {topic_partition}")
             for answered in response.responses:
                 for row in answered.partitions:
-                    raise_for(row.error_code, f"fetch of {topic_partition} at {offset}")
+                    raise_about(row.error_code, f"fetch of {topic_partition} at {offset}")
                     return {topic_partition: bytes(row.records or b"")}
             return {topic_partition: b""}
 

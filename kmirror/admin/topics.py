@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
+from kmirror.admin.admin_requests import AdminRequests, error_of, raise_about, raise_for
 from kmirror.admin.results import (
     NewPartitions,
     NewTopic,
@@ -43,7 +43,7 @@ class TopicAdmin(AdminRequests):
         for topic in response.topics:
             if topic.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
                 continue
-            raise_for(topic.error_code, f"topic {topic.name}")
+            raise_about(topic.error_code, f"topic {topic.name}")
             result[topic.name] = TopicDescription(topic.name, topic.topic_id, topic.is_internal, [_partition(p) for p in _ordered(topic)])
         return result
 
@@ -55,7 +55,7 @@ class TopicAdmin(AdminRequests):
         for topic in response.topics:
             if topic.error_code in (Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION) or topic.name is None:
                 continue
-            raise_for(topic.error_code, f"topic {topic.topic_id}")
+            raise_about(topic.error_code, f"topic {topic.topic_id}")
             partitions = [_partition(p) for p in _ordered(topic)]
             result[topic.topic_id] = TopicDescription(topic.name, topic.topic_id, topic.is_internal, partitions)
         return result

@@ -130,6 +130,38 @@ def test_leaders_are_asked_and_asked_again_when_they_moved() -> None:
     assert [node for node, _ in admin.requests(list_offsets.ListOffsetsRequest)] == [1, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda admin: admin.list_offsets([TopicPartition("t", 0)]),
+        lambda admin: admin.fetch_records(TopicPartition("t", 0), 0),
+        lambda admin: admin.end_offset_of_epoch(TopicPartition("t", 0), 1),
+        lambda admin: admin.describe_topics(["t"]),
+    ],
+)
+def test_a_topic_that_may_not_be_described_was_waited_for(question: Callable[[AdminClient], Awaitable[Any]]) -> None:
+    """As if it were new: a minute for each question. And the error was the topic's name, without what is wrong with it."""
+    refused = metadata.MetadataResponseTopic(name="t", error_code=Errors.TOPIC_AUTHORIZATION_FAILED)
+    asked: list[Any] = []
+
+    def answer(request: Any) -> metadata.MetadataResponse:
+        asked.append(request)
+        return cluster(refused)
+
+    with pytest.raises(ApiException) as raised:
+        asking({metadata.MetadataRequest: [answer]}, question)
+    assert raised.value.message == "topic t: Topic authorization failed."
+    assert raised.value.error is Errors.TOPIC_AUTHORIZATION_FAILED and len(asked) == 1
+
+
+def test_a_topic_that_is_deleted_between_two_questions_was_a_key_error() -> None:
+    there, gone = cluster(topic_led_by(1)), cluster(metadata.MetadataResponseTopic(name="t", error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION))
+    refused = cluster(metadata.MetadataResponseTopic(name="t", error_code=Errors.TOPIC_AUTHORIZATION_FAILED))
+    answers: dict[type, list[Answer]] = {metadata.MetadataRequest: [lambda request: there, lambda request: gone, lambda request: refused]}
+    with pytest.raises(ApiException, match="Topic authorization failed"):
+        asking(answers, lambda admin: admin.fetch_records(TopicPartition("t", 0), 0))
+
+
 def coordinators(*nodes: int) -> list[Answer]:
     def at(node: int) -> Answer:
         def answer(request: find_coordinator.FindCoordinatorRequest) -> find_coordinator.FindCoordinatorResponse:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import confluent_kafka
 import pytest
 
 from kmirror.admin.groups import ConsumerGroupDescription, MemberDescription, OffsetAndMetadata
 from kmirror.admin.reassignments import PartitionReassignment
-from kmirror.admin.results import ConfigEntry, Node, PartitionDescription, TopicDescription
+from kmirror.admin.results import ConfigEntry, ConfigSource, Node, PartitionDescription, TopicDescription
 from kmirror.cli import configs_actions, topics
 from kmirror.cli.acls_actions import parse_operation
 from kmirror.cli.broker_api_versions import usable
+from kmirror.cli.configs import main as configs_main
 from kmirror.cli.configs_quotas import java_double
 from kmirror.cli.consumer_groups_describe import MemberTable, OffsetRow, offsets_table, should_print, state_table
 from kmirror.cli.consumer_groups_reset import csv_text, parse_datetime_ms, parse_duration_ms, parse_partitions, parse_reset_plan
@@ -43,7 +47,7 @@ from kmirror.cli.reassign_partitions_plans import (
 from kmirror.cli.tool_options import CommandError, UsageError
 from kmirror.cli.topics_actions import TopicReport, matching, parse_configs, parse_replica_assignment
 from kmirror.common.acl import AclOperation
-from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 
@@ -537,3 +541,41 @@ def test_without_the_extra_the_tools_name_it(tool: str, monkeypatch: pytest.Monk
     assert module.main(["--bootstrap-server", "b:1", "--topic", "t", *more.get(tool, [])]) == 1
     name = f"kafka-{tool.replace('_', '-')}"
     assert capsys.readouterr().err == f"{name} needs the package confluent-kafka; install the extra: pip install 'kmirror[clients]'\n"
+
+
+class AuthorizedForMirrorsAlone:
+    """Nothing on the cluster, DescribeConfigs on mirror `m`, Describe on it where it is `seen`."""
+
+    def __init__(self, *seen: str) -> None:
+        self._seen = seen
+
+    async def list_config_resources(self, kind: object) -> list[Any]:
+        raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED)
+
+    async def list_mirrors(self) -> list[Any]:
+        return [SimpleNamespace(mirror_name=name) for name in self._seen]
+
+    async def describe_configs(self, kind: object, name: str, *, include_synonyms: bool) -> list[ConfigEntry]:
+        if name != "m":
+            raise ApiException(Errors.MIRROR_AUTHORIZATION_FAILED)
+        return [ConfigEntry("bootstrap.servers", "a:1", ConfigSource.DYNAMIC_BROKER_CONFIG)]
+
+
+@pytest.mark.parametrize(
+    ("admin", "arguments", "printed"),
+    [
+        (AuthorizedForMirrorsAlone("m"), [], "Dynamic configs for mirror m are:\n"),
+        (AuthorizedForMirrorsAlone(), ["--entity-name", "m"], "Dynamic configs for mirror m are:\n"),
+        (AuthorizedForMirrorsAlone(), [], ""),
+        (AuthorizedForMirrorsAlone("m"), ["--entity-name", "other"], "Mirror authorization failed\n"),
+    ],
+)
+def test_configs_of_mirrors_needed_a_permission_on_the_cluster(
+    admin: Any, arguments: list[str], printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ACL23 and ACL35: DescribeConfigs on the mirror is enough."""
+    monkeypatch.setattr(configs_actions, "with_admin", lambda servers, config, work, *, controllers: asyncio.run(work(admin)))
+    failed = configs_main(["--bootstrap-server", "b:1", "--entity-type", "mirrors", "--describe", *arguments])
+    captured = capsys.readouterr()
+    assert printed in (captured.err if failed else captured.out) and bool(failed) == ("other" in arguments)
+    assert printed or not captured.out
