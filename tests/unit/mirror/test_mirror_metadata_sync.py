@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,7 +74,12 @@ def test_a_tiered_source_topic_could_not_be_made_here(bench: SyncBench) -> None:
     """FEA11: what is local at the source is mirrored."""
     source = bench.make_mirror("m", SourceDouble())
     source.topic("t").configs = {**ODD, "cleanup.policy": "delete"}
-    manager: Any = bench
+
+    async def read(partitions: Any) -> dict[Any, Any]:
+        return {}
+
+    states = SimpleNamespace(read=read)
+    manager: Any = SimpleNamespace(image=bench.image, mirror=bench.mirror, states=states, mirror_partitions=lambda mirror, names: names)
     errors = bench.run(create_missing_topics(manager, bench.runtime, bench, "m", ["t"], timeout_ms=1_000))
     (made,) = [topic for request in bench.requests if isinstance(request, create_topics.CreateTopicsRequest) for topic in request.topics]
     assert (errors, [(config.name, config.value) for config in made.configs]) == ({}, [("cleanup.policy", "delete")])
