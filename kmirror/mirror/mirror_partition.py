@@ -210,7 +210,7 @@ class MirrorPartition:
             if error.error is Errors.KAFKA_STORAGE_ERROR and self.status.state is not _S.FAILED and self._storage_error is None:
                 self._storage_error = str(error)
             retry_ms = self._failed(str(error))
-            return retry_ms if self.status.loaded else 0
+            return 0 if error.error is Errors.INVALID_REQUEST and not self.status.loaded else retry_ms
         except KmirrorError as error:
             return self._failed(str(error))
         except OSError as error:
@@ -429,20 +429,19 @@ class MirrorPartition:
         return 0
 
     async def write_state(self, write: StateWrite) -> None:
-        """Commit at the coordinator. INVALID_REQUEST means that it knows another state: load that, and look again. A disk that fails there
-        is not this partition's."""
+        """Commit at the coordinator. INVALID_REQUEST means that it knows another state; after any other error the state may be stored all the
+        same, now or later. So load it, and look again. A disk that fails there is not this partition's."""
         try:
             known = write._replace(follows=self.status.stored_offset, leader_epoch=self._led_from_epoch)
             offset = await self._services.states.write_one(self.id, known)
-        except ApiException as error:
-            if error.error is Errors.INVALID_REQUEST:
-                self.status.loaded = False
+        except BaseException as error:
+            self.status.loaded = False
+            code = error.error if isinstance(error, ApiException) else None
+            if code is Errors.INVALID_REQUEST:
                 self._refusals = min(self._refusals + 1, MAX_REFUSALS)
-            if error.error is not Errors.KAFKA_STORAGE_ERROR:
-                raise
-            raise NotYetError(f"the coordinator cannot write: {error}") from error
-        except OSError as error:
-            raise NotYetError(f"the coordinator cannot write: {error}") from error
+            if code is Errors.KAFKA_STORAGE_ERROR or isinstance(error, OSError):
+                raise NotYetError(f"the coordinator cannot write: {error}") from error
+            raise
         self.status.stored_offset = offset
         self._refusals = 0
 

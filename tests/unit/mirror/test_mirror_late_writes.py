@@ -229,6 +229,48 @@ def test_a_state_that_was_stored_though_its_leader_did_not_hear_it_is_looked_up_
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    "error", [ApiException(Errors.REQUEST_TIMED_OUT), DisconnectError("the answer is lost")], ids=lambda error: type(error).__name__
+)
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_pause_that_is_taken_back_while_nobody_knows_whether_it_was_stored_leaves_no_partition_pausing(
+    tmp_path: Path, error: Exception, *, is_stored: bool
+) -> None:
+    """Seed 67328: a replica of `__mirror_state` was away, the write timed out, was stored, and nothing asked for another one."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        answers = Answers(machine, State.PAUSING, error, is_stored=is_stored)
+        machine.name("m.paused")
+        await machine.settle()
+        assert answers.left == 0
+        machine.name("m")
+        await machine.advance(5_000)
+        assert (machine.state(), (await stored(machine)).state) == ("MIRRORING", State.MIRRORING)
+        machine.at_source(batch(1, b"b"))
+        await machine.advance(1_000)
+        assert machine.log().log_end_offset == 2
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_coordinator_that_answers_and_cannot_write_is_not_asked_all_the_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        answers = Answers(machine, State.PAUSING, ApiException(Errors.NOT_ENOUGH_REPLICAS), times=1_000_000)
+        machine.name("m.paused")
+        await machine.advance(12_000)
+        assert 2 <= answers.tries <= 4
+        answers.left = 0
+        await machine.reach("PAUSED")
+        await machine.close()
+
+    run(scenario)
+
+
 def test_a_leader_that_looks_up_its_state_while_it_stops_still_knows_that_it_mirrored(tmp_path: Path) -> None:
     """Another broker's coordinator tells the state and an epoch, which a late removal of the topic's predecessor has reset (D3-34)."""
 
