@@ -14,7 +14,14 @@ from typing import Any, TypeVar
 from kmirror.admin.results import Node, RequestOptions
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.network.client import AuthenticationError, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client import (
+    AuthenticationError,
+    DisconnectError,
+    NetworkClient,
+    NotConnectedError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
 from kmirror.network.client_security import ClientSecurity
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import find_coordinator, metadata
@@ -72,6 +79,7 @@ class AdminRequests:
     async def _ask_any(self, request: Any, timeout_ms: int) -> Any:
         known = [(self._nodes[node_id].host, self._nodes[node_id].port) for node_id in sorted(self._nodes)]
         failures = []
+        late: NotConnectedError | None = None
         for host, port in dict.fromkeys(known + self._bootstrap):
             try:
                 return await self._client.send(host, port, request, timeout_ms=timeout_ms)
@@ -81,8 +89,13 @@ class AdminRequests:
                 failures.append(str(error))
             except UnsupportedVersionError as error:
                 raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
+            except NotConnectedError as error:  # a host that is switched off answers nothing at all
+                failures.append(str(error))
+                late = error
             except RequestTimeoutError as error:
                 raise ApiException(Errors.REQUEST_TIMED_OUT, str(error)) from error
+        if late is not None:
+            raise ApiException(Errors.REQUEST_TIMED_OUT, "; ".join(failures)) from late
         raise NoBrokerError("no broker could be reached: " + "; ".join(failures))
 
     async def _ask_node(self, node_id: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:

@@ -29,7 +29,13 @@ from typing import Any, Final
 
 from kmirror.common.exponential_backoff import ExponentialBackoff
 from kmirror.network.client_connection import ClientConnection, RequestMessage
-from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client_errors import (
+    AuthenticationError,
+    DisconnectError,
+    NotConnectedError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.network.client_security import ClientChannelBuilder, ClientSecurity
 from kmirror.network.frames import new_scratch
@@ -43,6 +49,7 @@ __all__ = [
     "ClientSettings",
     "DisconnectError",
     "NetworkClient",
+    "NotConnectedError",
     "RequestTimeoutError",
     "UnsupportedVersionError",
 ]
@@ -184,7 +191,7 @@ class NetworkClient:
 
         def time_out() -> None:
             if not outcome.done():
-                outcome.set_exception(RequestTimeoutError(f"no connection to {node.host}:{node.port} in time"))
+                outcome.set_exception(NotConnectedError(f"no connection to {node.host}:{node.port} in time"))
 
         attempt.add_done_callback(pass_on)
         timer = self._runtime.call_later_ms(max(0, deadline_ms - self._runtime.clock.monotonic_ms()), time_out)

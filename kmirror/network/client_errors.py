@@ -17,5 +17,9 @@ class RequestTimeoutError(KmirrorError):
     """No response in time. The request may have been carried out, or still be."""
 
 
+class NotConnectedError(RequestTimeoutError):
+    """No connection in time: the request was not sent."""
+
+
 class UnsupportedVersionError(KmirrorError):
     """The peer and we have no version of this API in common."""

@@ -17,6 +17,7 @@ from kmirror.admin.scram import ScramMechanism, UserScramCredentialDeletion, Use
 from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.network.client_errors import NotConnectedError
 from kmirror.runtime.asyncio_runtime import run
 from kmirror.wire.messages import (
     alter_client_quotas,
@@ -160,6 +161,26 @@ def test_a_topic_that_is_deleted_between_two_questions_was_a_key_error() -> None
     answers: dict[type, list[Answer]] = {metadata.MetadataRequest: [lambda request: there, lambda request: gone, lambda request: refused]}
     with pytest.raises(ApiException, match="Topic authorization failed"):
         asking(answers, lambda admin: admin.fetch_records(TopicPartition("t", 0), 0))
+
+
+def test_a_bootstrap_server_that_answers_nothing_hid_the_others() -> None:
+    """A source with one host switched off could not be reversed, or drained."""
+
+    class SwitchedOff:
+        async def send(self, host: str, port: int, request: Any, *, timeout_ms: int) -> Any:
+            if host == "off":
+                raise NotConnectedError("no connection to off:1 in time")
+            return "answer"
+
+    async def ask(runtime: Any, *hosts: str) -> Any:
+        admin: Any = AdminClient(runtime, [(host, 1) for host in hosts], timeout_ms=5_000)
+        admin._client = SwitchedOff()
+        return await admin._ask_any(metadata.MetadataRequest(), 5_000)
+
+    assert run(lambda runtime: ask(runtime, "off", "on")) == "answer"
+    with pytest.raises(ApiException) as raised:
+        run(lambda runtime: ask(runtime, "off"))
+    assert (raised.value.error, raised.value.message) == (Errors.REQUEST_TIMED_OUT, "no connection to off:1 in time")
 
 
 def coordinators(*nodes: int) -> list[Answer]:
