@@ -34,6 +34,7 @@ from kmirror.sim.history import (
     Converged,
     Event,
     History,
+    LastMirrorEpochWritten,
     LogKey,
     MirrorStatesRead,
     Recovered,
@@ -178,20 +179,41 @@ class _Epochs:
         return iter(())
 
 
-def _alignment(event: Event, replay: Replay) -> Iterator[str]:
-    if not isinstance(event, StateWritten) or not replay.takes_effect:
-        return
-    source = replay.source(event.log)
-    if event.state is not State.MIRRORING or replay.state(event.log) is not State.PREPARING or source is None:
-        return
-    cluster = replay.history.cluster_of(event.log)
-    mirrors_us = replay.has_state(source) and replay.history.sources.get((source[0], event.mirror_name)) == cluster
-    stored = replay.last_mirror_epoch(source, event.mirror_name) if mirrors_us else None
-    epoch = NO_EPOCH if stored is None else stored
-    replicas = replay.replicas(replay.place(event.log))
-    above = [[batch for batch in replay.log(replica) if batch.leader_epoch > epoch] for replica in replicas]
-    if above and all(above):
-        yield f"{event.log} starts mirroring with {above[0][0]}; the source's last mirror epoch is {epoch}"
+@dataclass(slots=True)
+class _Alignment:
+    """What is cut goes by the last mirror epoch that the source told while the partition was PREPARING. The source may forget it before MIRRORING
+    is in force (its topic is deleted), so each that it could tell since PREPARING counts."""
+
+    told: dict[Place, tuple[Place, str, int]] = field(default_factory=dict)
+
+    def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
+        if not isinstance(event, (StateWritten, LastMirrorEpochWritten)):
+            return
+        for place, (source, name, epoch) in self.told.items():
+            self.told[place] = (source, name, max(epoch, self._tells(source, name, place, replay)))
+        if isinstance(event, StateWritten) and replay.takes_effect:
+            yield from ((event.now_us, text) for text in self._state(event, replay))
+
+    def _state(self, event: StateWritten, replay: Replay) -> Iterator[str]:
+        place = replay.place(event.log)
+        cluster = replay.history.sources.get((place[0], event.mirror_name))
+        if event.state is State.PREPARING and cluster is not None:
+            source = (cluster, event.log.partition)
+            self.told.setdefault(place, (source, event.mirror_name, self._tells(source, event.mirror_name, place, replay)))
+            return
+        _, _, epoch = self.told.pop(place, (place, "", NO_EPOCH))
+        if event.state is State.MIRRORING and replay.state(event.log) is State.PREPARING and cluster is not None:
+            above = [[batch for batch in replay.log(replica) if batch.leader_epoch > epoch] for replica in replay.replicas(place)]
+            if above and all(above):
+                yield f"{event.log} starts mirroring with {above[0][0]}; the source's last mirror epoch is {epoch}"
+
+    def _tells(self, source: Place, mirror_name: str, place: Place, replay: Replay) -> int:
+        mirrors_us = replay.has_state(source) and replay.history.sources.get((source[0], mirror_name)) == place[0]
+        stored = replay.last_mirror_epoch(source, mirror_name) if mirrors_us else None
+        return NO_EPOCH if stored is None else stored
+
+    def end(self, replay: Replay) -> Iterator[tuple[int, str]]:
+        return iter(())
 
 
 def _transactions(event: Event, replay: Replay) -> Iterator[str]:
@@ -313,7 +335,7 @@ CHECKERS: dict[str, Callable[[], Rule]] = {
     "read-only": _ReadOnly,
     "offsets": lambda: _Each(_offsets),
     "epochs": _Epochs,
-    "alignment": lambda: _Each(_alignment),
+    "alignment": _Alignment,
     "transactions": lambda: _Each(_transactions),
     "reset": lambda: _Each(_reset),
     "states": _States,

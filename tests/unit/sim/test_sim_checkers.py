@@ -216,6 +216,23 @@ class TestAlignment:
         mirrored.state(A, State.MIRRORING)
         assert checkers.check(mirrored.history, ["alignment"]) == []
 
+    def test_a_last_mirror_epoch_that_was_told_and_then_forgotten(self, mirrored):
+        """Seed 69216: the topic of the source was deleted between the two copies that put MIRRORING in force."""
+        self.start_failback(mirrored, 0)
+        mirrored.remove(A, mirrored.logs[A][-1])
+        mirrored.history.add(LastMirrorEpochWritten(mirrored.now(), B, "m", -1))
+        mirrored.state(A, State.MIRRORING)
+        assert checkers.check(mirrored.history, ["alignment"]) == []
+
+    def test_a_last_mirror_epoch_of_before_is_none(self, mirrored):
+        mirrored.history.add(LastMirrorEpochWritten(mirrored.now(), B, "m", 4))
+        mirrored.history.add(LastMirrorEpochWritten(mirrored.now(), B, "m", 0))
+        mirrored.fail_over(epoch=5)
+        mirrored.append(A, "a/2", epoch=4)
+        mirrored.state(A, State.PREPARING)
+        mirrored.state(A, State.MIRRORING)
+        assert [violation.rule for violation in checkers.check(mirrored.history, ["alignment"])] == ["alignment"]
+
     def test_without_a_last_mirror_epoch_the_log_must_be_empty(self):
         story = Story()
         story.append(A, "a/0")
