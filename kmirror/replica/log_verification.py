@@ -13,6 +13,7 @@ what comes with what it has; nothing is asked twice but that batch.
 An empty log whose end lies above the leader's log start begins there, or the records between would be skipped. An answer without
 records from below the leader's high watermark says nothing: it had no room, or the leader is throttled, and is asked for again. No
 answer at all, from a leader that has no news, may mean that its log ends there; then it is asked for its end (`AbstractFetcher`).
+A batch that is damaged at the leader says nothing of ours, which may be the only good one: it is an error, and is asked for again.
 
 Every topic is verified, because one that is in no mirror now may have been in one while this follower was away (F5). What the leader's
 cleaner took away or rewrote in a compacted topic that has no `mirror.name` says nothing (`is_lenient`): there only a batch at the same
@@ -127,7 +128,7 @@ class LogVerification:
     def check(
         self, topic_partition: TopicPartition, log: UnifiedLog, *, fetch_offset: int, records: Buffer, leader_log_start_offset: int
     ) -> Verified | StartOver | CompareAt:
-        """What an answer to a fetch from `fetch_offset` says about `log`."""
+        """What an answer to a fetch from `fetch_offset` says about `log`. CORRUPT_MESSAGE: a batch that differs is damaged."""
         ours = log.batch_headers(fetch_offset)
         our: BatchHeader | None = next(ours, None)
         if our is None:
@@ -140,6 +141,7 @@ class LogVerification:
             if our is None:
                 return Verified(log.log_end_offset if equal_until is None else equal_until, position)
             if not same_batch(our, batch, is_compacted=log.config.compact):
+                batch.ensure_valid()
                 break
             equal_until, position, our = our.next_offset, position + batch.size_in_bytes, next(ours, None)
         else:
@@ -159,6 +161,7 @@ class LogVerification:
         theirs = next(iter_batches(memoryview(records)), None)
         if theirs is None or theirs.base_offset != our.base_offset or _same_origin(our, theirs):
             return Verified(log.log_end_offset if progress.stride == 1 else our.next_offset)
+        theirs.ensure_valid()
         return self._step_back(progress, log, our.base_offset, leader_log_start_offset)
 
     def _step_back(self, progress: _Progress, log: UnifiedLog, offset: int, leader_log_start_offset: int) -> StartOver | CompareAt:

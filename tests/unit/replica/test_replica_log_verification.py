@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcher
@@ -191,6 +191,29 @@ def test_the_followers_of_a_throttled_leader_were_not_verified(tmp_path: Path) -
             data = FetchedPartition(Errors.NONE, 3, 0, b"".join(answer))
             offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
         assert follower.content() == b"".join(leader)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("configs", "at"),
+    [({"mirror.name": "m"}, 17), ({"mirror.name": "m"}, 45), ({"cleanup.policy": "compact"}, 45)],
+    ids=["crc", "producer id", "producer id, compacted"],
+)
+def test_what_is_damaged_at_the_leader_is_not_cut_off_here(tmp_path: Path, configs: dict[str, str], at: int) -> None:
+    """It was taken for another batch, and the only good copy went."""
+
+    async def scenario() -> None:
+        follower, batches = Follower(tmp_path, configs=configs), history(b"a", b"bb", b"c")
+        follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
+        follower.have(batches)
+        kept = follower.content()
+        damaged = bytearray(batches[-1])
+        damaged[at] ^= 0x55
+        with pytest.raises(ApiException, match="Record is corrupt") as refused:
+            follower.follow([*batches[:-1], bytes(damaged)])
+        assert refused.value.error is Errors.CORRUPT_MESSAGE and follower.content() == kept
+        assert follower.follow(batches) and follower.content() == kept
 
     run(scenario)
 
