@@ -37,6 +37,7 @@ from kmirror.sim.history import (
     LastMirrorEpochWritten,
     LogKey,
     MirrorStatesRead,
+    Order,
     Recovered,
     Removed,
     Served,
@@ -44,6 +45,7 @@ from kmirror.sim.history import (
 )
 from kmirror.sim.open_transactions import fixpoint, open_transactions
 from kmirror.sim.replay import Place, Replay
+from kmirror.sim.topic_history import TopicGone
 
 FETCHING = (State.MIRRORING, State.PAUSING, State.STOPPING)
 WRITABLE = (None, State.STOPPED)
@@ -242,14 +244,27 @@ def _reset(event: Event, replay: Replay) -> Iterator[str]:
 NOTHING = ("", State.UNKNOWN)
 
 
+def _may_follow(before: State, after: State) -> bool:
+    is_again = before is after and before not in SAID_AGAIN
+    return not is_again and is_valid_transition(before, after)
+
+
 @dataclass(slots=True)
 class _States:
-    """Of a fleet, by the log of `__mirror_state` in the end."""
+    """Of a fleet, by the log of `__mirror_state` in the end. When a topic is deleted its states are forgotten (D3-34), and no record says so where no
+    last mirror epoch was stored: what comes behind may begin anew."""
 
     now: dict[Place, tuple[str, State]] = field(default_factory=dict)
+    since: dict[Place, int] = field(default_factory=dict)
+    written: dict[tuple[Place, Order], int] = field(default_factory=dict)
+    gone: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
-        if isinstance(event, MirrorStatesRead):
+        if isinstance(event, StateWritten):
+            self.written.setdefault((replay.place(event.log), event.order), event.now_us)
+        elif isinstance(event, TopicGone):
+            self.gone.setdefault((event.cluster, event.topic), []).append(event.now_us)
+        elif isinstance(event, MirrorStatesRead):
             for record in event.records:
                 place = event.cluster, record.log.partition
                 if isinstance(record, StateWritten):
@@ -259,13 +274,14 @@ class _States:
 
     def _follow(self, place: Place, record: StateWritten, now_us: int) -> Iterator[tuple[int, str]]:
         mirror_name, before = self.now.pop(place, (record.mirror_name, State.UNKNOWN))
+        since_us, self.since[place] = self.since.get(place, 0), self.written.get((place, record.order), 0)
         if record.state is None:
             return
         self.now[place] = (record.mirror_name, record.state)
         if mirror_name != record.mirror_name:
             before = State.UNKNOWN
-        is_again = before is record.state and before not in SAID_AGAIN
-        if is_again or not is_valid_transition(before, record.state):
+        is_anew = any(since_us <= at_us <= self.since[place] for at_us in self.gone.get((place[0], place[1].topic), ()))
+        if not any(_may_follow(state, record.state) for state in ((before, State.UNKNOWN) if is_anew else (before,))):
             yield now_us, f"{place[1]} of {place[0]} went from {before.name} to {record.state.name} at offset {record.order[1]}"
 
     def end(self, replay: Replay) -> Iterator[tuple[int, str]]:

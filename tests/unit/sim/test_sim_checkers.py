@@ -26,6 +26,7 @@ from kmirror.sim.history import (
     chain_of,
     digest_of,
 )
+from kmirror.sim.topic_history import TopicGone
 
 A = LogKey("a", TopicPartition("orders", 0))
 B = LogKey("b", TopicPartition("orders", 0))
@@ -376,6 +377,18 @@ def test_a_state_that_may_not_follow_the_one_before_unless_the_topic_was_deleted
         records.append(LastMirrorEpochWritten(0, B, "m", -1))
     mirrored.history.add(MirrorStatesRead(mirrored.now(), "b", [*records, StateWritten(0, B, "m", State.STOPPING)]))
     assert [violation.rule for violation in checkers.check(mirrored.history, ["states"])] == ([] if topic_was_deleted else ["states"])
+
+
+@pytest.mark.parametrize("gone_at", [0, 1, 2])
+def test_a_state_that_follows_on_the_deletion_of_its_topic_begins_anew(mirrored, gone_at):
+    """Mirrors, seed 76932: no last mirror epoch was stored, so no record tells that STOPPED was forgotten."""
+    steps = [StateWritten(0, B, "m", state, (0, 7 + number)) for number, state in enumerate((State.STOPPED, State.STOPPING))]
+    for event in [*steps[:gone_at], TopicGone(0, "b", "orders"), *steps[gone_at:]]:
+        event.now_us = mirrored.now()
+        mirrored.history.add(event)
+    records = [StateWritten(0, B, "m", step.state, step.order) for step in steps]
+    mirrored.history.add(MirrorStatesRead(mirrored.now(), "b", records))
+    assert [violation.rule for violation in checkers.check(mirrored.history, ["states"])] == ([] if gone_at == 1 else ["states"])
 
 
 def test_a_state_lost_with_the_power_counts_as_gone(mirrored):
