@@ -139,9 +139,19 @@ def create_mirror(destination: str, mirror: str, source: str) -> None:
     call(destination, lambda admin: admin.create_mirror(mirror, {"bootstrap.servers": source}))
 
 
+def _log_files(folder: pathlib.Path) -> bytes:
+    """Listed again when one goes meanwhile: a cleaner puts others in its place."""
+    for _ in range(100):
+        try:
+            return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
+        except FileNotFoundError:
+            continue
+    raise AssertionError(f"the files of {folder} go as fast as they are listed")
+
+
 def log_bytes(data_dir: pathlib.Path, topic_partition: str) -> bytes:
     """The concatenated .log files of a partition, up to the last whole batch."""
-    data = b"".join(path.read_bytes() for path in sorted((data_dir / topic_partition).glob("*.log")))
+    data = _log_files(data_dir / topic_partition)
     position = 0
     while position + 17 <= len(data):
         size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
