@@ -59,12 +59,18 @@ def rewritten(**fields: Any) -> Callable[[Any], None]:
     return change
 
 
-async def mirrored(world: MirrorWorld) -> Driver:
-    """`t` and `u` after a while; the driver of `t`. What the source holds of `t` is told in full."""
+def source_with(tmp_path: Path, *batches: bytes) -> MirrorWorld:
+    """A source whose `t` has these batches, and whose `u` has a record."""
+    world = MirrorWorld(str(tmp_path))
     for topic in ("t", "u"):
-        if topic not in world.source.topic_ids:
-            world.source.create(topic)
+        world.source.create(topic)
+    world.source.log("t").batches = list(batches)
     world.source.append("u", b"x")
+    return world
+
+
+async def mirrored(world: MirrorWorld) -> Driver:
+    """`t` and `u` after a while; the driver of `t`."""
     (driver,) = await world.mirror_topic("t")
     await world.mirror_topic("u")
     await world.advance(15_000, step_ms=250)
@@ -95,9 +101,7 @@ def fetch_again(world: MirrorWorld) -> None:
 )
 def test_offsets_that_do_not_ascend_ended_the_fetcher_or_were_asked_for_for_ever(tmp_path: Path, records: bytes) -> None:
     async def scenario() -> None:
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        world.source.log("t").batches = [FIRST]
+        world = source_with(tmp_path, FIRST)
         answer_for_t(world, rewritten(records=records))
         driver = await mirrored(world)
         assert driver.rejected is not None and "malformed batch from the source: Out of order offsets" in driver.rejected
@@ -111,9 +115,7 @@ def test_offsets_that_do_not_fit_one_segment_ended_the_fetcher(tmp_path: Path) -
     """More than 2^31 apart in one answer: no broker of Kafka's sends that, others may."""
 
     async def scenario() -> None:
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        world.source.log("t").batches = [FIRST, at(2**33), at(2**34)]
+        world = source_with(tmp_path, FIRST, at(2**33), at(2**34))
         driver = await mirrored(world)
         log = driver.log
         assert [log.batch_before(end).base_offset for end in (2**62, 2**34, 2**33)] == [2**34, 2**33, 0]
@@ -139,9 +141,7 @@ def test_offsets_that_do_not_fit_one_segment_ended_the_fetcher(tmp_path: Path) -
 )
 def test_answers_that_lead_nowhere_were_asked_for_in_a_busy_loop(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
     async def scenario() -> None:
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        world.source.log("t").batches = [FIRST]
+        world = source_with(tmp_path, FIRST)
         answer_for_t(world, rewritten(**fields))
         driver = await mirrored(world)
         assert (driver.rejected, driver.status.reason) == (None, reason)
@@ -154,10 +154,8 @@ def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_bumped_
     """What is copied is then cut for it, copied again, and so on: once in mirror.fetch.backoff.ms, for each time costs the controller a record."""
 
     async def scenario() -> None:
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
+        world = source_with(tmp_path, batch(0, b"a", epoch=3), batch(1, b"b", epoch=5), batch(2, b"c", epoch=4))
         world.source.log("t").epoch = 5
-        world.source.log("t").batches = [batch(0, b"a", epoch=3), batch(1, b"b", epoch=5), batch(2, b"c", epoch=4)]
         driver = await mirrored(world)
         assert 10 <= driver.cuts <= 17
         assert driver.status.reason == "cut again: epoch 4 ends at 1 at the source"
@@ -170,9 +168,7 @@ def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
     """ListOffsets answered -1 without an error, for a log in which nothing is ours: it was emptied and began at -1."""
 
     async def scenario() -> None:
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        world.source.log("t").batches = [FIRST, SECOND]
+        world = source_with(tmp_path, FIRST, SECOND)
         driver = await mirrored(world)
         before = world.log_bytes("t")
         world.source.log("t").batches = [batch(0, b"y", b"z"), batch(2, b"z")]
@@ -201,9 +197,7 @@ def test_what_the_source_had_damaged_was_cut_off_here(tmp_path: Path, damaged: b
     """The comparison took a damaged batch for a different one, and the mirror lost its copy, the only good one."""
 
     async def scenario() -> None:
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        world.source.log("t").batches = [FIRST, SECOND]
+        world = source_with(tmp_path, FIRST, SECOND)
         driver = await mirrored(world)
         world.source.log("t").batches = [FIRST, damaged]
         fetch_again(world)
@@ -217,9 +211,7 @@ def test_what_the_source_had_damaged_was_cut_off_here(tmp_path: Path, damaged: b
 
 def test_a_batch_that_was_damaged_once_is_compared_again(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        world.source.log("t").batches = [FIRST, SECOND]
+        world = source_with(tmp_path, FIRST, SECOND)
         driver = await mirrored(world)
         world.source.log("t").batches = [FIRST, patched(SECOND, CRC, b"\x00\x01")]
         fetch_again(world)

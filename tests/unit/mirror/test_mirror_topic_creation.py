@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +29,31 @@ class Controller:
         return create_topics.CreateTopicsResponse(topics=rows)
 
 
+async def begin_creation(tmp_path: Path, *, timeout_ms: int) -> tuple[MirrorMachine, asyncio.Future[dict[str, Errors]], Callable[[], None]]:
+    """The creation of `u` under way, while the coordinator does not hear of it; what lets it hear."""
+    machine = MirrorMachine(str(tmp_path))
+    await machine.settle()
+    machine.source.create("u")
+    assert machine.mirror is not None
+    coordinator, behind = machine.mirror.coordinator, machine.cache.image
+    now = coordinator._image
+    coordinator._image = lambda: behind
+
+    def hear() -> None:
+        coordinator._image = now
+
+    creation = create_missing_topics(machine.mirror, machine.runtime, Controller(machine), MIRROR, ["u"], timeout_ms=timeout_ms)
+    return machine, asyncio.ensure_future(creation), hear
+
+
 def test_a_coordinator_that_had_not_heard_of_the_new_topic_had_it_refused_as_unknown(tmp_path: Path) -> None:
     async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.settle()
-        machine.source.create("u")
-        assert machine.mirror is not None
-        coordinator, behind = machine.mirror.coordinator, machine.cache.image
-        now = coordinator._image
-        coordinator._image = lambda: behind
-        creation = create_missing_topics(machine.mirror, machine.runtime, Controller(machine), MIRROR, ["u"], timeout_ms=5_000)
-        task = asyncio.ensure_future(creation)
+        machine, task, hear = await begin_creation(tmp_path, timeout_ms=5_000)
         await machine.advance(1_000)
         assert machine.cache.image.topics.topic("u") is not None and not task.done()
-        coordinator._image = now
+        hear()
         await machine.advance(100)
-        assert task.result() == {}
+        assert task.result() == {} and machine.mirror is not None
         states = await machine.mirror.states.read(machine.mirror.mirror_partitions(MIRROR, ["u"]))
         assert states == {("u", 0): StoredState()}
         await machine.close()
@@ -53,14 +63,7 @@ def test_a_coordinator_that_had_not_heard_of_the_new_topic_had_it_refused_as_unk
 
 def test_a_topic_that_its_coordinator_does_not_hear_of_in_time_is_the_requests_error(tmp_path: Path) -> None:
     async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.settle()
-        machine.source.create("u")
-        assert machine.mirror is not None
-        behind = machine.cache.image
-        machine.mirror.coordinator._image = lambda: behind
-        creation = create_missing_topics(machine.mirror, machine.runtime, Controller(machine), MIRROR, ["u"], timeout_ms=500)
-        task = asyncio.ensure_future(creation)
+        machine, task, _ = await begin_creation(tmp_path, timeout_ms=500)
         await machine.advance(700)
         error = task.exception()
         assert getattr(error, "error", None) is Errors.REQUEST_TIMED_OUT
