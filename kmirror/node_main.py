@@ -32,7 +32,7 @@ from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.os_files import OsFileSystem, VolatileOsFileSystem
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
-from kmirror.storage.meta_properties import decode_properties
+from kmirror.storage.java_properties import decode_properties
 
 LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 LOG_DATE_FORMAT = "%Y-%m-%d %H:%M:%S"

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from kmirror.common.errors import KmirrorError
-from kmirror.storage.meta_properties import encode_properties
+from kmirror.storage.java_properties import encode_properties
 
 TAIL_BYTES = 4096
 

@@ -23,7 +23,7 @@ from kmirror.admin.share_groups import ShareGroupAdmin
 from kmirror.admin.tokens import TokenAdmin
 from kmirror.admin.topics import TopicAdmin
 from kmirror.admin.transactions import TransactionAdmin
-from kmirror.common.errors import KmirrorError
+from kmirror.common.addresses import parse_bootstrap_servers
 
 __all__ = [
     "DEFAULT_TIMEOUT_MS",
@@ -35,17 +35,6 @@ __all__ = [
     "NoBrokerError",
     "parse_bootstrap_servers",
 ]
-
-
-def parse_bootstrap_servers(text: str) -> list[tuple[str, int]]:
-    """`host:port,...`; an empty host is localhost. KmirrorError for anything else."""
-    servers = []
-    for entry in (part.strip() for part in text.split(",")):
-        host, separator, port = entry.rpartition(":")
-        if not separator or not port.isdigit() or not 0 < int(port) < 65_536:
-            raise KmirrorError(f"'{entry}' is not host:port")
-        servers.append((host.strip("[]") or "localhost", int(port)))
-    return servers
 
 
 class AdminClient(

@@ -13,6 +13,7 @@ from pathlib import Path
 from kmirror.admin.admin_client import AdminClient
 from kmirror.cli.tool_client import command_properties, with_admin
 from kmirror.cli.tool_options import CommandError
+from kmirror.common.addresses import address_text
 from kmirror.common.uuid import Uuid
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.server.listeners import parse_listeners
@@ -35,7 +36,7 @@ def add_controller(options: argparse.Namespace) -> int:
 
     if not options.dry_run:
         _with_admin(options, add)
-    shown = ", ".join(f"{name}://{f'[{host}]' if ':' in host else host}:{port}" for name, host, port in endpoints)
+    shown = ", ".join(f"{name}://{address_text(host, port)}" for name, host, port in endpoints)
     what = "DRY RUN of adding" if options.dry_run else "Added"
     print(f"{what} controller {controller_id} with directory id {directory_id} and endpoints: {shown}")
     return 0

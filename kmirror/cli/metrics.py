@@ -25,6 +25,7 @@ from typing import Any
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import ConfigResourceType
 from kmirror.cli.tool_client import with_admin
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import KmirrorError
 from kmirror.server.node_http import HTTP_LISTENER_CONFIG, parse_http_listener
 
@@ -73,7 +74,7 @@ async def endpoints(admin: AdminClient) -> dict[str, str]:
         if listener is not None:
             host, port = parse_http_listener(listener)
             host = node.host if host in _EVERY_INTERFACE else host
-            found[f"broker {node.id}"] = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            found[f"broker {node.id}"] = f"http://{address_text(host, port)}"
     if not found:
         raise KmirrorError(f"no broker of this cluster has {HTTP_LISTENER_CONFIG} set")
     return found

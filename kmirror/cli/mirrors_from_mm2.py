@@ -18,6 +18,7 @@ from typing import Any
 from kmirror.cli.mm2_converter import ConvertedFlow, convert
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import KmirrorError
+from kmirror.storage.java_properties import escape
 
 SECRETS = ("sasl.jaas.config", "password", "secret", "ssl.keystore.key")
 HIDDEN = "(hidden; --output writes it)"
@@ -92,15 +93,8 @@ def _write(path: Path, data: bytes, *, private: bool) -> None:
 
 
 def _properties(settings: dict[str, str]) -> bytes:
-    """As a properties file."""
-    return "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items()).encode("ascii")
-
-
-def _escaped(value: str) -> str:
-    """One line of ASCII, which means the same whoever reads it: a PEM certificate has many lines, a password any letters."""
-    units = value.replace("\\", "\\\\").replace("\n", "\\n").encode("utf-16-be")
-    pairs = (units[index] << 8 | units[index + 1] for index in range(0, len(units), 2))
-    return "".join(chr(unit) if 0x20 <= unit <= 0x7E else f"\\u{unit:04x}" for unit in pairs)
+    """As a properties file, for people as well."""
+    return "".join(f"{name}={escape(value, also='')}\n" for name, value in settings.items()).encode("ascii")
 
 
 def _config_file(flow: ConvertedFlow) -> str:

@@ -33,6 +33,7 @@ from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle, warn_of_groups
 from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
 from kmirror.cli.properties import read_properties
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.resource_configs import validate_mirror_configs
@@ -206,8 +207,7 @@ class Reversal:
         nodes = (await self._here.describe_cluster()).nodes
         if all(_is_loopback(node.host) for node in nodes):
             return {}
-        servers = [f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}" for node in nodes]
-        return {BOOTSTRAP_SERVERS: ",".join(servers)}
+        return {BOOTSTRAP_SERVERS: ",".join(address_text(node.host, node.port) for node in nodes)}
 
     def _own_address(self) -> str:
         command = {} if self._options.command_config is None else read_properties(self._options.command_config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kmirror.common.errors import ConfigError
-from kmirror.storage.meta_properties import decode_properties
+from kmirror.storage.java_properties import decode_properties
 
 
 def read_properties(path: Path) -> dict[str, str]:

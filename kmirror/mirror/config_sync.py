@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
@@ -29,6 +30,21 @@ OPERATION_SET = 0
 OPERATION_DELETE = 1
 
 _log = logging.getLogger(__name__)
+
+
+class LeftOut(NamedTuple):
+    """A config of the source that is not copied."""
+
+    name: str
+    value: str
+    problem: str
+
+
+class ConfigDifference(NamedTuple):
+    """`changes`: what to set, and to delete (None), so that our overrides equal the source's, but for what is left out."""
+
+    changes: dict[str, str | None]
+    left_out: list[LeftOut]
 
 
 class ConfigSync:
@@ -48,10 +64,11 @@ class ConfigSync:
         for topic, configs in source_configs.items():
             if not is_active(self._image(), cycle.mirror.name, topic):
                 continue
-            self._tell_left_out(cycle.mirror.name, topic, configs, excluded)
-            changes = config_changes(configs, self._image().configs.topic(topic), excluded)
-            if changes:
-                resources.append(_resource(topic, changes))
+            found = compare_configs(configs, self._image().configs.topic(topic), excluded)
+            for left_out in found.left_out:
+                self._tell(cycle.mirror.name, topic, left_out)
+            if found.changes:
+                resources.append(_resource(topic, found.changes))
         for start in range(0, len(resources), TOPICS_PER_REQUEST):
             part = resources[start : start + TOPICS_PER_REQUEST]
             response = await self._controller.send(messages.IncrementalAlterConfigsRequest(resources=part))
@@ -65,20 +82,12 @@ class ConfigSync:
     def forget(self, mirror_name: str) -> None:
         self._told = {told for told in self._told if told[0] != mirror_name}
 
-    def _tell_left_out(self, mirror_name: str, topic: str, configs: Mapping[str, str], excluded: re.Pattern[str]) -> None:
-        for name, value in configs.items():
-            if name not in TOPIC_CONFIGS:
-                if self._is_first(mirror_name, name, ""):
-                    _log.warning("mirror %s: topic config %s of the source does not exist here and is not copied", mirror_name, name)
-            elif _is_synced(name, excluded) and (problem := _problem(name, value)) and self._is_first(mirror_name, name, value):
-                _log.warning(
-                    "mirror %s: topic config %s=%s of the source (topic %s) is not copied: %s", mirror_name, name, value, topic, problem
-                )
-
-    def _is_first(self, *what: str) -> bool:
-        known = len(self._told)
-        self._told.add((what[0], what[1], what[2]))
-        return len(self._told) > known
+    def _tell(self, mirror_name: str, topic: str, left_out: LeftOut) -> None:
+        what = (mirror_name, left_out.name, left_out.value)
+        if what in self._told:
+            return
+        self._told.add(what)
+        _log.warning("mirror %s: topic config %s=%s of the source (topic %s) is not copied: %s", *what, topic, left_out.problem)
 
 
 def excluded_properties(mirror_configs: Mapping[str, str]) -> re.Pattern[str]:
@@ -88,23 +97,29 @@ def excluded_properties(mirror_configs: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{part})" for part in parts) or r"(?!)")
 
 
-def config_changes(source: Mapping[str, str], local: Mapping[str, str], excluded: re.Pattern[str]) -> dict[str, str | None]:
-    """What to set, and to delete (None), so that our overrides equal the source's, as far as they are valid here. Pure."""
-    changes: dict[str, str | None] = {
-        name: value
-        for name, value in source.items()
-        if local.get(name) != value and _is_synced(name, excluded) and _problem(name, value) is None
-    }
-    changes.update({name: None for name in local if name not in source and _is_synced(name, excluded)})
-    return changes
+def compare_configs(source: Mapping[str, str], local: Mapping[str, str], excluded: re.Pattern[str]) -> ConfigDifference:
+    """A topic's overrides at the source with ours. Pure."""
+    changes: dict[str, str | None] = {name: None for name in local if name not in source and _is_synced(name, excluded)}
+    left_out = []
+    for name, value in source.items():
+        if local.get(name) == value or not _is_synced(name, excluded):
+            continue
+        problem = _problem(name, value)
+        if problem is None:
+            changes[name] = value
+        else:
+            left_out.append(LeftOut(name, value, problem))
+    return ConfigDifference(changes, left_out)
 
 
 def _is_synced(name: str, excluded: re.Pattern[str]) -> bool:
-    return not name.startswith(ALWAYS_EXCLUDED_PREFIX) and name in TOPIC_CONFIGS and excluded.fullmatch(name) is None
+    return not name.startswith(ALWAYS_EXCLUDED_PREFIX) and excluded.fullmatch(name) is None
 
 
 def _problem(name: str, value: str) -> str | None:
     """Why no topic of ours may have it."""
+    if name not in TOPIC_CONFIGS:
+        return "it does not exist here"
     try:
         validate_topic_configs({name: value})
     except ApiException as error:

@@ -9,6 +9,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.mirror.log_verifier import Inquiry, Question
 from kmirror.mirror.source_end_point import LeaderHint
 from kmirror.mirror.source_fetch_session import FetchPosition
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
@@ -55,6 +56,14 @@ class FetchedMirrorPartition:
     def position(self) -> FetchPosition:
         """The log's end; `last_epoch` is that of the last batch (C36b)."""
         return FetchPosition(self.topic_id, self.driver.log.log_end_offset, self.source_epoch, self.last_epoch)
+
+    def follow_log_start(self) -> bool:
+        """Our log start goes to the source's, as far as our high watermark allows. False: the rest later, for the source says it once."""
+        log = self.driver.log
+        new_start = min(self.source_start_offset, log.high_watermark)
+        if new_start > log.log_start_offset:
+            log.maybe_increment_log_start_offset(new_start, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
+        return log.log_start_offset >= self.source_start_offset
 
 
 class FetcherOwner(Protocol):

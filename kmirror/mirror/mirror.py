@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kmirror.common.addresses import parse_bootstrap_servers
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -22,7 +23,7 @@ from kmirror.mirror.last_mirror_epoch import NotYetError, SourceAnswers, ask_sou
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import ControllerChannel, MirrorConfig, SourceClientFactory
 from kmirror.mirror.request_batcher import RequestBatcher
-from kmirror.mirror.source_cluster import SourceCluster, SourceMetadata, parse_bootstrap_servers
+from kmirror.mirror.source_cluster import SourceCluster, SourceMetadata
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import describe_mirrors, incremental_alter_configs

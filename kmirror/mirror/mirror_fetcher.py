@@ -1,13 +1,8 @@
 """MirrorFetcher: copies batches from one source broker for one mirror (the KIP's MirrorFetcherThread, as a task).
 
 One fetcher per (fetcher id, source broker, mirror): mirrors never share one, for their credentials differ. It has one fetch
-in flight (B27), a long poll in an incremental session; what a round costs is what changed, however many partitions are idle. A
-partition is in one of three places:
-
-    inquiring   its log is compared with the source's before anything is fetched (C36b), or because an answer said that they differ;
-                the questions of all such partitions go together (`log_verifier`)
-    due         it is part of the next fetch
-    delayed     it waits for mirror.fetch.backoff.ms after an error; every error costs that much, so nothing is asked in a busy loop
+in flight (B27), a long poll in an incremental session; what a round costs is what changed, however many partitions are idle. Whose log is
+compared with the source's first, who is fetched next and who waits: `fetcher_partitions`.
 
 What is done with an answer is D3-12 ... D3-16:
 
@@ -30,15 +25,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition, FetcherOwner
 from kmirror.mirror.fetcher_inquiries import ask_source
+from kmirror.mirror.fetcher_partitions import FetcherPartitions
 from kmirror.mirror.local_log import cut, cut_fully
-from kmirror.mirror.log_verifier import Action, Inquiry, Verdict, diverged, out_of_range, unverified, verify_log
+from kmirror.mirror.log_verifier import Action, Verdict, diverged, out_of_range, unverified, verify_log
 from kmirror.mirror.mirror_metrics import FetcherStats
 from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError
 from kmirror.mirror.source_end_point import FetchedPartition, SourceEndPoint
@@ -48,7 +44,6 @@ from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, 
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime
 from kmirror.storage.log_append import OffsetsOutOfOrderError
-from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 
 ANY_EPOCH = 2**31 - 1
 CORRUPT_ANSWERS_UNTIL_FAILED = 2
@@ -83,12 +78,7 @@ class MirrorFetcher:
         self._end_point = end_point
         self._quota = quota
         self._owner = owner
-        self._partitions: dict[TopicPartition, FetchedMirrorPartition] = {}
-        self._inquiring: dict[TopicPartition, FetchedMirrorPartition] = {}
-        self._due: dict[TopicPartition, FetchPosition] = {}
-        self._delayed: dict[TopicPartition, FetchedMirrorPartition] = {}
-        self._behind_source_start: dict[TopicPartition, FetchedMirrorPartition] = {}
-        self._touched: dict[TopicPartition, None] = {}
+        self._partitions = FetcherPartitions()
         self._appended: list[TopicPartition] = []
         self._ask_all = True
         self._waiter: asyncio.Future[None] | None = None
@@ -97,18 +87,18 @@ class MirrorFetcher:
 
     @property
     def is_empty(self) -> bool:
-        return not self._partitions
+        return not self._partitions.all
 
     @property
     def node_id(self) -> int:
         return self._end_point.node.id
 
     def owns(self, topic_partition: TopicPartition) -> bool:
-        return topic_partition in self._partitions
+        return topic_partition in self._partitions.all
 
     def lags(self) -> Iterator[tuple[TopicPartition, int]]:
         """How far each partition is behind the source's high watermark, in records; 0 while that is not known."""
-        for topic_partition, partition in list(self._partitions.items()):
+        for topic_partition, partition in list(self._partitions.all.items()):
             log, source_offset = partition.driver.partition.log, partition.driver.status.source_offset
             yield topic_partition, max(0, source_offset - log.log_end_offset) if log is not None and source_offset >= 0 else 0
 
@@ -119,17 +109,13 @@ class MirrorFetcher:
 
     def add(self, partition: FetchedMirrorPartition) -> None:
         """Fetch the partition from now on, after its log was compared with the source's."""
-        self.remove(partition.topic_partition)
-        self._partitions[partition.topic_partition] = partition
-        log = partition.driver.log
-        is_verified = partition.driver.services.safeguards.first_fetch_verified
-        self._inquire(partition, verify_log(log, is_compacted=log.config.compact) if is_verified else unverified())
+        self._partitions.put(partition)
+        self._verify(partition)
         self._wake()
 
     def remove(self, topic_partition: TopicPartition) -> None:
         """From now on the partition is not touched: every change of a log follows a look at whether the partition is still ours."""
-        if self._partitions.pop(topic_partition, None) is not None:
-            self._take_out(topic_partition)
+        self._partitions.remove(topic_partition)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -139,78 +125,58 @@ class MirrorFetcher:
     def close(self) -> None:
         self._end_point.close()
 
-    # --- where partitions are -----------------------------------------------------------------------------------------
+    # --- what is next for a partition ---------------------------------------------------------------------------------
 
-    def _take_out(self, topic_partition: TopicPartition) -> None:
-        self._touched[topic_partition] = None
-        self._due.pop(topic_partition, None)
-        self._inquiring.pop(topic_partition, None)
-        self._delayed.pop(topic_partition, None)
-        self._behind_source_start.pop(topic_partition, None)
-
-    def _inquire(self, partition: FetchedMirrorPartition, inquiry: Inquiry) -> None:
-        self._take_out(partition.topic_partition)
-        partition.inquiry, partition.question = inquiry, None
-        self._inquiring[partition.topic_partition] = partition
-
-    def _fetch_next(self, partition: FetchedMirrorPartition) -> None:
-        topic_partition = partition.topic_partition
-        self._inquiring.pop(topic_partition, None)
-        self._delayed.pop(topic_partition, None)
-        self._touched[topic_partition] = None
-        self._due[topic_partition] = partition.position()
+    def _verify(self, partition: FetchedMirrorPartition) -> None:
+        """Compare its log with the source's before anything else."""
+        log = partition.driver.log
+        is_verified = partition.driver.services.safeguards.first_fetch_verified
+        self._partitions.inquire(partition, verify_log(log, is_compacted=log.config.compact) if is_verified else unverified())
 
     def _delay(self, partition: FetchedMirrorPartition, reason: str) -> None:
-        services = partition.driver.services
-        self._take_out(partition.topic_partition)
-        partition.delayed_until_ms = services.runtime.clock.monotonic_ms() + services.config.mirror_fetch_backoff_ms
-        self._delayed[partition.topic_partition] = partition
+        backoff_ms = partition.driver.services.config.mirror_fetch_backoff_ms
+        self._partitions.delay(partition, until_ms=self._runtime.clock.monotonic_ms() + backoff_ms)
         partition.driver.status.reason = reason
 
     def _end_delays(self) -> None:
-        now_ms = self._runtime.clock.monotonic_ms()
-        for partition in list(self._delayed.values()):
-            if partition.delayed_until_ms <= now_ms:
-                with self._failures_of(partition):
-                    if partition.inquiry is None:
-                        self._fetch_next(partition)
-                    else:  # a damaged batch ended it
-                        self._inquire(partition, verify_log(partition.driver.log, is_compacted=partition.driver.log.config.compact))
+        for partition in self._partitions.whose_delay_is_over(self._runtime.clock.monotonic_ms()):
+            with self._failures_of(partition):
+                if partition.inquiry is None:
+                    self._partitions.fetch_next(partition)
+                else:  # a damaged batch ended it
+                    self._verify(partition)
 
     def _give_back(self, partition: FetchedMirrorPartition, reason: str | None) -> None:
-        if self._is_current(partition):
+        if self._partitions.is_current(partition):
             self.remove(partition.topic_partition)
             partition.driver.on_fetcher_gone(reason)
 
     def _reject(self, partition: FetchedMirrorPartition, reason: str) -> None:
-        if self._is_current(partition):
+        if self._partitions.is_current(partition):
             self.remove(partition.topic_partition)
             partition.driver.on_rejected(reason)
-
-    def _is_current(self, partition: FetchedMirrorPartition) -> bool:
-        return self._partitions.get(partition.topic_partition) is partition
 
     # --- the round ----------------------------------------------------------------------------------------------------
 
     async def _round(self) -> None:
-        if self._delayed:
+        if self._partitions.delayed:
             self._end_delays()
-        while self._inquiring:
+        while self._partitions.inquiring:
             await self._ask_questions()
-        if self._behind_source_start:
+        if self._partitions.behind_source_start:
             self._follow_log_starts()
         positions, wait_ms, max_bytes = self._what_to_ask()
         if not positions:
             await self._wait(wait_ms)
             return
-        touched: Collection[TopicPartition] | None = None if self._ask_all else self._touched
-        self._touched, self._ask_all = {}, False
+        touched = self._partitions.take_touched()
+        ask_all, self._ask_all = self._ask_all, False
         try:
-            answers = await self._end_point.fetch(positions, touched, max_wait_ms=wait_ms, max_bytes=max_bytes)
+            answers = await self._end_point.fetch(positions, None if ask_all else touched, max_wait_ms=wait_ms, max_bytes=max_bytes)
         except SourceError as error:
             self._ask_all = True
-            for topic_partition in list(self._due):
-                self._failed(self._partitions[topic_partition], error)
+            for topic_partition in list(self._partitions.due):
+                self._failed(self._partitions.all[topic_partition], error)
             return
         self.stats.fetched(sum([len(fetched.records) for fetched in answers.values()]))
         for partition in self._handle_all(answers):
@@ -221,10 +187,10 @@ class MirrorFetcher:
         higher_epochs = []
         services = None
         for topic_partition, fetched in answers.items():
-            position = self._due.get(topic_partition)
-            if position is None or topic_partition in self._touched:
+            position = self._partitions.due.get(topic_partition)
+            if position is None or topic_partition in self._partitions.touched:
                 continue
-            partition = self._partitions[topic_partition]
+            partition = self._partitions.all[topic_partition]
             services = partition.driver.services
             with self._failures_of(partition):
                 if not self._handle(partition, position, fetched):
@@ -236,33 +202,31 @@ class MirrorFetcher:
 
     def _what_to_ask(self) -> tuple[Mapping[TopicPartition, FetchPosition], int, int]:
         """Positions, how long the fetch (or, without any, the fetcher) waits, and how much it asks for."""
-        partition = next(iter(self._partitions.values()), None)
+        partition = next(iter(self._partitions.all.values()), None)
         if partition is None:
             return {}, 0, 0
         config = partition.driver.services.config
         wait_ms, max_bytes = config.replica_fetch_wait_max_ms, config.replica_fetch_response_max_bytes
-        quota = self._quota
+        quota, due = self._quota, self._partitions.due
         if quota.is_unused:
-            return self._due, wait_ms, max_bytes
+            return due, wait_ms, max_bytes
         self._ask_all = True
-        throttled = [topic_partition for topic_partition in self._due if quota.is_throttled(topic_partition)]
+        throttled = [topic_partition for topic_partition in due if quota.is_throttled(topic_partition)]
         pause_ms = quota.pause_ms() if throttled else 0
         if pause_ms > 0:
-            positions = {
-                topic_partition: position for topic_partition, position in self._due.items() if not quota.is_throttled(topic_partition)
-            }
+            positions = {topic_partition: position for topic_partition, position in due.items() if not quota.is_throttled(topic_partition)}
             return positions, min(wait_ms, pause_ms), max_bytes
         if throttled:
             max_bytes = min(max_bytes, max(1, quota.upper_bound // THROTTLED_FETCHES_A_SECOND))
-        return self._due, wait_ms, max_bytes
+        return due, wait_ms, max_bytes
 
     async def _wait(self, pause_ms: int) -> None:
         """For a partition, until the first delay is over, or for what a throttle demands."""
         waiter: asyncio.Future[None] = self._runtime.create_future()
         self._waiter = waiter
         now_ms = self._runtime.clock.monotonic_ms()
-        ends = [partition.delayed_until_ms - now_ms for partition in self._delayed.values()]
-        if self._due:
+        ends = [partition.delayed_until_ms - now_ms for partition in self._partitions.delayed.values()]
+        if self._partitions.due:
             ends.append(pause_ms)
         timer = self._runtime.call_later_ms(max(1, min(ends)), self._wake) if ends else None
         try:
@@ -280,16 +244,16 @@ class MirrorFetcher:
 
     async def _ask_questions(self) -> None:
         """One question of every inquiry that has one; those that have come to their verdict end."""
-        for partition in list(self._inquiring.values()):
-            if partition.question is None and self._is_current(partition):
+        for partition in list(self._partitions.inquiring.values()):
+            if partition.question is None and self._partitions.is_current(partition):
                 with self._failures_of(partition):
                     await self._advance(partition, None)
-        asking = [partition for partition in self._inquiring.values() if partition.question is not None]
+        asking = [partition for partition in self._partitions.inquiring.values() if partition.question is not None]
         if not asking:
             return
         answers = await ask_source(self._runtime, self._end_point, asking)
         for partition in asking:
-            if self._is_current(partition):
+            if self._partitions.is_current(partition):
                 with self._failures_of(partition):
                     await self._advance(partition, answers[partition.topic_partition])
 
@@ -312,7 +276,7 @@ class MirrorFetcher:
         is_cut = verdict.action is Action.START_OVER or (verdict.action is Action.CUT and verdict.offset < log.log_end_offset)
         if is_cut and not await self._is_same_topic(partition):
             return
-        if not self._is_current(partition):
+        if not self._partitions.is_current(partition):
             return
         had_batches = log.last_batch() is not None
         removed = 0
@@ -329,7 +293,7 @@ class MirrorFetcher:
         if partition.verdicts > VERDICTS_WITHOUT_BACKOFF:
             self._delay(partition, f"the source's answers do not fit one another: {verdict.reason}")
         else:
-            self._fetch_next(partition)
+            self._partitions.fetch_next(partition)
 
     async def _is_same_topic(self, partition: FetchedMirrorPartition) -> bool:
         """Before a cut: a source that is asked by name would not tell that the topic was made anew under another id."""
@@ -364,10 +328,10 @@ class MirrorFetcher:
             return self._handle_data(partition, position, fetched)
         log = partition.driver.log
         if error is Errors.OFFSET_OUT_OF_RANGE:
-            self._inquire(partition, out_of_range(log))
+            self._partitions.inquire(partition, out_of_range(log))
         elif error is Errors.OFFSET_MOVED_TO_TIERED_STORAGE:
             _log.warning("%s: offset %d is in the source's remote storage only", partition.topic_partition, position.offset)
-            self._inquire(partition, out_of_range(log, local=True))
+            self._partitions.inquire(partition, out_of_range(log, local=True))
         elif error in _LEADER_ERRORS:
             self._find_leader(partition, fetched)
         elif error is Errors.INCONSISTENT_TOPIC_ID:
@@ -395,11 +359,11 @@ class MirrorFetcher:
         log = driver.log
         driver.mirror.note_allowed(partition.topic_partition)
         if fetched.diverging_epoch >= 0:
-            self._inquire(partition, diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset))
+            self._partitions.inquire(partition, diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset))
             return True
         partition.verdicts = 0
         if log.log_end_offset != position.offset:
-            self._fetch_next(partition)
+            self._partitions.fetch_next(partition)
             return True
         skipped = False
         if next_batch_size(fetched.records, 0) is None:
@@ -408,7 +372,7 @@ class MirrorFetcher:
                 return True
         else:
             skipped = self._append(partition, fetched)
-            self._fetch_next(partition)
+            self._partitions.fetch_next(partition)
         status = driver.status
         status.source_offset = fetched.high_watermark
         status.highest_source_epoch = max(status.highest_source_epoch, partition.source_epoch)
@@ -441,7 +405,7 @@ class MirrorFetcher:
 
     async def _classify(self, partition: FetchedMirrorPartition) -> None:
         """Higher epochs than the source's own are right where its topic is a mirror, too (D3-12); else somebody else leads there now."""
-        if not self._is_current(partition):
+        if not self._partitions.is_current(partition):
             return
         with self._failures_of(partition):
             mirror, topic = partition.driver.mirror, partition.topic_partition.topic
@@ -449,21 +413,11 @@ class MirrorFetcher:
             if not partition.source_is_mirror:
                 self._give_back(partition, "the source sent batches of a newer leader epoch than the one it was asked in")
 
-    # --- the log start ------------------------------------------------------------------------------------------------
-
     def _follow_log_start(self, partition: FetchedMirrorPartition) -> None:
-        """Ours follows the source's, as far as our high watermark allows; the rest later, for the source says it once."""
-        log = partition.driver.log
-        new_start = min(partition.source_start_offset, log.high_watermark)
-        if new_start > log.log_start_offset:
-            log.maybe_increment_log_start_offset(new_start, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
-        if log.log_start_offset < partition.source_start_offset:
-            self._behind_source_start[partition.topic_partition] = partition
-        else:
-            self._behind_source_start.pop(partition.topic_partition, None)
+        self._partitions.note_log_start(partition, is_behind=not partition.follow_log_start())
 
     def _follow_log_starts(self) -> None:
-        for partition in list(self._behind_source_start.values()):
+        for partition in list(self._partitions.behind_source_start.values()):
             with self._failures_of(partition):
                 self._follow_log_start(partition)
 
@@ -477,7 +431,7 @@ class MirrorFetcher:
         except SourceError as error:
             self._failed(partition, error)
         except ApiException as error:
-            if not self._is_current(partition):
+            if not self._partitions.is_current(partition):
                 return
             if error.error is Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT:
                 self._reject(partition, f"the source's log cannot be mirrored as it is: {error.message}")
@@ -491,7 +445,7 @@ class MirrorFetcher:
         except KmirrorError as error:
             self._give_back(partition, str(error))
         except OSError as error:
-            if self._is_current(partition):
+            if self._partitions.is_current(partition):
                 self.remove(partition.topic_partition)
                 partition.driver.on_storage_error(str(error))
 

@@ -85,17 +85,6 @@ class SourceMirror:
     partitions: dict[TopicPartition, SourceMirrorPartition] = field(default_factory=dict)
 
 
-def parse_bootstrap_servers(text: str) -> list[tuple[str, int]]:
-    """`host:port,...`; KmirrorError for anything else. IPv6 hosts are in brackets."""
-    servers = []
-    for entry in (part.strip() for part in text.split(",")):
-        host, separator, port = entry.rpartition(":")
-        if not separator or not port.isdigit():
-            raise KmirrorError(f"bootstrap.servers: '{entry}' is not host:port")
-        servers.append((host.strip("[]") or "localhost", int(port)))
-    return servers
-
-
 class SourceCluster:
     """The metadata connection of one mirror (client id `broker-N-mirror-metadata-manager-X`)."""
 

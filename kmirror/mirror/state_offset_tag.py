@@ -15,6 +15,8 @@ missing nothing is compared.
 
 from __future__ import annotations
 
+from struct import Struct
+
 from kmirror.wire.primitives import TaggedFields
 
 NOTHING_STORED = -1
@@ -23,32 +25,34 @@ NOT_TOLD = -2
 ANY_LEADER_EPOCH = -1
 
 STATE_OFFSET_TAG = 1279
-_SIZE_BYTES = 8
 LEADER_EPOCH_TAG = 1280
-_EPOCH_SIZE_BYTES = 4
+_OFFSET = Struct(">q")
+_EPOCH = Struct(">i")
 
 
 def state_offset_tag(offset: int) -> TaggedFields:
     """The tag section of a partition; empty for NOT_TOLD."""
-    return () if offset == NOT_TOLD else ((STATE_OFFSET_TAG, offset.to_bytes(_SIZE_BYTES, "big", signed=True)),)
+    return () if offset == NOT_TOLD else ((STATE_OFFSET_TAG, _OFFSET.pack(offset)),)
 
 
 def state_offset_of(fields: TaggedFields) -> int:
     """What a tag section tells; NOT_TOLD where it tells nothing that can be read."""
-    for tag, value in fields:
-        if tag == STATE_OFFSET_TAG and len(value) == _SIZE_BYTES:
-            return int.from_bytes(value, "big", signed=True)
-    return NOT_TOLD
+    return _told(fields, STATE_OFFSET_TAG, _OFFSET, NOT_TOLD)
 
 
 def leader_epoch_tag(epoch: int) -> TaggedFields:
     """To be appended to `state_offset_tag`; empty for ANY_LEADER_EPOCH."""
-    return () if epoch == ANY_LEADER_EPOCH else ((LEADER_EPOCH_TAG, epoch.to_bytes(_EPOCH_SIZE_BYTES, "big", signed=True)),)
+    return () if epoch == ANY_LEADER_EPOCH else ((LEADER_EPOCH_TAG, _EPOCH.pack(epoch)),)
 
 
 def leader_epoch_of(fields: TaggedFields) -> int:
     """The sender's leader epoch; ANY_LEADER_EPOCH where a tag section tells none that can be read."""
+    return _told(fields, LEADER_EPOCH_TAG, _EPOCH, ANY_LEADER_EPOCH)
+
+
+def _told(fields: TaggedFields, wanted: int, layout: Struct, otherwise: int) -> int:
     for tag, value in fields:
-        if tag == LEADER_EPOCH_TAG and len(value) == _EPOCH_SIZE_BYTES:
-            return int.from_bytes(value, "big", signed=True)
-    return ANY_LEADER_EPOCH
+        if tag == wanted and len(value) == layout.size:
+            number: int = layout.unpack(value)[0]
+            return number
+    return otherwise

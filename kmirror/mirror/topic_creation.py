@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import INTERNAL_TOPICS
-from kmirror.mirror.config_sync import config_changes, excluded_properties
+from kmirror.mirror.config_sync import compare_configs, excluded_properties
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.ports import ControllerChannel
@@ -72,7 +72,7 @@ async def _source_configs(mirror: Mirror, topics: Iterable[str]) -> dict[str, di
 
 
 def _creatable(mirror: Mirror, name: str, topic: SourceTopic, configs: dict[str, str]) -> create_topics.CreatableTopic:
-    synced = config_changes(configs, {}, excluded_properties(mirror.configs))
+    synced = compare_configs(configs, {}, excluded_properties(mirror.configs)).changes
     return create_topics.CreatableTopic(
         name=name,
         num_partitions=len(topic.partitions),

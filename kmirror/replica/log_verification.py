@@ -52,13 +52,16 @@ class CompareAt(NamedTuple):
 
 
 def same_batch(ours: BatchHeader, theirs: RecordBatch, *, is_compacted: bool) -> bool:
-    """Whether two headers are of one batch."""
-    return (
+    """Whether two headers are of one batch. CORRUPT_MESSAGE: they differ, and the other side's is damaged, which says nothing of ours."""
+    is_same = (
         _same_origin(ours, theirs)
         and ours.last_offset == theirs.last_offset
         and ours.max_timestamp == theirs.max_timestamp
         and (is_compacted or ours.crc == theirs.crc)
     )
+    if not is_same:
+        theirs.ensure_valid()
+    return is_same
 
 
 def _same_origin(ours: BatchHeader, theirs: RecordBatch) -> bool:
@@ -141,7 +144,6 @@ class LogVerification:
             if our is None:
                 return Verified(log.log_end_offset if equal_until is None else equal_until, position)
             if not same_batch(our, batch, is_compacted=log.config.compact):
-                batch.ensure_valid()
                 break
             equal_until, position, our = our.next_offset, position + batch.size_in_bytes, next(ours, None)
         else:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import ConfigError
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -29,8 +30,7 @@ class Listener(NamedTuple):
         return SECURITY_PROTOCOLS[self.security_protocol]
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{address_text(self.host, self.port)}"
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:

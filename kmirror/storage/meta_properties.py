@@ -15,7 +15,6 @@ The first two lines are comments (an empty one and the date of writing); the ord
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
@@ -24,26 +23,13 @@ from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import FileSystem, Random
 from kmirror.common.uuid import Uuid
 from kmirror.storage.checkpoint_file import parse_decimal, write_atomically
-from kmirror.storage.java_hash_map import java_hash_map_order, java_string_key_hash
+from kmirror.storage.java_properties import decode_properties, encode_properties
 
 META_PROPERTIES_FILE_NAME: Final = "meta.properties"
 RESERVED_DIRECTORY_IDS: Final = 100
 DIRECTORY_ID_MIGRATING: Final = Uuid(bytes(16))
 DIRECTORY_ID_UNASSIGNED: Final = Uuid(bytes(15) + b"\x01")
 DIRECTORY_ID_LOST: Final = Uuid(bytes(15) + b"\x02")
-
-_ESCAPED_IN_VALUES: Final = {
-    "\\": "\\\\",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\f": "\\f",
-    "=": "\\=",
-    ":": "\\:",
-    "#": "\\#",
-    "!": "\\!",
-}
-_UNESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def random_directory_id(random: Random) -> Uuid:
@@ -112,86 +98,3 @@ def _from_properties(properties: dict[str, str]) -> MetaProperties:
         directory_id=None if directory_id is None else Uuid.from_string(directory_id),
         version=version,
     )
-
-
-def encode_properties(properties: dict[str, str], *, time_ms: int) -> bytes:
-    """`java.util.Properties.store` with an empty comment; the date is in UTC."""
-    date = datetime.fromtimestamp(time_ms / 1000, UTC)
-    weekday = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[date.weekday()]
-    month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[date.month - 1]
-    lines = ["#", f"#{weekday} {month} {date.day:02} {date.hour:02}:{date.minute:02}:{date.second:02} UTC {date.year}"]
-    for key in java_hash_map_order(properties, java_string_key_hash):
-        lines.append(f"{_escape(key).replace(' ', chr(92) + ' ')}={_escape(properties[key])}")
-    return "".join(f"{line}\n" for line in lines).encode("ascii")
-
-
-def _escape(text: str) -> str:
-    escaped = "".join(_ESCAPED_IN_VALUES.get(char, char) for char in text)
-    if escaped.startswith(" "):
-        escaped = "\\" + escaped
-    units = escaped.encode("utf-16-be")
-    pairs = (units[index] << 8 | units[index + 1] for index in range(0, len(units), 2))
-    return "".join(chr(unit) if 0x20 <= unit <= 0x7E else f"\\u{unit:04X}" for unit in pairs)
-
-
-def decode_properties(path: str, data: bytes) -> dict[str, str]:
-    """Key-value lines of a Java properties file (ISO-8859-1, backslash escapes, continued lines); a later key wins."""
-    properties: dict[str, str] = {}
-    for position, line in _logical_lines(data.decode("latin-1")):
-        key, value = _split_key(line)
-        try:
-            properties[_unescape(key)] = _unescape(value)
-        except ValueError as error:
-            raise CorruptFileError(path, position, f"malformed \\uxxxx in {line!r}") from error
-    return properties
-
-
-def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """(position, line) without comments and blank lines, continued lines joined."""
-    result: list[tuple[int, str]] = []
-    position, pending, pending_position = 0, "", 0
-    for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
-        line = raw.lstrip(" \t\f")
-        if not pending:
-            pending_position = position
-        position += len(raw) + 1
-        if not pending and (not line or line[0] in "#!"):
-            continue
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            pending += line[:-1]
-            continue
-        result.append((pending_position, pending + line))
-        pending = ""
-    if pending:
-        result.append((pending_position, pending))
-    return result
-
-
-def _split_key(line: str) -> tuple[str, str]:
-    index = 0
-    while index < len(line) and line[index] not in " \t\f=:":
-        index += 2 if line[index] == "\\" else 1
-    rest = line[index:].lstrip(" \t\f")
-    if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip(" \t\f")
-    return line[:index], rest
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    units: list[str] = []
-    index = 0
-    while index < len(text):
-        char = text[index]
-        if char != "\\":
-            units.append(char)
-            index += 1
-        elif text[index + 1 : index + 2] == "u":
-            units.append(chr(int(text[index + 2 : index + 6], 16)))
-            index += 6
-        else:
-            units.append(_UNESCAPED.get(text[index + 1 : index + 2], text[index + 1 : index + 2]))
-            index += 2
-    return "".join(units).encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")

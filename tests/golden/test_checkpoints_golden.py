@@ -9,8 +9,9 @@ from golden_vectors import COMMITTED, golden_cases, golden_dir
 
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile
+from kmirror.storage.java_properties import decode_properties
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
-from kmirror.storage.meta_properties import MetaProperties, decode_properties, read_meta_properties, write_meta_properties
+from kmirror.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.partition_metadata_file import PartitionMetadataFile
 

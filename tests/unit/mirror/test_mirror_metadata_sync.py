@@ -11,7 +11,7 @@ import pytest
 from mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
 
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.config_sync import config_changes, excluded_properties
+from kmirror.mirror.config_sync import compare_configs, excluded_properties
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.wire.messages import create_topics
 
@@ -21,26 +21,28 @@ DEFAULT = excluded_properties({})
 def test_differences_are_set_and_local_extras_deleted() -> None:
     source = {"retention.ms": "1", "cleanup.policy": "compact"}
     local = {"retention.ms": "2", "segment.ms": "9"}
-    assert config_changes(source, local, DEFAULT) == {"retention.ms": "1", "cleanup.policy": "compact", "segment.ms": None}
+    assert compare_configs(source, local, DEFAULT).changes == {"retention.ms": "1", "cleanup.policy": "compact", "segment.ms": None}
 
 
 def test_excluded_properties_are_neither_set_nor_deleted() -> None:
-    assert config_changes({"min.insync.replicas": "3"}, {"unclean.leader.election.enable": "true"}, DEFAULT) == {}
+    assert compare_configs({"min.insync.replicas": "3"}, {"unclean.leader.election.enable": "true"}, DEFAULT).changes == {}
 
 
 def test_c16_mirror_configs_are_always_excluded() -> None:
     local = {"mirror.name": "m", "mirror.replication.throttled.replicas": "*", "mirror.support.unclean.leader.election": "true"}
-    assert config_changes({"mirror.name": "theirs"}, local, excluded_properties({"mirror.topic.properties.exclude": "x"})) == {}
+    assert compare_configs({"mirror.name": "theirs"}, local, excluded_properties({"mirror.topic.properties.exclude": "x"})).changes == {}
 
 
 def test_own_patterns_replace_the_default_and_match_whole_names() -> None:
     pattern = excluded_properties({"mirror.topic.properties.exclude": ".*throttled.*, retention"})
     source = {"leader.replication.throttled.replicas": "*", "retention.ms": "5", "min.insync.replicas": "2"}
-    assert config_changes(source, {}, pattern) == {"retention.ms": "5", "min.insync.replicas": "2"}
+    assert compare_configs(source, {}, pattern).changes == {"retention.ms": "5", "min.insync.replicas": "2"}
 
 
 def test_empty_exclude_list_excludes_nothing() -> None:
-    assert config_changes({"retention.ms": "5"}, {}, excluded_properties({"mirror.topic.properties.exclude": ""})) == {"retention.ms": "5"}
+    assert compare_configs({"retention.ms": "5"}, {}, excluded_properties({"mirror.topic.properties.exclude": ""})).changes == {
+        "retention.ms": "5"
+    }
 
 
 # --- values that are not valid here

@@ -11,8 +11,9 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile
+from kmirror.storage.java_properties import decode_properties, encode_properties
 from kmirror.storage.leader_epoch_checkpoint_file import EpochEntry, LeaderEpochCheckpointFile
-from kmirror.storage.meta_properties import MetaProperties, decode_properties, encode_properties, random_directory_id, read_meta_properties
+from kmirror.storage.meta_properties import MetaProperties, random_directory_id, read_meta_properties
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.partition_metadata_file import PartitionMetadataFile
 
