@@ -110,6 +110,10 @@ class MirrorCommand:
 
     async def do_list(self) -> None:
         mirrors = await self._admin.list_mirrors()
+        if self._mirror:
+            mirrors = [mirror for mirror in mirrors if mirror.mirror_name == self._mirror]
+            if not mirrors:
+                raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{self._mirror}' does not exist.")
         print(list_json(mirrors) if self._options.json else list_table(mirrors))
 
     async def do_describe(self) -> None:

@@ -1,8 +1,8 @@
 """`kafka-mirrors --from-mm2 mm2.properties [--output DIR]`: what `mm2_converter` found, printed, or written as files to run.
 
-With --output: `<mirror>.properties` (the mirror's config), `<target>.properties` where the target is secured (--command-config),
-`commands.sh`, and `notes.txt`. Files that hold settings of security are readable by their owner only. On the screen passwords are
-hidden.
+With --output: `<mirror>.properties` (the mirror's config), `<mirror>.command.properties` where the target is secured
+(--command-config), `commands.sh`, and `notes.txt`. Files that hold settings of security are readable by their owner only. On the
+screen passwords are hidden.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def flow_text(flow: ConvertedFlow) -> str:
     lines = [
         f"{flow.source} -> {flow.target}: mirror {flow.mirror_name} at {flow.target} ({flow.target_bootstrap})",
         "",
-        _config_file(flow),
+        flow.config_file,
     ]
     lines += [f"    {name}={_shown(name, value)}" for name, value in flow.mirror_configs.items()]
     if flow.command_configs:
-        lines += ["", _command_file(flow)]
+        lines += ["", flow.command_file]
         lines += [f"    {name}={_shown(name, value)}" for name, value in flow.command_configs.items()]
     lines += ["", "commands", *(f"    {command}" for command in commands(flow))]
     lines += ["", "notes", *(f"    {note}" for note in flow.notes)]
@@ -60,13 +60,13 @@ def commands(flow: ConvertedFlow) -> Iterator[str]:
     """Create the mirror, look at what would be dropped, add the topics, watch."""
     tool = ["kafka-mirrors", "--bootstrap-server", flow.target_bootstrap]
     if flow.command_configs:
-        tool += ["--command-config", _command_file(flow)]
+        tool += ["--command-config", flow.command_file]
     tool += ["--mirror", flow.mirror_name]
     topics = ["--topic", flow.topic_pattern]
-    secured = ["--mirror-config", _config_file(flow)] if len(flow.mirror_configs.keys() & {"security.protocol", "sasl.jaas.config"}) else []
+    secured = ["--mirror-config", flow.config_file] if len(flow.mirror_configs.keys() & {"security.protocol", "sasl.jaas.config"}) else []
     factor = [] if flow.replication_factor is None else ["--replication-factor", str(flow.replication_factor)]
     for words in (
-        [*tool, "--create", "--mirror-config", _config_file(flow)],
+        [*tool, "--create", "--mirror-config", flow.config_file],
         [*tool, "--add", *topics, *secured, "--dry-run"],
         [*tool, "--add", *topics, *secured, *factor],
         [*tool, "--describe"],
@@ -78,9 +78,9 @@ def write_files(flows: list[ConvertedFlow], folder: Path) -> None:
     """The files of all flows; OSError when they cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     for flow in flows:
-        _write(folder / _config_file(flow), _properties(flow.mirror_configs), private=True)
+        _write(folder / flow.config_file, _properties(flow.mirror_configs), private=True)
         if flow.command_configs:
-            _write(folder / _command_file(flow), _properties(flow.command_configs), private=True)
+            _write(folder / flow.command_file, _properties(flow.command_configs), private=True)
     script = "\n".join(command for flow in flows for command in (f"# {flow.source} -> {flow.target}", *commands(flow)))
     _write(folder / "commands.sh", f"set -eu\n{script}\n".encode(), private=False)
     _write(folder / "notes.txt", ("\n\n".join(map(flow_text, flows)) + "\n").encode(), private=False)
@@ -95,14 +95,6 @@ def _write(path: Path, data: bytes, *, private: bool) -> None:
 def _properties(settings: dict[str, str]) -> bytes:
     """As a properties file, for people as well."""
     return "".join(f"{name}={escape(value, also='')}\n" for name, value in settings.items()).encode("ascii")
-
-
-def _config_file(flow: ConvertedFlow) -> str:
-    return f"{flow.mirror_name}.properties"
-
-
-def _command_file(flow: ConvertedFlow) -> str:
-    return f"{flow.target}.properties"
 
 
 def _shown(name: str, value: str) -> str:

@@ -28,6 +28,7 @@ from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli.log_diff_text import batch_text, counts_text, offsets_text
 from kmirror.cli.mirrors_clients import MirrorClients
+from kmirror.cli.mirrors_source import another_cluster
 from kmirror.cli.mirrors_tables import in_order
 from kmirror.cli.mirrors_topics import of_topics
 from kmirror.cli.mirrors_wait import STOPPED, Progress, progress_bar
@@ -113,7 +114,14 @@ class RunState:
     def __init__(self) -> None:
         self.retries_left = MAX_RETRIES
         self._known: dict[tuple[AdminClient, str], bool] = {}
+        self._other_clusters: dict[str, str | None] = {}
         self._partitions: dict[tuple[AdminClient, str], int] = {}
+
+    async def another_cluster(self, admin: AdminClient, source: AdminClient, mirror_name: str) -> str | None:
+        """B36: what another cluster has is no difference of the mirror's."""
+        if mirror_name not in self._other_clusters:
+            self._other_clusters[mirror_name] = await another_cluster(admin, source, mirror_name)
+        return self._other_clusters[mirror_name]
 
     async def has(self, admin: AdminClient, name: TopicPartition) -> bool:
         """Whether the cluster has it. To ask it for the offsets of a partition that it does not have takes the time of a request: it might
@@ -172,6 +180,9 @@ class PartitionChecker:
         if self._row.state == PREPARING:
             raise KmirrorError(f"it is {PREPARING}: what differs from the source is about to be cut")
         source, admin = ask(self._clients.source(self._mirror_name)), self._clients.admin
+        problem = ask(self._state.another_cluster(admin, source, self._mirror_name))
+        if problem is not None:
+            raise KmirrorError(problem)
         if not ask(self._state.has(source, name)):
             raise KmirrorError("the source does not have it")
         end = ask(self._mirrored_end(admin))

@@ -125,6 +125,16 @@ class ConvertedFlow:
     notes: list[str] = field(default_factory=list)
     not_converted: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def config_file(self) -> str:
+        """For --mirror-config."""
+        return f"{self.mirror_name}.properties"
+
+    @property
+    def command_file(self) -> str:
+        """For --command-config; a flow may reach its target in another way than the target's other flows."""
+        return f"{self.mirror_name}.command.properties"
+
 
 def convert(properties: Mapping[str, str]) -> list[ConvertedFlow]:
     """The flows that run. ConfigError when the file does not say what a flow needs."""
@@ -241,7 +251,7 @@ def _point_at_expressions(converted: ConvertedFlow) -> None:
         (f"{converted.target}.bootstrap.servers", converted.target_bootstrap, "the commands"),
         ("topics or topics.exclude", converted.topic_pattern, "the commands"),
         *((name, value, "the mirror's config file") for name, value in converted.mirror_configs.items()),
-        *((name, value, f"{converted.target}.properties") for name, value in converted.command_configs.items()),
+        *((name, value, converted.command_file) for name, value in converted.command_configs.items()),
     ]
     for name, value, where in places:
         if EXPRESSION.search(value):

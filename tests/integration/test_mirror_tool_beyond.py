@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -381,6 +382,18 @@ def test_verify_of_a_source_that_is_down_is_not_a_difference(one_and_one: Pair, 
     a.kill_node()
     code, out, _ = run(b, "--verify", "--mirror", "m")
     assert code == 2 and out.startswith("t-0: could not be compared: no broker could be reached")
+
+
+def test_verify_against_another_cluster_is_not_a_difference(one_and_one: Pair, run: Run, tmp_path: Path) -> None:
+    """B36: nothing is mirrored from there; that it has other records, or lacks the topic, was told as if the mirror were wrong."""
+    a, b = one_and_one
+    create_topic(a.bootstrap_servers, "t")
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "t", "--wait")
+    other = tmp_path / "other.properties"
+    other.write_text(f"bootstrap.servers={b.bootstrap_servers}\n")
+    code, out, _ = run(b, "--verify", "--mirror", "m", "--mirror-config", str(other))
+    assert code == 2 and f"t-0: could not be compared: cluster {b.cluster_id} is not the source of mirror m, {a.cluster_id}" in out
 
 
 def test_verify_of_a_topic_that_the_source_deleted_waited_for_it(one_and_one: Pair, run: Run) -> None:

@@ -97,7 +97,7 @@ def test_a_secured_target_is_reached_with_a_command_config_and_expressions_are_p
     assert flow.command_configs["sasl.mechanism"] == "PLAIN" and "security.protocol" not in flow.mirror_configs
     create, dry_run, added, describe = commands(flow)
     assert create.startswith(
-        "kafka-mirrors --bootstrap-server cloud:9093 --command-config target.properties --mirror source-to-target --create"
+        "kafka-mirrors --bootstrap-server cloud:9093 --command-config source-to-target.command.properties --mirror source-to-target --create"
     )
     assert dry_run.endswith("--dry-run") and describe.endswith("--describe")
     assert "--replication-factor" not in added
@@ -157,7 +157,7 @@ def test_an_alias_with_dots_was_no_cluster() -> None:
         ({"target.bootstrap.servers": "${file:/s:servers}"}, "put the value of target.bootstrap.servers into the commands"),
         ({"source.bootstrap.servers": "${file:/s:servers}"}, "put the value of bootstrap.servers into the mirror's config file"),
         ({"source->target.topics": "${env:TOPICS}"}, "put the value of topics or topics.exclude into the commands"),
-        ({"target.sasl.jaas.config": "${file:/s:jaas}"}, "put the value of sasl.jaas.config into target.properties"),
+        ({"target.sasl.jaas.config": "${file:/s:jaas}"}, "put the value of sasl.jaas.config into source-to-target.command.properties"),
         ({"source.sasl.jaas.config": "${file:/s:jaas}"}, "put the value of sasl.jaas.config into the mirror's config file"),
     ],
 )
@@ -285,6 +285,24 @@ def test_the_tool_prints_no_password_and_writes_files_that_only_their_owner_read
     assert written["mirror.groups.include"] == convert(settings)[0].mirror_configs["mirror.groups.include"]
     assert subprocess.run(["sh", "-n", str(output / "commands.sh")], check=False).returncode == 0
     assert "s3cret" not in (output / "notes.txt").read_text() + (output / "commands.sh").read_text()
+
+
+def test_flows_that_reach_one_target_in_different_ways_wrote_one_file(tmp_path: Path) -> None:
+    settings = TO_A_CLOUD | {
+        "clusters": "source, second, target",
+        "second.bootstrap.servers": "broker-3:9092",
+        "second->target.enabled": "true",
+    }
+    settings |= {"second->target.ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}
+    flows = convert(settings)
+    assert [flow.command_configs.get("ssl.cipher.suites") for flow in flows] == [None, "TLS_AES_128_GCM_SHA256"]
+    output = tmp_path / "out"
+    assert main(["--from-mm2", str(write(tmp_path / "mm2.properties", settings)), "--output", str(output)]) == 0
+    for flow in flows:
+        assert read_properties(output / f"{flow.mirror_name}.command.properties") == flow.command_configs
+        assert (
+            f"--command-config {flow.mirror_name}.command.properties --mirror {flow.mirror_name} " in (output / "commands.sh").read_text()
+        )
 
 
 def test_values_of_many_lines_and_letters_were_written_as_something_else(tmp_path: Path) -> None:
