@@ -57,6 +57,12 @@ class Cluster:
         self.policy = policy
         self.fetches = 0
 
+    async def list_mirrors(self):
+        return [SimpleNamespace(mirror_name="m", source_cluster_id="the source")]
+
+    async def describe_cluster(self):
+        return SimpleNamespace(cluster_id="the source")
+
     async def list_offsets(self, names, *, timestamp: int = -1):
         return {names[0]: 0 if timestamp == -2 else self.parts[-1].next_offset}
 
