@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child_processes import hear_ctrl_c
 from confluent_kafka import Producer
 from mirror_harness import (
     FAST_MIRROR,
@@ -425,11 +426,6 @@ def test_reverse_failed_over_what_cannot_be_mirrored_back(one_and_one: Pair, run
     call(a.bootstrap_servers, lambda admin: admin.delete_topics(["twice"])).all()
     code, out, _ = run(b, "--reverse", "--mirror", "m", "--force")
     assert code == 0 and out.endswith("Reversed mirror m: [twice]\n")
-
-
-def hear_ctrl_c() -> None:
-    """In the child: a shell that runs the tests in the background has SIGINT ignored, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def watching(cluster: EmbeddedCluster, *arguments: str) -> subprocess.Popen[str]:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+from child_processes import hear_ctrl_c
 
 from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError
@@ -174,7 +175,8 @@ class TestCommand:
         ledger = Ledger(tmp_path / "seeds.jsonl")
         arguments = ["--seeds", "0..999", "--jobs", "2", "--resume", "--ledger", str(ledger.path), "--json"]
         command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--history", "writes_to_the_mirror", *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True, preexec_fn=hear_ctrl_c)
         assert process.stdout is not None and process.stderr is not None
         told = [process.stdout.readline() for _ in range(3)]
         os.killpg(process.pid, signal.SIGINT)
