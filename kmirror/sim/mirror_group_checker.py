@@ -1,7 +1,8 @@
 """What must hold of a group that follows the active cluster while its offsets are synced to the mirror (SYN14, C18, C32).
 
     origin     what a member is told to begin with was a position of one of its group's members, on either cluster
-    own        what the group has committed itself since its cluster took over is not set back, and neither is what was synced in the end
+    own        what the group has committed itself since its cluster took over is not set back, and neither is what was synced in the end,
+               unless the group has gone back itself, at the other cluster (from a position beyond the end of its log)
     skipped    no record that the cluster holds below the first position was consumed nowhere
 
 The KIP syncs now and then, copies values as they are, and does not touch the groups when it cuts a log. So a group may skip, and does so by the KIP:
@@ -41,6 +42,7 @@ class GroupsAtFailover:
     excused: dict[TopicPartition, set[bytes]] = field(default_factory=dict)
     positions: dict[TopicPartition, dict[int, set[Life]]] = field(default_factory=dict)
     floors: dict[tuple[TopicPartition, Life], list[tuple[int, int]]] = field(default_factory=dict)
+    synced: dict[TopicPartition, list[tuple[Life, int, int]]] = field(default_factory=dict)
     beginnings: dict[tuple[str, str, TopicPartition], int] = field(default_factory=dict)
 
     def see(self, event: Event, replay: Replay) -> Iterator[str]:
@@ -54,12 +56,14 @@ class GroupsAtFailover:
         elif isinstance(event, Consumed):
             yield from self._consumed(event, replay)
         elif isinstance(event, OffsetCommitted):
+            synced = self.synced.get(event.partition, [])
+            synced[:] = [each if each[0][0] == event.cluster else (*each[:2], min(each[2], event.offset)) for each in synced]
             life = self._life(event.cluster, event.partition)
             if life in self.positions.get(event.partition, {}).get(event.offset, ()):
                 self.floors.setdefault((event.partition, life), []).append((event.now_us, event.offset))
         elif isinstance(event, GroupSynced):
             for partition, offset in event.offsets:
-                self.floors.setdefault((partition, self._life(event.cluster, partition)), []).append((event.now_us, offset))
+                self.synced.setdefault(partition, []).append((self._life(event.cluster, partition), event.now_us, offset))
 
     def _life(self, cluster: str, partition: TopicPartition) -> Life:
         return cluster, self.lives[cluster, partition]
@@ -69,7 +73,9 @@ class GroupsAtFailover:
         self.beginnings[event.member, event.cluster, event.partition] = max(0, event.offset)
         if event.offset > 0 and event.offset not in self.positions.get(event.partition, {}):
             yield f"{who}, where nobody of group {event.group} ever was"
-        floors = self.floors.get((event.partition, self._life(event.cluster, event.partition)), [])
+        life = self._life(event.cluster, event.partition)
+        synced = [(at_us, offset) for where, at_us, offset in self.synced.get(event.partition, ()) if where == life]
+        floors = self.floors.get((event.partition, life), []) + synced
         floor = max((offset for at_us, offset in floors if at_us < event.asked_us), default=-1)
         if event.offset < floor:
             yield f"{who}, after group {event.group} had {floor} there"

@@ -228,6 +228,13 @@ class MirrorStage(SimStage):
         await self.sleep_ms(pause_ms)
         await self._insist("resume", destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC))
 
+    async def set_right(self, source: str, destination: str) -> None:
+        """What a request has undone that was given up, and carried out after those that followed it."""
+        if self.association(destination) == f"{MIRROR}.paused":
+            await self._insist("resume", destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC))
+        elif self.association(destination) != MIRROR:
+            await self.start_mirror(source, destination)
+
     async def _insist(self, what: str, cluster: str, wanted: Sequence[str], operation: Callable[[], Awaitable[None]]) -> None:
         """Again and again, until the topic's `mirror.name` at the controller is one of those: an answer may come from a broker that is behind, and a
         request that was given up may be carried out late. KmirrorError when it does not get there."""

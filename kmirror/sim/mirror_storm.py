@@ -108,7 +108,9 @@ class _Story:
         stage = self._stage
         await stage.settle()
         if self._arbiter is not None:
-            await stage.have_it_mirrored(self._arbiter, self.passive)  # a request that was given up may be carried out late
+            await stage.have_it_mirrored(self._arbiter, self.passive)
+        else:
+            await stage.set_right(self.active, self.passive)
         await stage.until_equal(self.active, self.passive)
         if self._members:
             await stage.until_group_is_synced(self.active, self.passive)

@@ -98,6 +98,15 @@ def test_a_synced_offset_is_not_lost() -> None:
     assert "after group readers had 3 there" in story.told("b", 0).broken()[0]
 
 
+def test_a_synced_offset_that_the_group_has_left_itself_is_none() -> None:
+    """Seed 117352: it was beyond the end of a's log, so a's member began again below it, and that was synced."""
+    story = mirrored().read("a", "a", 3, 6)
+    story.events.append(GroupSynced(len(story.events), "b", G, ((P, 6),)))
+    assert "after group readers had 6 there" in story.told("b", 3).broken()[0]
+    story.events.pop()
+    assert story.read("a", "a", 3, 5).told("b", 5).broken() == []
+
+
 def test_an_offset_beyond_the_mirrored_end_skips_what_is_written_after_the_failover() -> None:
     """C32: values are synced as they are."""
     story = mirrored().read("a", "a", 3, 6).told("b", 6).read("b", "b", 6, 9)

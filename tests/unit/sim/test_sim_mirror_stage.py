@@ -49,3 +49,29 @@ def test_what_is_insisted_on_in_vain_ends_and_is_named(procedure, text):
     with pytest.raises(KmirrorError, match=text):
         loop.run_until_complete(procedure(stage))
     assert MINUTE_US <= loop.now_us < 2 * MINUTE_US and stage.asked > 10
+
+
+class HearingStage(DeafStage):
+    """Its topic gets where the operator wants it."""
+
+    def __init__(self, association: str) -> None:
+        super().__init__()
+        self.now, self.heard = association, []
+        self.operator = SimpleNamespace(add=self._take_in("add"), resume=self._take_in("resume"))
+        configs = SimpleNamespace(topic=lambda name: {"mirror.name": self.now}, mirror_names=lambda: ["m"])
+        self.fleets["b"].image = lambda: SimpleNamespace(configs=configs)
+
+    def _take_in(self, verb):
+        async def hear(*_: object) -> None:
+            self.heard.append(verb)
+            self.now = "m"
+
+        return hear
+
+
+@pytest.mark.parametrize(("found", "heard"), [("m", []), ("m.paused", ["resume"]), ("m.removed", ["add"]), ("", ["add"])])
+def test_what_a_late_request_has_undone_is_set_right(found, heard):
+    """Seed 118892: a pause that had been given up was carried out after the resume, and the story waited for a paused mirror."""
+    stage = HearingStage(found)
+    stage.world.loop.run_until_complete(stage.set_right("a", "b"))
+    assert (stage.now, stage.heard) == ("m", heard)
