@@ -37,7 +37,7 @@ from kmirror.admin.results import (
     ResumeMirrorTopicsOptions,
     ResumeMirrorTopicsResult,
 )
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, unknown_mirror
 from kmirror.wire.messages import (
     add_topics_to_mirror,
     create_mirror,
@@ -136,7 +136,7 @@ class MirrorAdmin(AdminRequests):
                                 rows[key] = _partition(topic.topic_name, row)
             for name in names:
                 if name not in merged:
-                    raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{name}' does not exist.")
+                    raise unknown_mirror(name)
             return {name: MirrorDescription(name, [rows[key] for key in sorted(rows)]) for name, rows in sorted(merged.items())}
 
         return await self._retry(ask, timeout_ms)

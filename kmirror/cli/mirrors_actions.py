@@ -28,7 +28,7 @@ from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadli
 from kmirror.cli.mirrors_watch import watch
 from kmirror.cli.properties import read_properties
 from kmirror.cli.user_errors import one_line
-from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
+from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError, unknown_mirror
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.runtime.api import Runtime
@@ -113,7 +113,7 @@ class MirrorCommand:
         if self._mirror:
             mirrors = [mirror for mirror in mirrors if mirror.mirror_name == self._mirror]
             if not mirrors:
-                raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{self._mirror}' does not exist.")
+                raise unknown_mirror(self._mirror)
         print(list_json(mirrors) if self._options.json else list_table(mirrors))
 
     async def do_describe(self) -> None:

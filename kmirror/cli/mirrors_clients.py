@@ -14,7 +14,7 @@ from kmirror.admin.results import ConfigResourceType
 from kmirror.cli.properties import read_properties
 from kmirror.cli.tool_client import TIMEOUT_SETTING, open_admin
 from kmirror.cli.user_errors import one_line
-from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
+from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError, unknown_mirror
 from kmirror.runtime.api import Runtime
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
@@ -49,7 +49,7 @@ class MirrorClients:
                 entries = await self.admin.describe_configs(ConfigResourceType.MIRROR, mirror_name)
                 configs = {entry.name: entry.value for entry in entries if entry.value is not None}
             if not configs.get(BOOTSTRAP_SERVERS):
-                raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{mirror_name}' does not exist.")
+                raise unknown_mirror(mirror_name)
             self._sources[mirror_name] = configs
         return self._sources[mirror_name]
 

@@ -289,3 +289,8 @@ class CorruptFileError(KmirrorError):
 
 class ConfigError(KmirrorError):
     """A configuration key is unknown, missing, or has a value that is not allowed."""
+
+
+def unknown_mirror(mirror_name: str) -> ApiException:
+    """What brokers, controllers and tools say of a mirror that is not there (KIP-1279, UNKNOWN_MIRROR)."""
+    return ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{mirror_name}' does not exist.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, unknown_mirror
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.metadata.configs import DEFINITIONS, RESOURCE_TYPE_NAMES, validate
@@ -235,7 +235,7 @@ class ConfigurationControlManager:
             if not self._state.mirroring_enabled:
                 raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is not enabled: mirror.version is 0.")
             if resource not in image.configs.resources:
-                raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{resource.name}' does not exist.")
+                raise unknown_mirror(resource.name)
 
     def _check_not_internal(self, resource: ConfigResource, values: Mapping[str, str | None]) -> None:
         if resource.type == RESOURCE_MIRROR and SOURCE_CLUSTER_ID_CONFIG in values:

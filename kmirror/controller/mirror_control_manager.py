@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, unknown_mirror
 from kmirror.common.topic_partition import INTERNAL_TOPICS, MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.controller.configuration_control_manager import ConfigurationControlManager
@@ -72,7 +72,7 @@ class MirrorControlManager:
 
     def _check_exists(self, mirror_name: str) -> None:
         if ConfigResource(RESOURCE_MIRROR, mirror_name) not in self._state.image.configs.resources:
-            raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{mirror_name}' does not exist.")
+            raise unknown_mirror(mirror_name)
 
     # ---- mirrors
 

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors, KmirrorError, unknown_mirror
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
@@ -299,7 +299,7 @@ class MirrorManager:
         mirror = self._mirrors.get(name)
         if mirror is None:
             if name not in self._image.configs.mirror_names():
-                raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{name}' does not exist.")
+                raise unknown_mirror(name)
             mirror = Mirror(
                 self._runtime,
                 self._config,

@@ -184,7 +184,8 @@ class _Epochs:
 @dataclass(slots=True)
 class _Alignment:
     """What is cut goes by the last mirror epoch that the source told while the partition was PREPARING. The source may forget it before MIRRORING
-    is in force (its topic is deleted), so each that it could tell since PREPARING counts."""
+    is in force (its topic is deleted), so each that it could tell since PREPARING counts. A replica that was out of sync is cut when it comes
+    back; an empty one that is in sync is aligned."""
 
     told: dict[Place, tuple[Place, str, int]] = field(default_factory=dict)
 
@@ -205,7 +206,7 @@ class _Alignment:
             return
         _, _, epoch = self.told.pop(place, (place, "", NO_EPOCH))
         if event.state is State.MIRRORING and replay.state(event.log) is State.PREPARING and cluster is not None:
-            above = [[batch for batch in replay.log(replica) if batch.leader_epoch > epoch] for replica in replay.replicas(place)]
+            above = [[batch for batch in replay.log(replica) if batch.leader_epoch > epoch] for replica in replay.all_replicas(place)]
             if above and all(above):
                 yield f"{event.log} starts mirroring with {above[0][0]}; the source's last mirror epoch is {epoch}"
 

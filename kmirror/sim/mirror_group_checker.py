@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
@@ -32,6 +33,14 @@ Life = tuple[str, int]
 """Cluster, and how many lives its partition had before."""
 
 
+class Synced(NamedTuple):
+    """A group's offset that was seen to be synced to a mirror, in that life of its partition."""
+
+    life: Life
+    at_us: int
+    offset: int
+
+
 @dataclass(slots=True)
 class GroupsAtFailover:
     """Follows one group's positions; `counts` of the three kinds of imperfection that the KIP allows: "twice", "beyond", "stale"."""
@@ -42,7 +51,7 @@ class GroupsAtFailover:
     excused: dict[TopicPartition, set[bytes]] = field(default_factory=dict)
     positions: dict[TopicPartition, dict[int, set[Life]]] = field(default_factory=dict)
     floors: dict[tuple[TopicPartition, Life], list[tuple[int, int]]] = field(default_factory=dict)
-    synced: dict[TopicPartition, list[tuple[Life, int, int]]] = field(default_factory=dict)
+    synced: dict[TopicPartition, list[Synced]] = field(default_factory=dict)
     beginnings: dict[tuple[str, str, TopicPartition], int] = field(default_factory=dict)
 
     def see(self, event: Event, replay: Replay) -> Iterator[str]:
@@ -56,14 +65,18 @@ class GroupsAtFailover:
         elif isinstance(event, Consumed):
             yield from self._consumed(event, replay)
         elif isinstance(event, OffsetCommitted):
-            synced = self.synced.get(event.partition, [])
-            synced[:] = [each if each[0][0] == event.cluster else (*each[:2], min(each[2], event.offset)) for each in synced]
+            self._lower_synced(event)
             life = self._life(event.cluster, event.partition)
             if life in self.positions.get(event.partition, {}).get(event.offset, ()):
                 self.floors.setdefault((event.partition, life), []).append((event.now_us, event.offset))
         elif isinstance(event, GroupSynced):
             for partition, offset in event.offsets:
-                self.synced.setdefault(partition, []).append((self._life(event.cluster, partition), event.now_us, offset))
+                self.synced.setdefault(partition, []).append(Synced(self._life(event.cluster, partition), event.now_us, offset))
+
+    def _lower_synced(self, event: OffsetCommitted) -> None:
+        """A group that goes back itself may be told so at the other cluster."""
+        synced = self.synced.get(event.partition, [])
+        synced[:] = [each if each.life[0] == event.cluster else each._replace(offset=min(each.offset, event.offset)) for each in synced]
 
     def _life(self, cluster: str, partition: TopicPartition) -> Life:
         return cluster, self.lives[cluster, partition]
@@ -74,7 +87,7 @@ class GroupsAtFailover:
         if event.offset > 0 and event.offset not in self.positions.get(event.partition, {}):
             yield f"{who}, where nobody of group {event.group} ever was"
         life = self._life(event.cluster, event.partition)
-        synced = [(at_us, offset) for where, at_us, offset in self.synced.get(event.partition, ()) if where == life]
+        synced = [(each.at_us, each.offset) for each in self.synced.get(event.partition, ()) if each.life == life]
         floors = self.floors.get((event.partition, life), []) + synced
         floor = max((offset for at_us, offset in floors if at_us < event.asked_us), default=-1)
         if event.offset < floor:

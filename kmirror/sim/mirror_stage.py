@@ -226,12 +226,15 @@ class MirrorStage(SimStage):
     async def pause_and_resume(self, destination: str, pause_ms: int) -> None:
         await self._insist("pause", destination, [f"{MIRROR}.paused"], lambda: self.operator.pause(destination, MIRROR, TOPIC))
         await self.sleep_ms(pause_ms)
+        await self._resume(destination)
+
+    async def _resume(self, destination: str) -> None:
         await self._insist("resume", destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC))
 
     async def set_right(self, source: str, destination: str) -> None:
         """What a request has undone that was given up, and carried out after those that followed it."""
         if self.association(destination) == f"{MIRROR}.paused":
-            await self._insist("resume", destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC))
+            await self._resume(destination)
         elif self.association(destination) != MIRROR:
             await self.start_mirror(source, destination)
 

@@ -27,6 +27,7 @@ from kmirror.sim.history import (
     StateLost,
     StateWritten,
 )
+from kmirror.sim.topic_history import PartitionMade
 
 COPIES_OF_A_FLEET = 2
 
@@ -45,6 +46,7 @@ class Replay:
     _states: dict[Place, tuple[str, State]] = field(default_factory=dict)
     _epochs: dict[tuple[Place, str], int] = field(default_factory=dict)
     _replicas: dict[Place, dict[LogKey, None]] = field(default_factory=dict)
+    _assigned: dict[Place, tuple[str, ...]] = field(default_factory=dict)
     _final: set[tuple[type[Stored], Place, Order]] = field(default_factory=set)
     _copies: dict[tuple[type[Stored], Place, Order], set[str]] = field(default_factory=dict)
     _wanted_copies: dict[str, int] = field(default_factory=dict)
@@ -95,6 +97,8 @@ class Replay:
         elif isinstance(event, (StateWritten, StateLost)):
             if self._in_force or (isinstance(event, StateLost) and not self.is_fleet(event.log)):
                 self._set_state(self.place(event.log), event.mirror_name, event.state)
+        elif isinstance(event, PartitionMade):
+            self._assigned[event.cluster, TopicPartition(event.topic, event.partition)] = event.hosts
         elif isinstance(event, LastMirrorEpochWritten) and self._in_force:
             self._epochs[self.place(event.log), event.mirror_name] = event.epoch
 
@@ -120,6 +124,10 @@ class Replay:
     def replicas(self, place: Place) -> list[LogKey]:
         """Those of which anything was seen yet."""
         return list(self._replicas.get(place, ()))
+
+    def all_replicas(self, place: Place) -> list[LogKey]:
+        """Those to which nothing was appended as well."""
+        return [LogKey(host, place[1]) for host in self._assigned.get(place, ())] or self.replicas(place)
 
     def state(self, key: LogKey) -> State | None:
         found = self._states.get(self.place(key))

@@ -32,6 +32,14 @@ class TopicMade(TopicEvent):
 
 
 @dataclass(slots=True)
+class PartitionMade(TopicEvent):
+    """The controller wrote which hosts hold a partition of the topic, whether anything is ever appended there or not."""
+
+    partition: int
+    hosts: tuple[str, ...]
+
+
+@dataclass(slots=True)
 class TopicGone(TopicEvent):
     """The controller wrote that there is no such topic any more, or lost with the power that it wrote otherwise."""
 

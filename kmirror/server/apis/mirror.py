@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kmirror.common.acl import AclOperation, ResourceType
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, unknown_mirror
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_names import association_of, validate_mirror_name
@@ -245,7 +245,7 @@ def _may_read(apis: KafkaApis, request: Request, topic: str) -> bool:
 
 def _check_exists(manager: MirrorManager, name: str) -> None:
     if name not in manager.image().configs.mirror_names():
-        raise ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{name}' does not exist.")
+        raise unknown_mirror(name)
 
 
 def _topic_name(image: MetadataImage, topic: Any) -> str:

@@ -26,7 +26,7 @@ from kmirror.sim.history import (
     chain_of,
     digest_of,
 )
-from kmirror.sim.topic_history import TopicGone
+from kmirror.sim.topic_history import PartitionMade, TopicGone
 
 A = LogKey("a", TopicPartition("orders", 0))
 B = LogKey("b", TopicPartition("orders", 0))
@@ -241,6 +241,20 @@ class TestAlignment:
         story.state(B, State.PREPARING)
         story.state(B, State.MIRRORING)
         assert [violation.rule for violation in checkers.check(story.history, ["alignment"])] == ["alignment"]
+
+    @pytest.mark.parametrize("hosts", [("b1",), ("b1", "b2"), ("b1", "b2", "b3")])
+    def test_a_replica_to_which_nothing_was_appended_is_aligned(self, hosts):
+        """Seed 138070: one batch was on one replica of three, which was cut off, and nobody had seen the others' empty logs."""
+        history = History(sources={("b", "m"): "a"}, hosts=dict.fromkeys(hosts, "b"))
+        b1 = LogKey("b1", B.partition)
+        history.add(PartitionMade(1, "b", "orders", 0, hosts))
+        history.add(Appended(2, b1, Batch(0, 0, 0, -1, False, False, None, (b"b/0",), b"0", b"0", "/log", 0, 1)))
+        states = [StateWritten(3, b1, "m", state, (0, offset)) for offset, state in enumerate((State.PREPARING, State.MIRRORING))]
+        for state in states:
+            for host in hosts:
+                history.add(StateWritten(3, LogKey(host, B.partition), "m", state.state, state.order))
+        history.add(MirrorStatesRead(4, "b", list(states)))
+        assert [violation.rule for violation in checkers.check(history, ["alignment"])] == (["alignment"] if len(hosts) == 1 else [])
 
 
 class TestTransactions:

@@ -173,10 +173,11 @@ class TestCommand:
     def test_ctrl_c_lost_the_seeds_of_the_chunk_that_were_run(self, tmp_path):
         """It reaches the workers, too, as in a terminal; a seed that is under way is run to its end."""
         ledger = Ledger(tmp_path / "seeds.jsonl")
-        arguments = ["--seeds", "0..999", "--jobs", "2", "--resume", "--ledger", str(ledger.path), "--json"]
+        arguments = ["--seeds", "0..49", "--jobs", "2", "--resume", "--ledger", str(ledger.path), "--json"]
         command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--history", "writes_to_the_mirror", *arguments]
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True, preexec_fn=hear_ctrl_c)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_ctrl_c
+        )
         assert process.stdout is not None and process.stderr is not None
         told = [process.stdout.readline() for _ in range(3)]
         os.killpg(process.pid, signal.SIGINT)
@@ -185,12 +186,12 @@ class TestCommand:
         run = {json.loads(line)["seed"] for line in (*told, *rest.splitlines())}
         kept = {seed for chunk in ledger.chunks() for seed in chunk.seeds()}
         assert kept - run in (set(), {max(kept)}), "the last one may have been kept and not told, if Ctrl-C came in between"
-        assert {0, 1, 2} <= run <= kept and len(kept) < 1_000
+        assert {0, 1, 2} <= run <= kept and len(kept) < 50
 
     def test_a_killed_worker_gave_a_traceback(self, tmp_path):
         """One line instead, and what was run is kept: the same command goes on."""
         ledger = Ledger(tmp_path / "seeds.jsonl")
-        arguments = ["--seeds", "0..999", "--jobs", "2", "--resume", "--ledger", str(ledger.path), "--json"]
+        arguments = ["--seeds", "0..49", "--jobs", "2", "--resume", "--ledger", str(ledger.path), "--json"]
         command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--history", "writes_to_the_mirror", *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stdout is not None and process.stderr is not None
@@ -201,7 +202,7 @@ class TestCommand:
         assert "a worker process was killed" in errors and "the same command goes on" in errors
         run = {json.loads(line)["seed"] for line in (*told, *rest.splitlines())}
         assert run == {seed for chunk in ledger.chunks() for seed in chunk.seeds()}
-        assert {0, 1, 2} <= run and len(run) < 1_000
+        assert {0, 1, 2} <= run and len(run) < 50
 
     def test_summary_names_the_seeds_that_broke_a_rule_but_not_those_that_should(self, tmp_path, capsys):
         ledger = Ledger(tmp_path / "seeds.jsonl")

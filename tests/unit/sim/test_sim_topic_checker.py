@@ -15,8 +15,19 @@ from kmirror.record.record_batch import RecordBatch
 from kmirror.sim.fleet_history import Healed
 from kmirror.sim.history import Appended, Batch, Event, History, LogKey, MirrorStatesRead, Recovered, Removed, StateWritten
 from kmirror.sim.topic_checker import check_topics
-from kmirror.sim.topic_history import ADD, CREATE_TOPIC, DELETE_TOPIC, UNANSWERED, TopicAnswered, TopicAsked, TopicGone, TopicMade
+from kmirror.sim.topic_history import (
+    ADD,
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    UNANSWERED,
+    PartitionMade,
+    TopicAnswered,
+    TopicAsked,
+    TopicGone,
+    TopicMade,
+)
 from kmirror.sim.topic_watch import TopicWatch
+from kmirror.wire.messages.partition_record import PartitionRecord
 from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
 from kmirror.wire.messages.topic_record import TopicRecord
 from kmirror.wire.records import write_metadata_record
@@ -172,7 +183,7 @@ def test_a_replica_that_kept_its_log_is_noticed(restarted):
 
 
 class TestWatch:
-    def batch(self, *messages: TopicRecord | RemoveTopicRecord) -> RecordBatch:
+    def batch(self, *messages: TopicRecord | PartitionRecord | RemoveTopicRecord) -> RecordBatch:
         values = [write_metadata_record(message, 0) for message in messages]
         return RecordBatch(bytes(build_batch([Record(n, 0, None, value, []) for n, value in enumerate(values)], base_offset=0)))
 
@@ -192,3 +203,13 @@ class TestWatch:
             TopicGone(4, "b", "other", by_power_loss=True),
             TopicMade(4, "b", "orders", ONE, by_power_loss=True),
         ]
+
+    def test_it_reads_who_holds_a_partition(self):
+        watch = TopicWatch("b")
+        made = self.batch(TopicRecord("orders", ONE), PartitionRecord(1, ONE, [3, 1]), PartitionRecord(0, OTHER, [2]))
+        gone = self.batch(RemoveTopicRecord(ONE))
+        assigned = PartitionMade(7, "b", "orders", 1, ("b3", "b1"))
+        assert list(watch.read(7, made)) == [TopicMade(7, "b", "orders", ONE), assigned]
+        assert list(watch.read_again(8, [made])) == []
+        list(watch.read(9, gone))
+        assert list(watch.read_again(7, [made])) == [TopicMade(7, "b", "orders", ONE, by_power_loss=True), assigned]
