@@ -27,6 +27,15 @@ _REPEATED = ("*", "?", "{")
 _log = logging.getLogger(__name__)
 
 
+class NamePatterns(NamedTuple):
+    """Regexes of a list. Each is a regex of its own: joined into one, flags of an entry, its group names and what refers to its groups break."""
+
+    patterns: tuple[re.Pattern[str], ...]
+
+    def takes(self, name: str) -> bool:
+        return any(pattern.fullmatch(name) is not None for pattern in self.patterns)
+
+
 class AclRule(NamedTuple):
     """One entry of `mirror.acl.include`; None takes any."""
 
@@ -51,10 +60,14 @@ def acl_rules(mirror_configs: Mapping[str, str]) -> list[AclRule]:
     return [AclRule(*parse_acl_rule(entry)) for entry in _entries(mirror_configs.get(ACL_INCLUDE_CONFIG, DEFAULT_ACLS))]
 
 
-def included_groups(mirror_configs: Mapping[str, str]) -> re.Pattern[str]:
-    """`mirror.groups.include` as one pattern for the whole name."""
-    entries = _entries(mirror_configs.get(GROUPS_INCLUDE_CONFIG, DEFAULT_GROUPS))
-    return re.compile("|".join(f"(?:{entry})" for entry in entries) or r"(?!)")
+def included_groups(mirror_configs: Mapping[str, str]) -> NamePatterns:
+    """`mirror.groups.include`, each entry for the whole name."""
+    return name_patterns(_entries(mirror_configs.get(GROUPS_INCLUDE_CONFIG, DEFAULT_GROUPS)))
+
+
+def name_patterns(entries: Iterable[str]) -> NamePatterns:
+    """Of entries that were validated. `.*` takes all names, those of several lines too."""
+    return NamePatterns(tuple(re.compile(entry, re.DOTALL) for entry in entries))
 
 
 def overlapping_mirrors(name: str, configs: Mapping[str, str], others: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:

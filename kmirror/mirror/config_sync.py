@@ -11,12 +11,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
+from kmirror.metadata.mirror_filters import NamePatterns, name_patterns
 from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
 from kmirror.metadata.topic_configs import TOPIC_CONFIGS, validate_topic_configs
 from kmirror.mirror.ports import ControllerChannel
@@ -90,14 +90,14 @@ class ConfigSync:
         _log.warning("mirror %s: topic config %s=%s of the source (topic %s) is not copied: %s", *what, topic, left_out.problem)
 
 
-def excluded_properties(mirror_configs: Mapping[str, str]) -> re.Pattern[str]:
-    """mirror.topic.properties.exclude as one pattern: regexes separated by commas, each for the whole name."""
+def excluded_properties(mirror_configs: Mapping[str, str]) -> NamePatterns:
+    """mirror.topic.properties.exclude: regexes separated by commas, each for the whole name."""
     text = mirror_configs.get(TOPIC_PROPERTIES_EXCLUDE_CONFIG)
     parts = list(DEFAULT_EXCLUDED_TOPIC_CONFIGS) if text is None else [part.strip() for part in text.split(",") if part.strip()]
-    return re.compile("|".join(f"(?:{part})" for part in parts) or r"(?!)")
+    return name_patterns(parts)
 
 
-def compare_configs(source: Mapping[str, str], local: Mapping[str, str], excluded: re.Pattern[str]) -> ConfigDifference:
+def compare_configs(source: Mapping[str, str], local: Mapping[str, str], excluded: NamePatterns) -> ConfigDifference:
     """A topic's overrides at the source with ours. Pure."""
     changes: dict[str, str | None] = {name: None for name in local if name not in source and _is_synced(name, excluded)}
     left_out = []
@@ -112,8 +112,8 @@ def compare_configs(source: Mapping[str, str], local: Mapping[str, str], exclude
     return ConfigDifference(changes, left_out)
 
 
-def _is_synced(name: str, excluded: re.Pattern[str]) -> bool:
-    return not name.startswith(ALWAYS_EXCLUDED_PREFIX) and excluded.fullmatch(name) is None
+def _is_synced(name: str, excluded: NamePatterns) -> bool:
+    return not name.startswith(ALWAYS_EXCLUDED_PREFIX) and not excluded.takes(name)
 
 
 def _problem(name: str, value: str) -> str | None:

@@ -99,7 +99,7 @@ class GroupOffsetSync:
         source = cycle.mirror.source
         try:
             types = await list_group_types(source, node)
-            groups = [group for group, kind in sorted(types.items()) if kind != SHARE_GROUP_TYPE and included.fullmatch(group)]
+            groups = [group for group, kind in sorted(types.items()) if kind != SHARE_GROUP_TYPE and included.takes(group)]
             answers = await fetch_group_offsets(source, node, groups) if groups else {}
         except SourceError as error:
             failures.append(str(error))

@@ -103,7 +103,10 @@ class MirrorMetadataManager:
     async def _run(self, name: str, loop: _Loop) -> None:
         while True:
             await loop.wait()
-            await self.refresh(name)
+            try:
+                await self.refresh(name)
+            except Exception as error:  # noqa: BLE001 - reported; the next cycle may fare better
+                self._runtime.report_failure(f"mirror {name}: a cycle of its metadata sync failed", error)
 
     def _changed_mirrors(self, delta: MetadataDelta) -> set[str]:
         changed = set()

@@ -73,7 +73,7 @@ class ShareGroupSync:
         source = cycle.mirror.source
         found: dict[str, StartOffsets] = {}
         try:
-            groups = [group for group in await _list_share_groups(source, node) if included.fullmatch(group)]
+            groups = [group for group in await _list_share_groups(source, node) if included.takes(group)]
             for start in range(0, len(groups), GROUPS_PER_REQUEST):
                 found |= await _describe(source, node, groups[start : start + GROUPS_PER_REQUEST], failures)
         except UnsupportedVersionError:

@@ -453,6 +453,38 @@ def test_syn14_only_included_groups(bench: SyncBench, source: SourceDouble) -> N
     assert sorted(group for group, _ in bench.groups.commits) == ["app-1", "billing"]
 
 
+def test_syn14_cfg3_each_entry_is_a_regex_of_its_own(bench: SyncBench, source: SourceDouble) -> None:
+    """Flags, group names and references to groups are allowed, and ended the sync of the mirror for good: all entries were joined into one."""
+    include = r"(?i)APP-.*,(?P<n>a)+,(?P<n>b)+,(x)\1,(y)\1"
+    validate_mirror_configs({"bootstrap.servers": "a:1", "mirror.groups.include": include})
+    bench.alter_mirror("m", mirror_groups_include=include, mirror_topic_properties_exclude="(?i)RETENTION.*,(?i)segment.MS")
+    for name in ("App-1", "aa", "bb", "xx", "yy", "yx", "ab", "AA"):
+        source.groups[name] = SourceGroupDouble({T0: (1, "")})
+    source.topics["t"].configs = {"retention.ms": "5", "segment.ms": "6", "max.message.bytes": "7"}
+    assert bench.cycle() == {}
+    assert sorted(group for group, _ in bench.groups.commits) == ["App-1", "aa", "bb", "xx", "yy"]
+    assert bench.configs("t") == {"max.message.bytes": "7"}
+
+
+def test_syn14_all_groups_are_all_groups(bench: SyncBench, source: SourceDouble) -> None:
+    """A group id may be any text."""
+    for name in ("", "two\nlines", "\u2028", "nul\0", "\U0001f600"):
+        source.groups[name] = SourceGroupDouble({T0: (1, "")})
+    assert bench.cycle() == {}
+    assert sorted(group for group, _ in bench.groups.commits) == sorted(source.groups)
+
+
+def test_syn1_a_cycle_that_a_program_error_ends_is_not_the_last_one(bench: SyncBench, source: SourceDouble) -> None:
+    bench.start()
+    found, source.nodes = source.nodes, {}  # (the double has no answer to that but StopIteration)
+    bench.run_for_ms(INTERVAL_MS + 1)
+    assert len(bench.world.loop.failures) == 1
+    bench.world.loop.failures.clear()
+    source.nodes = found
+    bench.run_for_ms(INTERVAL_MS)
+    assert source.asked_for(ApiKeys.METADATA)
+
+
 def test_syn14_nothing_is_committed_again_until_it_would_expire(bench: SyncBench, source: SourceDouble) -> None:
     """Offsets of a group without members expire here however often its consumers commit the same ones at the source."""
     source.groups["g"] = SourceGroupDouble({T0: (7, "")})
