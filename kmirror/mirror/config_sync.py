@@ -4,7 +4,8 @@
 * `mirror.topic.properties.exclude` names what is left alone, as regexes for the whole name. `mirror.*` always is (C16).
 * A config that this cluster does not have is left out: old sources have some that Kafka 4 removed. So is a value that is not valid here (Kafka 4
   takes no segment.bytes below 1 MiB; no topic of ours is tiered), or it would keep the topic's other configs away, and the topic from being
-  made. Either is logged once, and what the topic has here of that config stays.
+  made. The same goes for one that contradicts what stays or holds by default here (min.compaction.lag.ms above max.compaction.lag.ms). Each is
+  logged once, and what the topic has here of that config stays.
 * A local change is overridden in the next cycle (FM20); the exclude list of each cycle is the one that then holds (SYN19).
 """
 
@@ -18,8 +19,8 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
 from kmirror.metadata.mirror_filters import NamePatterns, name_patterns
 from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
-from kmirror.metadata.topic_configs import TOPIC_CONFIGS, validate_topic_configs
-from kmirror.mirror.ports import ControllerChannel
+from kmirror.metadata.topic_configs import TOPIC_CONFIGS, inherited_topic_configs, validate_topic_configs
+from kmirror.mirror.ports import ControllerChannel, MirrorConfig
 from kmirror.mirror.source_metadata import TOPICS_PER_REQUEST, describe_topic_configs
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge, is_active
 from kmirror.wire.messages import incremental_alter_configs as messages
@@ -52,19 +53,21 @@ class ConfigSync:
 
     gauge = SyncGauge.TOPIC_CONFIG
 
-    def __init__(self, controller: ControllerChannel, image: Callable[[], MetadataImage]) -> None:
+    def __init__(self, controller: ControllerChannel, image: Callable[[], MetadataImage], config: MirrorConfig) -> None:
         self._controller = controller
+        self._config = config
         self._image = image
         self._told: set[tuple[str, str, str]] = set()
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
         excluded = excluded_properties(cycle.mirror.configs)
         source_configs, failures = await describe_topic_configs(cycle.mirror.source, cycle.topics)
+        defaults = topic_defaults(self._image(), self._config)
         resources = []
         for topic, configs in source_configs.items():
             if not is_active(self._image(), cycle.mirror.name, topic):
                 continue
-            found = compare_configs(configs, self._image().configs.topic(topic), excluded)
+            found = compare_configs(configs, self._image().configs.topic(topic), excluded, defaults)
             for left_out in found.left_out:
                 self._tell(cycle.mirror.name, topic, left_out)
             if found.changes:
@@ -97,7 +100,14 @@ def excluded_properties(mirror_configs: Mapping[str, str]) -> NamePatterns:
     return name_patterns(parts)
 
 
-def compare_configs(source: Mapping[str, str], local: Mapping[str, str], excluded: NamePatterns) -> ConfigDifference:
+def topic_defaults(image: MetadataImage, config: MirrorConfig) -> dict[str, str]:
+    """What holds here for topics without overrides, as the controller sees it where it has the brokers' properties."""
+    return {**config.static_topic_configs, **inherited_topic_configs(image.configs.cluster_default())}
+
+
+def compare_configs(
+    source: Mapping[str, str], local: Mapping[str, str], excluded: NamePatterns, defaults: Mapping[str, str] | None = None
+) -> ConfigDifference:
     """A topic's overrides at the source with ours. Pure."""
     changes: dict[str, str | None] = {name: None for name in local if name not in source and _is_synced(name, excluded)}
     left_out = []
@@ -109,7 +119,26 @@ def compare_configs(source: Mapping[str, str], local: Mapping[str, str], exclude
             changes[name] = value
         else:
             left_out.append(LeftOut(name, value, problem))
+    for name, value, problem in _contradictions(changes, local, defaults or {}):
+        del changes[name]
+        left_out.append(LeftOut(name, value, problem))
     return ConfigDifference(changes, left_out)
+
+
+def _contradictions(changes: Mapping[str, str | None], local: Mapping[str, str], defaults: Mapping[str, str]) -> list[LeftOut]:
+    """Values, each valid alone, that are not valid together with what the topic will have here or what holds by default."""
+    wanted = {name: value for name, value in changes.items() if value is not None}
+    kept = {name: value for name, value in local.items() if name in TOPIC_CONFIGS and name not in changes}
+    if not wanted or _problem_of({**kept, **wanted}, defaults) is None:
+        return []
+    found = []
+    for name, value in sorted(wanted.items()):
+        problem = _problem_of({**kept, name: value}, defaults)
+        if problem is None:
+            kept[name] = value
+        else:
+            found.append(LeftOut(name, value, problem))
+    return found
 
 
 def _is_synced(name: str, excluded: NamePatterns) -> bool:
@@ -120,8 +149,12 @@ def _problem(name: str, value: str) -> str | None:
     """Why no topic of ours may have it."""
     if name not in TOPIC_CONFIGS:
         return "it does not exist here"
+    return _problem_of({name: value}, {})
+
+
+def _problem_of(configs: Mapping[str, str], defaults: Mapping[str, str]) -> str | None:
     try:
-        validate_topic_configs({name: value})
+        validate_topic_configs(configs, defaults)
     except ApiException as error:
         return error.message
     return None

@@ -58,7 +58,7 @@ class Mirror:
         self.configs = dict(configs)
         self.suspended_reason: str | None = None
         self._runtime = runtime
-        self._config = config
+        self.config = config
         self._client_factory = client_factory
         self._controller = controller
         self._learned_cluster_id = ""
@@ -78,10 +78,10 @@ class Mirror:
     def source(self) -> SourceCluster:
         """The connections, made when first needed."""
         if self._source is None:
-            client_id = f"broker-{self._config.broker_id}-mirror-metadata-manager-{self.name}"
+            client_id = f"broker-{self.config.broker_id}-mirror-metadata-manager-{self.name}"
             client = self._client_factory(client_id, self.configs)
             servers = parse_bootstrap_servers(self.configs.get(BOOTSTRAP_SERVERS_CONFIG, ""))
-            self._source = SourceCluster(client, servers, request_timeout_ms=self._config.request_timeout_ms)
+            self._source = SourceCluster(client, servers, request_timeout_ms=self.config.request_timeout_ms)
         return self._source
 
     @property
@@ -202,7 +202,7 @@ class Mirror:
 
     @property
     def _patience_ms(self) -> int:
-        return 2 * (self._config.mirror_metadata_refresh_interval_ms or REFRESH_INTERVAL_ON_DEMAND_MS)
+        return 2 * (self.config.mirror_metadata_refresh_interval_ms or REFRESH_INTERVAL_ON_DEMAND_MS)
 
     def note_authenticated(self) -> None:
         self._unauthenticated_since_ms = None

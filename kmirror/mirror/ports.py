@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kmirror.network.client import NetworkClient
@@ -51,4 +52,5 @@ class MirrorConfig:
     replica_fetch_min_bytes: int = 1  # replica.fetch.min.bytes
     replica_fetch_wait_max_ms: int = 500  # replica.fetch.wait.max.ms
     offsets_retention_ms: int = 604_800_000  # offsets.retention.minutes
+    static_topic_configs: Mapping[str, str] = field(default_factory=dict)  # topic defaults by the broker's properties
     has_authorizer: bool = False  # authorizer.class.name

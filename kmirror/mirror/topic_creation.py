@@ -8,11 +8,11 @@ not created, for none can be mirrored.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import INTERNAL_TOPICS
-from kmirror.mirror.config_sync import compare_configs, excluded_properties
+from kmirror.mirror.config_sync import compare_configs, excluded_properties, topic_defaults
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.ports import ControllerChannel
@@ -50,7 +50,8 @@ async def create_missing_topics(
     if mirror.is_suspended or not present:
         return errors | dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     errors |= {name: Errors.UNKNOWN_TOPIC_OR_PARTITION for name in missing if name not in present}
-    topics = [_creatable(mirror, name, present[name], configs.get(name, {})) for name in sorted(present)]
+    defaults = topic_defaults(manager.image(), mirror.config)
+    topics = [_creatable(mirror, name, present[name], configs.get(name, {}), defaults) for name in sorted(present)]
     for part in in_requests(topics, lambda topic: topic.num_partitions):
         response = await controller.send(create_topics.CreateTopicsRequest(topics=part, timeout_ms=timeout_ms))
         for row in response.topics:
@@ -71,8 +72,10 @@ async def _source_configs(mirror: Mirror, topics: Iterable[str]) -> dict[str, di
     return configs
 
 
-def _creatable(mirror: Mirror, name: str, topic: SourceTopic, configs: dict[str, str]) -> create_topics.CreatableTopic:
-    synced = compare_configs(configs, {}, excluded_properties(mirror.configs)).changes
+def _creatable(
+    mirror: Mirror, name: str, topic: SourceTopic, configs: dict[str, str], defaults: Mapping[str, str]
+) -> create_topics.CreatableTopic:
+    synced = compare_configs(configs, {}, excluded_properties(mirror.configs), defaults).changes
     return create_topics.CreatableTopic(
         name=name,
         num_partitions=len(topic.partitions),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kmirror.coordinator.group.group_coordinator_config import ConsumerGroupMigrationPolicy, GroupCoordinatorConfig
 from kmirror.coordinator.share.share_coordinator_config import ShareCoordinatorConfig
+from kmirror.metadata.topic_configs import inherited_topic_configs
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.server.kafka_config import KafkaConfig
 
@@ -67,5 +68,6 @@ def mirror_config(config: KafkaConfig) -> MirrorConfig:
         replica_fetch_min_bytes=config.get_int("replica.fetch.min.bytes"),
         replica_fetch_wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+        static_topic_configs=inherited_topic_configs(config.props),
         has_authorizer=bool(config.get_string("authorizer.class.name")),
     )

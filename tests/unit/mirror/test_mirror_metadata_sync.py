@@ -87,6 +87,19 @@ def test_a_tiered_source_topic_could_not_be_made_here(bench: SyncBench) -> None:
     assert (errors, [(config.name, config.value) for config in made.configs]) == ({}, [("cleanup.policy", "delete")])
 
 
+def test_a_value_that_contradicts_what_holds_here_kept_the_topics_other_configs_away() -> None:
+    """min.compaction.lag.ms may not exceed max.compaction.lag.ms, which this cluster's brokers, or an excluded config of ours, may have lower."""
+    source = {"min.compaction.lag.ms": "7200000", "retention.ms": "5"}
+    found = compare_configs(source, {}, DEFAULT, {"max.compaction.lag.ms": "3600000"})
+    assert found.changes == {"retention.ms": "5"}
+    assert [(left_out.name, left_out.value) for left_out in found.left_out] == [("min.compaction.lag.ms", "7200000")]
+    assert "min.compaction.lag.ms (7200000) > max.compaction.lag.ms (3600000)" in found.left_out[0].problem
+    excluded = excluded_properties({"mirror.topic.properties.exclude": "max.compaction.*"})
+    assert compare_configs(source, {"max.compaction.lag.ms": "9"}, excluded).changes == {"retention.ms": "5"}
+    both = source | {"max.compaction.lag.ms": "7200001"}
+    assert compare_configs(both, {"max.compaction.lag.ms": "9"}, DEFAULT, {"max.compaction.lag.ms": "3600000"}).changes == both
+
+
 def test_an_excluded_value_is_not_told_of(bench: SyncBench, caplog: pytest.LogCaptureFixture) -> None:
     source = bench.make_mirror("m", SourceDouble(), mirror_topic_properties_exclude=".*")
     source.topic("t").configs = dict(ODD)
