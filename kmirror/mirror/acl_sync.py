@@ -57,7 +57,7 @@ class AclSync:
         rules = acl_rules(cycle.mirror.configs)
         if not self._enabled or not rules:
             return []
-        source = await describe_all_acls(cycle.mirror.source)
+        source = await describe_all_acls(cycle.source)
         seen = self._seen.setdefault(cycle.mirror.name, set())
         image = self._image()
         local, topics = image.acls, frozenset(topic for topic in cycle.topics if is_active(image, cycle.mirror.name, topic))

@@ -61,7 +61,7 @@ class ConfigSync:
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
         excluded = excluded_properties(cycle.mirror.configs)
-        source_configs, failures = await describe_topic_configs(cycle.mirror.source, cycle.topics)
+        source_configs, failures = await describe_topic_configs(cycle.source, cycle.topics)
         defaults = topic_defaults(self._image(), self._config)
         resources = []
         for topic, configs in source_configs.items():

@@ -36,7 +36,7 @@ async def offsets_at_source(
     ask: Callable[[SourceNode], Coroutine[Any, Any, Mapping[str, Mapping[TopicPartition, V]]]],
 ) -> dict[str, dict[TopicPartition, V]]:
     """What `ask` gives of all brokers of the source, less partitions that this mirror does not have here."""
-    answers = await run_together(runtime, "group-offsets", [ask(node) for node in cycle.mirror.source.nodes()])
+    answers = await run_together(runtime, "group-offsets", [ask(node) for node in cycle.source.nodes()])
     topics, here = set(cycle.topics), image().topics
     found: dict[str, dict[TopicPartition, V]] = {}
     for answer in answers:

@@ -96,7 +96,7 @@ class GroupOffsetSync:
 
     async def _offsets_at(self, cycle: SyncCycle, node: SourceNode, failures: list[str]) -> dict[str, GroupOffsets]:
         included = included_groups(cycle.mirror.configs)
-        source = cycle.mirror.source
+        source = cycle.source
         try:
             types = await list_group_types(source, node)
             groups = [group for group, kind in sorted(types.items()) if kind != SHARE_GROUP_TYPE and included.takes(group)]

@@ -31,7 +31,7 @@ from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator
 from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.ports import MirrorConfig
-from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceMetadata
+from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceCluster, SourceMetadata
 from kmirror.mirror.sync_cycle import SyncCycle, SyncErrors, SyncGauge, SyncStep, is_active
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
@@ -152,7 +152,8 @@ class MirrorMetadataManager:
     async def _cycle(self, name: str, topics: list[str], led: list[MirrorPartition], failed: set[SyncGauge]) -> None:
         mirror = self._mirror(name)
         try:
-            metadata = await mirror.source.refresh(topics)
+            source = mirror.source
+            metadata = await source.refresh(topics)
         except SourceAuthenticationError as error:
             mirror.note_unauthenticated(led, str(error))
             raise
@@ -162,7 +163,7 @@ class MirrorMetadataManager:
             self._note(name, SyncGauge.METADATA_REFRESH, [str(mirror.suspended_reason)], failed)
             return
         self._note_topics(name, led, metadata)
-        cycle = self._cycle_of(mirror, topics, metadata)
+        cycle = self._cycle_of(mirror, source, topics, metadata)
         self._note(name, SyncGauge.METADATA_REFRESH, metadata_problems(cycle), failed)
         for step in self._steps:
             if not self._is_owner(name):
@@ -187,10 +188,10 @@ class MirrorMetadataManager:
         if len(failures) > FAILURES_TOLD:
             _log.warning("mirror %s, %s: and %d more", mirror_name, gauge.value, len(failures) - FAILURES_TOLD)
 
-    def _cycle_of(self, mirror: Mirror, topics: list[str], metadata: SourceMetadata) -> SyncCycle:
+    def _cycle_of(self, mirror: Mirror, source: SourceCluster, topics: list[str], metadata: SourceMetadata) -> SyncCycle:
         active = {topic for topic in topics if is_active(self._image(), mirror.name, topic)}
         present = [topic for topic in topics if topic in active and self._is_same_topic(topic, metadata)]
-        return SyncCycle(mirror, metadata, present, [topic for topic in topics if topic not in active])
+        return SyncCycle(mirror, source, metadata, present, [topic for topic in topics if topic not in active])
 
     def _is_same_topic(self, name: str, metadata: SourceMetadata) -> bool:
         """Whether the source has it, with our id where it has ids: another topic of the name is none of ours (D3-16)."""

@@ -70,7 +70,7 @@ class ShareGroupSync:
 
     async def _offsets_at(self, cycle: SyncCycle, node: SourceNode, failures: list[str]) -> dict[str, StartOffsets]:
         included = included_groups(cycle.mirror.configs)
-        source = cycle.mirror.source
+        source = cycle.source
         found: dict[str, StartOffsets] = {}
         try:
             groups = [group for group in await _list_share_groups(source, node) if included.takes(group)]

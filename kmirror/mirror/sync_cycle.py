@@ -19,7 +19,7 @@ from typing import Protocol
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.mirror_names import association_of
 from kmirror.mirror.mirror import Mirror
-from kmirror.mirror.source_cluster import SourceMetadata
+from kmirror.mirror.source_cluster import SourceCluster, SourceMetadata
 
 
 @dataclass(slots=True)
@@ -51,6 +51,9 @@ class SyncCycle:
     """What a step may rely on: the source is the one that the mirror belongs to."""
 
     mirror: Mirror
+    source: SourceCluster
+    """The connections over which its cluster id was compared. The mirror has others as soon as its configs change, maybe to another cluster: those
+    are for the next cycle, after a comparison of its own (C13)."""
     metadata: SourceMetadata
     topics: list[str]
     """Active topics (neither paused nor removed) that the source has, with our topic id where it has ids; sorted."""

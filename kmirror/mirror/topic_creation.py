@@ -16,7 +16,7 @@ from kmirror.mirror.config_sync import compare_configs, excluded_properties, top
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.ports import ControllerChannel
-from kmirror.mirror.source_cluster import SourceError, SourceTopic
+from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceTopic
 from kmirror.mirror.source_metadata import describe_topic_configs
 from kmirror.mirror.topic_sync import in_requests
 from kmirror.network.client import UnsupportedVersionError
@@ -41,10 +41,11 @@ async def create_missing_topics(
         return errors
     mirror = manager.mirror(mirror_name)
     try:
-        metadata = await mirror.source.refresh(missing)
+        source = mirror.source
+        metadata = await source.refresh(missing)
         await mirror.learn_cluster_id(metadata.cluster_id)
         present = {name: topic for name, topic in metadata.topics.items() if topic.error is Errors.NONE and topic.partitions}
-        configs = await _source_configs(mirror, present)
+        configs = await _source_configs(mirror, source, present)
     except SourceError:
         return errors | dict.fromkeys(missing, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     if mirror.is_suspended or not present:
@@ -61,10 +62,10 @@ async def create_missing_topics(
     return errors
 
 
-async def _source_configs(mirror: Mirror, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+async def _source_configs(mirror: Mirror, source: SourceCluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """What the source tells of the topics' configs; without it a topic is made all the same, and the sync goes on asking."""
     try:
-        configs, failures = await describe_topic_configs(mirror.source, topics)
+        configs, failures = await describe_topic_configs(source, topics)
     except UnsupportedVersionError:
         return {}
     for text in failures:

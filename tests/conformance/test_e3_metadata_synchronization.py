@@ -127,6 +127,31 @@ def test_syn3_nothing_is_synced_from_another_cluster_in_any_cycle(bench: SyncBen
     assert bench.configs("t") == {"retention.ms": "5"}
 
 
+def test_syn3_c13_nothing_is_synced_from_a_cluster_that_the_mirror_is_pointed_at_in_the_midst_of_a_cycle(
+    bench: SyncBench, source: SourceDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its configs were set, and the rules that it does not have deleted, for only the first step's connections had been compared."""
+    source.topics["t"].configs = {"retention.ms": "5"}
+    source.acls = {acl(name="t"), acl(name="t", principal="User:b")}
+    bench.cycle()
+    other = SourceDouble("OTHER")
+    other.topic("t", retention_ms="1")
+    other.groups["theirs"] = SourceGroupDouble({T0: (1, "")})
+
+    async def point_at_another(cycle: Any) -> list[str]:
+        bench.sources["m"] = other
+        bench.alter_mirror("m", bootstrap_servers="b:2")
+        return []
+
+    steps = bench.manager._steps
+    first = SimpleNamespace(gauge=steps[0].gauge, sync=point_at_another, forget=lambda name: None)
+    monkeypatch.setattr(bench.manager, "_steps", (first, *steps))
+    for grown in ({}, {"metadata_refresh": 1}):
+        assert bench.cycle() == grown
+        assert (bench.configs("t"), bench.acls, bench.groups.commits) == ({"retention.ms": "5"}, source.acls, [])
+    assert {key for _, key, _ in other.asked} == {ApiKeys.METADATA}
+
+
 # --- SYN4 to SYN7: topics
 
 
