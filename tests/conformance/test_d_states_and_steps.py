@@ -22,6 +22,7 @@ from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.wire.messages import bump_leader_epochs
 
 BACKOFF_MS = 5_000
+OPEN: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
 LAG_MS = 30_000
 
 
@@ -453,6 +454,66 @@ def test_d4_the_own_epoch_of_a_partition_that_never_mirrored_is_not_stored(tmp_p
     run(scenario)
 
 
+def test_d4_the_bump_is_above_the_sources_leader_epoch_also_where_no_batch_has_it(tmp_path: Path) -> None:
+    """Step 2: the source elects in epoch 7 and is lost before anything is written in it; its next batch would carry 7."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=3))
+        machine.source.log("t").epoch = 7
+        machine.topic()
+        await machine.reach("MIRRORING")
+        await machine.advance(600)
+        machine.source.down.update(machine.source.addresses.values())
+        machine.name("m.removed")
+        driver = await machine.reach("STOPPED")
+        assert (machine.registration().leader_epoch, machine.headers()[-1].leader_epoch) == (8, 8)
+        assert driver.status.last_mirror_epoch == 3, "which only batches say (C5)"
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("kept", "expected"), [(True, 1), (False, -1)])
+def test_d4_what_the_cut_takes_away_does_not_count(tmp_path: Path, kept: bool, expected: int) -> None:
+    """Steps 3 to 5: the epoch that was stored on entry, of a batch in an open transaction, is lowered; to -1 where nothing is left."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        start = batch(0, b"a", epoch=1, **({} if kept else OPEN | {"base_sequence": 0}))
+        await machine.mirroring(start, batch(1, b"x", epoch=3, **OPEN, base_sequence=0 if kept else 1))
+        machine.name("m.removed")
+        driver = await machine.reach("STOPPED")
+        stored = [record.epochs for record in machine.state_records() if isinstance(record, LastMirrorEpochs)]
+        assert stored == [{("t", 0): 3}, {("t", 0): expected}] and driver.status.last_mirror_epoch == expected
+        assert machine.headers()[-1].is_control and machine.headers()[-1].base_offset == int(kept)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d4_a_stored_epoch_above_what_is_left_is_lowered_where_nothing_was_mirrored_since(tmp_path: Path) -> None:
+    """Step 4, from PREPARING: the log was cut (or lost its end) below the epoch that an earlier failover has stored."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, State.PREPARING, epoch=5)
+        machine.local(batch(0, b"a", epoch=2))
+        machine.source.down.update(machine.source.addresses.values())
+        machine.name(MIRROR)
+        await machine.advance(500)
+        assert machine.state() == "PREPARING"
+        machine.name("m.removed")
+        driver = await machine.reach("STOPPED")
+        stored = [record for record in machine.state_records() if isinstance(record, LastMirrorEpochs)]
+        assert stored[-1] == LastMirrorEpochs(MIRROR, {("t", 0): 2}) and driver.status.last_mirror_epoch == 2
+        assert machine.registration().leader_epoch == 6, "step 2 counts the stored one"
+        await machine.close()
+
+    run(scenario)
+
+
 def test_d4_a_step_that_is_tried_again_adds_no_second_reset(tmp_path: Path) -> None:
     """Never mirrored, so no epoch is stored by which step 0 would know the reset; and a follower that is late with it."""
 
@@ -501,6 +562,31 @@ def test_d5_cut_bump_and_every_replica_before_the_first_fetch(tmp_path: Path) ->
         await machine.reach("MIRRORING")
         await machine.advance(600)
         assert machine.log().log_end_offset == 2
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_a_bump_that_is_owed_for_a_cut_is_made_by_a_stop_that_comes_first(tmp_path: Path) -> None:
+    """F1, step 4: the leader's epoch is above every batch's, so that D4 alone would not bump; a slow follower would keep what was cut."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=1))
+        machine.topic(value=None, epoch=10)
+        machine.local(batch(0, b"a", epoch=1), batch(1, b"own", epoch=2))
+        machine.mirror_controller.fail = lambda request: (
+            ApiException(Errors.REQUEST_TIMED_OUT, "cut off") if isinstance(request, bump_leader_epochs.BumpLeaderEpochsRequest) else None
+        )
+        machine.name(MIRROR)
+        await machine.advance(500)
+        assert (machine.state(), machine.log().log_end_offset, machine.registration().leader_epoch) == ("PREPARING", 1, 10)
+        machine.mirror_controller.fail = lambda request: None
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        assert (machine.registration().leader_epoch, machine.headers()[-1].leader_epoch) == (11, 11)
         await machine.close()
 
     run(scenario)
