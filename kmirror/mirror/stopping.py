@@ -42,6 +42,8 @@ async def stop(driver: MirrorPartition) -> None:
     driver.services.fetchers.remove_partition(driver.id.topic_partition)
     summary = await _summarize(driver)
     if _is_complete(driver, summary) or _has_written_reset(driver, summary):
+        if driver.bump_pending:  # a cut left the reset last: the replicas must look at their logs all the same (F1)
+            await driver.bump(driver.partition.leader_epoch)
         await _secure_reset(driver)
         return
     await _bump_above_everything(driver, summary)

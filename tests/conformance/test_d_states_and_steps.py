@@ -592,6 +592,40 @@ def test_d5_a_bump_that_is_owed_for_a_cut_is_made_by_a_stop_that_comes_first(tmp
     run(scenario)
 
 
+def test_d5_d4_a_bump_that_is_owed_for_a_cut_is_made_also_where_the_cut_left_the_reset_last(tmp_path: Path) -> None:
+    """F1 again: a failback that is taken back at once. Nothing is left to do by step 0, but the follower still has what the leader cut, and
+    would keep it beside what clients write now in the same epoch."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await store(machine, State.STOPPED, epoch=1, replicas=(1, 2))
+        machine.change(bump=3)
+        reset = build_mirror_pid_reset(SOURCE_CLUSTER_ID, timestamp=0, base_offset=1, partition_leader_epoch=2)
+        machine.local(batch(0, b"a", epoch=1), bytes(reset), batch(2, b"own", epoch=3))
+        machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 2)})}
+        machine.at_source(batch(0, b"a", epoch=1), bytes(reset))
+        machine.mirror_controller.fail = lambda request: (
+            ApiException(Errors.REQUEST_TIMED_OUT, "cut off") if isinstance(request, bump_leader_epochs.BumpLeaderEpochsRequest) else None
+        )
+        machine.name(MIRROR)
+        await machine.settle()
+        await machine.follow(2, 3)
+        await machine.advance(500)
+        assert (machine.state(), machine.log().log_end_offset, machine.registration().leader_epoch) == ("PREPARING", 2, 3)
+        machine.mirror_controller.fail = lambda request: None
+        machine.name("m.removed")
+        await machine.advance(500)
+        assert (machine.state(), machine.registration().leader_epoch) == ("STOPPING", 4), "nobody knows yet what follower 2 has"
+        await machine.follow(2, 2)
+        await machine.reach("STOPPED")
+        assert machine.produce(batch(0, b"new")) is Errors.NONE
+        assert machine.log().high_watermark == 2, "not acknowledged for a follower that has another record there"
+        assert [header.leader_epoch for header in machine.headers()] == [1, 2, 4], "no second reset"
+        await machine.close()
+
+    run(scenario)
+
+
 def test_d5_an_empty_epoch_entry_is_cut_also_where_no_batch_is(tmp_path: Path) -> None:
     """A leader of a plain topic had noted its epoch and written nothing in it; asked for that epoch later, it would answer for data
     of the source (reference-deviations 8)."""
