@@ -500,6 +500,42 @@ def test_c34_the_source_mirrors_the_topic_from_us(tmp_path: Path, name: str) -> 
     run(scenario)
 
 
+@pytest.mark.parametrize("name", [MIRROR, "another"])
+def test_c34_a_mirror_there_whose_source_is_not_known_yet_may_be_ours(tmp_path: Path, name: str) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source_mirrors = {name: ("", {T0: ("PREPARING", -1)})}
+        machine.topic(value=None)
+        machine.local(batch(0, b"mine"))
+        machine.name(MIRROR)
+        await machine.advance(2 * BACKOFF_MS)
+        assert machine.state() == "PREPARING" and machine.log().log_end_offset == 1
+        assert "mirror loop" in str(machine.driver().status.reason)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_c34_another_mirror_of_ours_there_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
+    """Whether it has our topic is not known; the mirror of this name is not there at all, which alone would empty the log."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source_mirrors = {"another": (OWN_CLUSTER_ID, {})}
+        machine.refusing["another"] = Errors.COORDINATOR_NOT_AVAILABLE
+        machine.topic(value=None)
+        machine.local(batch(0, b"mine"))
+        machine.name(MIRROR)
+        await machine.advance(2 * BACKOFF_MS)
+        assert machine.state() == "PREPARING" and machine.log().log_end_offset == 1
+        assert "mirror another: COORDINATOR_NOT_AVAILABLE" in str(machine.driver().status.reason)
+        machine.refusing.clear()
+        await machine.reach("MIRRORING")
+        await machine.close()
+
+    run(scenario)
+
+
 def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))

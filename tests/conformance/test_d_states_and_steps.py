@@ -19,7 +19,8 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.replica.partition_reader import fetch_offset_for_timestamp, last_offset_for_leader_epoch
 from kmirror.storage.log_append_info import AppendOrigin
-from kmirror.wire.messages import bump_leader_epochs
+from kmirror.wire.messages import bump_leader_epochs, read_mirror_states, write_mirror_states
+from kmirror.wire.messages.write_mirror_states import WriteMirrorStatesRequest
 
 BACKOFF_MS = 5_000
 OPEN: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
@@ -148,9 +149,9 @@ def test_d3_2_an_unavailable_coordinator_is_asked_again_in_longer_and_longer_pau
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
         machine.topic()
-        await machine.advance(20_000)
+        await machine.advance(42_000)
         assert machine.state() == "UNKNOWN" and "COORDINATOR_NOT_AVAILABLE" in str(machine.driver().status.reason)
-        assert 6 <= len(machine.peers.sent) <= 10, "after 100 ms, 200, 400 ... 5000, 5000"
+        assert 13 <= len(machine.peers.sent) <= 15, "after 100 ms, 200, 400 ... 5000, 5000"
         await machine.close()
 
     run(scenario)
@@ -254,6 +255,45 @@ def test_d3_29b_a_lost_reset_is_written_again_before_anything_else(tmp_path: Pat
         assert [header.last_offset for header in machine.headers()] == [0, 1]
         assert machine.headers()[-1].leader_epoch == 4 == machine.registration().leader_epoch
         assert machine.produce(batch(0, b"late")) is Errors.NONE
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_29b_clients_wait_while_the_reset_is_written_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, State.STOPPED, epoch=3)
+        machine.local(batch(0, b"a", epoch=3))
+        machine.mirror_controller.fail = lambda request: ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
+        machine.name("m.removed")
+        await machine.advance(2 * BACKOFF_MS)
+        assert machine.state() == "STOPPED" and machine.produce(batch(0, b"early")) is Errors.NOT_LEADER_OR_FOLLOWER
+        machine.mirror_controller.fail = lambda request: None
+        await machine.advance(BACKOFF_MS + 500)
+        assert machine.produce(batch(0, b"late")) is Errors.NONE
+        assert [header.is_control for header in machine.headers()] == [False, True, False]
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ApiException(Errors.KAFKA_STORAGE_ERROR, "the folder is offline")])
+def test_d3_24_d3_37_a_disk_that_fails_in_a_step_fails_the_partition(tmp_path: Path, error: Exception, monkeypatch: Any) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+
+        def refuse(*arguments: Any, **options: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(machine.partition("t"), "append_records_to_leader", refuse)
+        machine.name("m.removed")
+        await machine.advance(200)
+        assert machine.states_written()[-2:] == ["STOPPING", "FAILED"]
+        assert ("Input/output" if isinstance(error, OSError) else "offline") in str(machine.driver().status.reason)
+        monkeypatch.undo()
+        await machine.reach("STOPPED")
         await machine.close()
 
     run(scenario)
@@ -408,6 +448,40 @@ def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_remote_c
         await machine.close()
 
     run(scenario)
+
+
+@pytest.mark.parametrize("stored", [State.MIRRORING, State.PAUSING, State.PAUSED])
+def test_d4_a_state_that_only_mirrored_partitions_have_says_so_where_the_coordinator_is_remote(tmp_path: Path, stored: State) -> None:
+    """Step 4: as above, of a leader that finds the partition running or paused, and is asked for a failover first of all."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
+        machine.peers.answer = lambda broker_id, message: answer_states(message, stored)
+        machine.topic(value=None)
+        machine.local(batch(0, b"a", epoch=3))
+        machine.source.down.update(machine.source.addresses.values())
+        machine.name("m.removed")
+        driver = await machine.reach("STOPPED")
+        assert driver.status.last_mirror_epoch == 3
+        rows = [
+            row
+            for _, message in machine.peers.sent
+            if isinstance(message, WriteMirrorStatesRequest)
+            for row in message.topics[0].partitions
+        ]
+        assert [(row.state, row.last_mirror_epoch) for row in rows if row.state == State.STOPPING] == [(State.STOPPING, 3)]
+        await machine.close()
+
+    run(scenario)
+
+
+def answer_states(message: Any, stored: State) -> Any:
+    """A coordinator that has `stored` of partition t-0, and takes what is written."""
+    if isinstance(message, WriteMirrorStatesRequest):
+        written = write_mirror_states.TopicResult(name="t", partitions=[write_mirror_states.PartitionResult(partition_index=0)])
+        return write_mirror_states.WriteMirrorStatesResponse(topics=[written])
+    found = read_mirror_states.TopicResult(name="t", partitions=[read_mirror_states.PartitionResult(partition_index=0, state=stored)])
+    return read_mirror_states.ReadMirrorStatesResponse(topics=[found])
 
 
 def test_d4_the_epoch_is_stored_though_the_leader_believes_that_it_is(tmp_path: Path) -> None:
@@ -642,6 +716,71 @@ def test_d5_an_empty_epoch_entry_is_cut_also_where_no_batch_is(tmp_path: Path) -
         machine.name(MIRROR)
         await machine.reach("MIRRORING")
         assert (machine.log().latest_epoch, machine.log().log_end_offset) == (1, 1)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_a_mirror_there_whose_source_is_not_known_is_not_another_clusters(tmp_path: Path) -> None:
+    """Step 1: only a known SourceClusterId other than ours means -1."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source_mirrors = {MIRROR: ("", {T0: ("STOPPED", 1)})}
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=1))
+        machine.topic(value=None)
+        machine.local(batch(0, b"a", epoch=1), batch(1, b"own", epoch=2))
+        machine.source.log("t").high_watermark = 0
+        machine.name(MIRROR)
+        await machine.reach("MIRRORING")
+        assert [header.last_offset for header in machine.headers()] == [0]
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_a_partition_that_the_source_does_not_have_waits_for_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.create("t", partitions=1)
+        machine.topic(value=None, partitions=2)
+        machine.local(batch(0, b"mine"), number=1)
+        machine.name(MIRROR)
+        await machine.reach("MIRRORING")
+        await machine.advance(2 * BACKOFF_MS)
+        assert machine.state(number=1) == "PREPARING" and machine.log(number=1).log_end_offset == 1
+        assert "no partition t-1" in str(machine.driver(number=1).status.reason)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_where_nothing_is_cut_no_follower_is_waited_for(tmp_path: Path) -> None:
+    """Step 3 is for those that would be stuck inside a cut batch."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
+        machine.source.create("t")
+        machine.at_source(batch(0, b"a", epoch=1))
+        machine.topic(value=None, replicas=(1, 2))
+        machine.local(batch(0, b"a", epoch=1))
+        await machine.follow(2, 0)
+        machine.name(MIRROR)
+        await machine.reach("MIRRORING", within_ms=1_000)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_no_more_replicas_are_needed_in_sync_than_there_are(tmp_path: Path) -> None:
+    """Step 4: the smaller one of min.insync.replicas and the replication factor."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.topic(min_insync_replicas="3")
+        await machine.reach("MIRRORING", within_ms=1_000)
         await machine.close()
 
     run(scenario)
