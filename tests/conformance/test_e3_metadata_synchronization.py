@@ -242,6 +242,13 @@ def test_syn6_configs_are_aligned_in_each_cycle_but_for_the_excluded_ones(bench:
     assert bench.configs("t") == {"retention.ms": "5", "cleanup.policy": "compact", "min.insync.replicas": "1"}
 
 
+def test_cfg2_syn6_excluded_properties_are_regexes_for_the_whole_name(bench: SyncBench, source: SourceDouble) -> None:
+    bench.alter_mirror("m", mirror_topic_properties_exclude="retention, segment\\..*,cleanup.policy")
+    source.topics["t"].configs = {"retention.ms": "5", "segment.ms": "60000", "cleanup.policy": "compact"}
+    assert bench.cycle() == {}
+    assert bench.configs("t") == {"retention.ms": "5"}
+
+
 def test_syn6_configs_that_kafka_4_removed_are_left_out_without_an_error(bench: SyncBench, source: SourceDouble) -> None:
     """A 2.8 source's message.format.version made every alteration of the topic fail."""
     source.topics["t"].configs = {"message.format.version": "2.8-IV1", "retention.ms": "5"}

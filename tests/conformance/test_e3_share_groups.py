@@ -57,6 +57,14 @@ def test_syn15_b37_a_group_is_copied_in_whatever_state_and_follows_the_source_al
     assert starts(bench) == {0: 2}
 
 
+def test_syn15_cfg3_only_included_groups(bench: SyncBench, source: SourceDouble) -> None:
+    bench.alter_mirror("m", mirror_groups_include="app-.*, g")
+    source.groups = {name: share_group(t0=7) for name in ("app-1", "my-app-1", "g", "g-2")}
+    assert bench.cycle() == {}
+    listed = bench.groups.harness.shard.groups.list_groups([], [])
+    assert sorted(group.group_id for group in listed) == ["app-1", "g"]
+
+
 def test_syn15_nothing_is_altered_when_nothing_differs(bench: SyncBench, source: SourceDouble) -> None:
     source.groups["g"] = share_group(t0=7)
     bench.cycle()
