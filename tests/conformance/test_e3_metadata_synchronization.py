@@ -214,6 +214,21 @@ def test_syn4_the_controllers_refusal_is_the_topics_error(bench: SyncBench, sour
     assert create(bench, "new")[0] == {"new": Errors.INVALID_REPLICATION_FACTOR}
 
 
+def test_c13_syn3_an_id_that_could_not_be_stored_is_compared_all_the_same(bench: SyncBench, source: SourceDouble) -> None:
+    """The controller does not take it; the next cluster that answers is not the source for that."""
+    first = source.cluster_id
+    bench.refuse["m"] = Errors.REQUEST_TIMED_OUT
+    assert bench.cycle() == {"metadata_refresh": 1}
+    bench.refuse.clear()
+    source.cluster_id = "impostor"
+    source.topics["t"].configs = {"retention.ms": "5"}
+    assert bench.cycle(times=2) == {"metadata_refresh": 2}
+    assert bench.configs("t") == {} and bench.image().configs.mirror("m").get("source.cluster.id") is None
+    source.cluster_id = first
+    assert bench.cycle() == {}
+    assert bench.configs("t") == {"retention.ms": "5"} and bench.image().configs.mirror("m")["source.cluster.id"] == first
+
+
 def test_syn3_nothing_is_made_from_another_cluster(bench: SyncBench, source: SourceDouble) -> None:
     bench.cycle()
     source.cluster_id = "REPLACED"
