@@ -182,6 +182,8 @@ def test_rpc98_rs4_list_mirrors(pair: Pair) -> None:
         assert rows["c98"] == (pair.source, pair.a.cluster_id, 2)
         assert rows["c98-new"] == ("127.0.0.1:1", "", 0)
     call(pair.destination, lambda admin: admin.pause_mirror_topics("c98", ["c98-t"])).all()
+    wait_state(pair.destination, "c98", "PAUSED", topic="c98-t")
+    assert [listed(node)["c98"][2] for node in (0, 1)] == [2, 2], "the paused one counts"
     remove(pair.destination, "c98", "c98-u")
     wait_for("the count", lambda: all(listed(node)["c98"][2] == 1 for node in (0, 1)))
 

@@ -560,8 +560,9 @@ def test_entry_21_the_tools_tables_are_the_kips(clusters: Clusters) -> None:
     a, b = clusters
     mirrored(a, b, "t", "u", "v")
     call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"])).all()
-    remove(b.bootstrap_servers, "m", "u")
     wait_state(b.bootstrap_servers, "m", "PAUSED", topic="t")
+    assert tool(b, "--list")[1].splitlines()[1].split()[1] == "3", "the paused one is in the mirror"
+    remove(b.bootstrap_servers, "m", "u")
     wait_state(b.bootstrap_servers, "m", "STOPPED", topic="u")
     header, row = tool(b, "--list")[1].splitlines()
     assert header.split() == ["MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER"]
