@@ -8,7 +8,11 @@ from scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
+from kmirror.mirror.local_log import cut_fully
 from kmirror.network.client import AuthenticationError
+from kmirror.record.builder import build_batch
+from kmirror.record.record_batch import RecordBatch
+from kmirror.replica.log_verification import same_batch
 from kmirror.wire.messages import fetch
 
 AGES = [
@@ -402,5 +406,59 @@ def test_c36b_other_batches_in_equal_epochs_are_found_before_anything_is_fetched
         assert world.log_bytes("t") == world.source_bytes("t")
         assert driver.cuts == 1
         assert len(world.source.fetches(long_polls=False)) <= 14, "steps double, then halve"
+
+    scripted_source.run(scenario)
+
+
+def test_c36b_an_empty_log_that_ends_above_the_sources_start_begins_there(tmp_path):
+    """F16: the records between would be skipped silently."""
+
+    async def scenario():
+        world = MirrorWorld(str(tmp_path))
+        driver = await mirroring(world, 2, 2)
+        world.fetchers.remove_partition(driver.id.topic_partition)
+        cut_fully(driver.partition, 3)
+        driver.start()
+        await world.advance(3 * BACKOFF_MS)
+        assert world.log_bytes("t") == world.source_bytes("t") and driver.log.log_start_offset == 0
+
+    scripted_source.run(scenario)
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_c36b_what_the_sources_cleaner_rewrote_is_equal_where_the_topic_is_compacted(tmp_path, policy):
+    """One record of the last batch is gone there: the CRC is another one, all else is as it was."""
+
+    async def scenario():
+        world = MirrorWorld(str(tmp_path))
+        world.source.create("t")
+        world.source.append("t", b"a", b"b")
+        world.source.append("t", b"c", b"d")
+        (driver,) = await world.mirror_topic("t", configs={"cleanup.policy": policy})
+        await world.advance(600)
+        world.fetchers.remove_partition(driver.id.topic_partition)
+        log = world.source.log("t")
+        whole = RecordBatch(log.batches[1])
+        kept = [record for record in whole.records() if record.value == b"d"]
+        log.batches[1] = bytes(build_batch(kept, base_offset=2, partition_leader_epoch=whole.partition_leader_epoch))
+        driver.start()
+        await world.advance(3 * BACKOFF_MS)
+        assert driver.cuts == (0 if policy == "compact" else 1)
+        assert (world.log_bytes("t") == world.source_bytes("t")) is (policy == "delete") and driver.log.log_end_offset == 4
+
+    scripted_source.run(scenario)
+
+
+@pytest.mark.parametrize("change", [{"producer_id": 8}, {"producer_epoch": 2}, {"base_sequence": 4}, {"epoch": 1}, {}])
+def test_c36b_every_producer_field_tells_batches_apart_also_in_a_compacted_topic(tmp_path, change):
+    async def scenario():
+        world = MirrorWorld(str(tmp_path))
+        fields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 3}
+        world.source.create("t")
+        world.source.log("t").batches.append(batch(0, b"a", **fields))
+        (driver,) = await world.mirror_topic("t")
+        await world.advance(600)
+        theirs = RecordBatch(batch(0, b"a", **(fields | change)))
+        assert same_batch(driver.log.last_batch(), theirs, is_compacted=True) is (not change)
 
     scripted_source.run(scenario)
