@@ -9,6 +9,7 @@ from scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.local_log import cut_fully
+from kmirror.mirror.log_verifier import Action, diverged
 from kmirror.network.client import AuthenticationError
 from kmirror.record.builder import build_batch
 from kmirror.record.record_batch import RecordBatch
@@ -262,6 +263,26 @@ def test_d3_15_a_log_that_goes_on_differently_is_cut_where_the_sources_epoch_end
         await world.advance(4 * BACKOFF_MS)
         assert world.log_bytes("t") == world.source_bytes("t")
         assert driver.cuts == 1 and driver.log.log_start_offset == 0
+
+    scripted_source.run(scenario)
+
+
+def test_d3_15_an_epoch_that_goes_on_longer_at_the_source_is_cut_where_ours_ends(tmp_path):
+    """Ours goes on with an epoch that the source does not have; up to the end of the source's, all of that would stay."""
+
+    async def scenario():
+        world = MirrorWorld(str(tmp_path))
+        driver = await mirroring(world, 2, epoch=1)
+        log = world.source.log("t")
+        log.epoch = 2
+        world.source.append("t", b"of epoch 2", b"and more")
+        await world.advance(2 * BACKOFF_MS)
+        assert driver.log.log_end_offset == 4
+        inquiry = diverged(driver.log, 1, 5)
+        question = next(inquiry)
+        with pytest.raises(StopIteration) as ended:
+            inquiry.send(question.work())
+        assert ended.value.value[:2] == (Action.CUT, 2)
 
     scripted_source.run(scenario)
 

@@ -16,7 +16,8 @@ from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
 from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateRecord
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
-from kmirror.wire.messages import read_mirror_states, write_mirror_states
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages import find_coordinator, read_mirror_states, write_mirror_states
 
 BACKOFF_MS = 5_000
 LAG_MS = 30_000
@@ -45,6 +46,41 @@ def test_rs8_each_partition_is_answered_by_what_the_coordinator_knows(tmp_path: 
         move_coordinator(machine, 2)
         assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] is Errors.NOT_COORDINATOR
         assert (await coordinator.write_states(MIRROR, [StateWrite("t", 0, State.MIRRORING)]))["t", 0] is Errors.NOT_COORDINATOR
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("key", "broker"),
+    [("my-mirror:AAAAAAAAAAAAAAAAAAAAAQ:1", 1), ("my-mirror:lBq12jYZRp-9wF3M9MPopg:0", 2), ("my-mirror:AAAAAAAAAAAAAAAAAAAAAQ:0", 3)],
+)
+def test_rs8_a6_the_coordinator_that_is_told_leads_the_keys_partition(tmp_path: Path, key: str, broker: int) -> None:
+    """The keys of A6, whose partitions are 0, 1 and 2 of three."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2, 3), state_partitions=3)
+        for number in (1, 2):
+            machine.change(number, topic=MIRROR_STATE_TOPIC_NAME, leader=number + 1, replicas=(number + 1,), isr=(number + 1,))
+        request = find_coordinator.FindCoordinatorRequest(key_type=3, coordinator_keys=[key])
+        (found,) = (await machine.ask(ApiKeys.FIND_COORDINATOR, request, 7)).coordinators
+        assert (found.error_code, found.key, found.node_id) == (0, key, broker)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_rs6_b25_the_destination_offset_is_the_log_end_whatever_our_own_replicas_have(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.followers.add(2)
+        await machine.mirroring(batch(0, b"a"), replicas=(1, 2))
+        machine.followers.clear()
+        machine.at_source(batch(1, b"b"))
+        await machine.advance(600)
+        assert machine.mirror is not None and machine.log().high_watermark == 1
+        (row,) = machine.mirror.describe(MIRROR)
+        assert (row.source_offset, row.destination_offset, row.lag) == (2, 2, 0)
         await machine.close()
 
     run(scenario)
