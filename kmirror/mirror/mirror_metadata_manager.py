@@ -210,9 +210,11 @@ class MirrorMetadataManager:
         missing = self._missing[mirror_name] = {key: count for key, count in before.items() if key in by_topic}
         for key, drivers in by_topic.items():
             found = metadata.topics.get(key[0])
-            if found is None or found.error not in (Errors.NONE, Errors.UNKNOWN_TOPIC_OR_PARTITION):
+            if found is None:
                 continue
-            if found.error is Errors.NONE and found.topic_id in (Uuid.ZERO, key[1]):
+            if found.error not in (Errors.NONE, Errors.UNKNOWN_TOPIC_OR_PARTITION):
+                missing.pop(key, None)  # it may be there: the next one that does not find it is the first of a row
+            elif found.error is Errors.NONE and found.topic_id in (Uuid.ZERO, key[1]):
                 missing.pop(key, None)
                 for driver in drivers:
                     driver.on_source_present()

@@ -332,6 +332,21 @@ def test_syn7_a_topic_that_may_not_be_seen_is_not_a_deleted_one(bench: SyncBench
     assert "deleted" not in driver.events
 
 
+def test_d3_22_a_refresh_that_may_not_see_the_topic_is_between_two_that_do_not_find_it(bench: SyncBench, source: SourceDouble) -> None:
+    driver = Driver("t")
+    bench.led["m"] = [driver]
+    topic = source.topics.pop("t")
+    bench.cycle()
+    source.topics["t"] = topic
+    topic.error = Errors.TOPIC_AUTHORIZATION_FAILED
+    bench.cycle()
+    del source.topics["t"]
+    bench.cycle()
+    assert "deleted" not in driver.events
+    bench.cycle()
+    assert driver.events.count("deleted") == 1
+
+
 def test_syn6_a_topic_that_was_made_anew_at_the_source_is_none_of_ours(bench: SyncBench, source: SourceDouble) -> None:
     source.topics["t"].id = Uuid(b"\x07" * 16)
     source.topics["t"].configs = {"retention.ms": "5"}

@@ -115,6 +115,8 @@ def _read(files: FileSystem, location: str, what: str) -> bytes:
         return files.read_bytes(location)
     except OSError as error:
         raise ConfigError(f"Failed to load SSL {what} {location}: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in the path
+        raise ConfigError(f"Failed to load SSL {what} {location!r}: {error}") from error
 
 
 def _pem_key_material(chain: bytes, key: bytes, key_password: str | None, source: str) -> KeyMaterial:

@@ -95,6 +95,11 @@ def test_a_java_key_store_that_breaks_off(folder: Path, tmp_path: Path, cut: int
         load_trust_store(props, FILES)
 
 
+def test_a_path_that_no_file_can_have() -> None:
+    with pytest.raises(ConfigError, match="Failed to load SSL truststore .*: embedded null byte"):
+        load_trust_store({"ssl.truststore.location": "a\0b"}, FILES)
+
+
 def test_pkcs12_stores_can_be_read(folder: Path, tmp_path: Path) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
