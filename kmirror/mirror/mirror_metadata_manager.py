@@ -71,7 +71,7 @@ class MirrorMetadataManager:
         self._loops: dict[str, _Loop] = {}
         self._missing: dict[str, dict[tuple[str, Uuid], int]] = {}
         """By mirror and topic: in how many refreshes in a row it was not found."""
-        self._scope = TaskScope(runtime, "mirror-metadata-manager")
+        self._scope = TaskScope(runtime, "mirror-metadata-manager", on_failure=self._on_failure)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -86,7 +86,7 @@ class MirrorMetadataManager:
             self._forget(name)
         for name in sorted(names - self._loops.keys()):
             loop = self._loops[name] = _Loop(self._runtime, self._config.mirror_metadata_refresh_interval_ms)
-            loop.task = self._scope.spawn(self._run(name, loop), name=name)
+            self._start(name, loop)
         if self._config.mirror_metadata_refresh_interval_ms == 0:
             for name in sorted(self._changed_mirrors(delta) & names):
                 self.request(name)
@@ -103,10 +103,17 @@ class MirrorMetadataManager:
     async def _run(self, name: str, loop: _Loop) -> None:
         while True:
             await loop.wait()
-            try:
-                await self.refresh(name)
-            except Exception as error:  # noqa: BLE001 - reported; the next cycle may fare better
-                self._runtime.report_failure(f"mirror {name}: a cycle of its metadata sync failed", error)
+            await self.refresh(name)
+
+    def _start(self, name: str, loop: _Loop) -> None:
+        loop.task = self._scope.spawn(self._run(name, loop), name=name)
+
+    def _on_failure(self, task_name: str, error: BaseException) -> None:
+        """A cycle ended in an error of the program: it is not the mirror's last one."""
+        self._runtime.report_failure(f"task {task_name} failed", error)
+        for name, loop in self._loops.items() if not self._scope.closed else ():
+            if loop.task is not None and loop.task.done() and loop.task.get_name() == task_name:
+                self._start(name, loop)
 
     def _changed_mirrors(self, delta: MetadataDelta) -> set[str]:
         changed = set()
