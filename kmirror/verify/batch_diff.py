@@ -68,6 +68,12 @@ class ChainSide:
     """Ranges of the last batches that have holes (at most a few: the merge never looks further back)."""
     queue: deque[ComparedRecord] = field(default_factory=deque)
 
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether a cleaner wrote one of its batches: where both logs have the same records, the cleaners of both may have, each with a delete
+        horizon of its own, and compressed by its own library."""
+        return self.has_delete_horizon or bool(self.holes) or not self.has_records
+
     def peek(self) -> LocatedBatch | None:
         return self.side.cursor.peek()
 
@@ -287,19 +293,19 @@ def _kind(chain: Chain) -> DifferenceKind:
         if one_sided:
             return DifferenceKind.MISSING if left.batch_count else DifferenceKind.EXTRA
         return DifferenceKind.BYTES_DIFFER
-    if not (left.has_records and right.has_records) or left.has_delete_horizon != right.has_delete_horizon:
-        return DifferenceKind.COMPACTED
-    return DifferenceKind.BYTES_DIFFER if chain.producer_differs else DifferenceKind.RE_BATCHED
+    if chain.producer_differs:
+        return DifferenceKind.BYTES_DIFFER
+    return DifferenceKind.COMPACTED if left.is_cleaned or right.is_cleaned else DifferenceKind.RE_BATCHED
 
 
 def _is_explained_marker(chain: Chain) -> bool:
     """Whether markers differ only in what a cleaner did: removed them, left a header, or set the time of their removal."""
     left, right = chain.left, chain.right
-    if not left.side.evidence.decides or chain.content_differs_count or chain.producer_differs:
+    if chain.content_differs_count or chain.producer_differs:
         return False
     if left.only_here_count or right.only_here_count:
-        return not (left.unexplained_count or right.unexplained_count)
-    return left.has_delete_horizon != right.has_delete_horizon or not (left.has_records and right.has_records)
+        return left.side.evidence.decides and not (left.unexplained_count or right.unexplained_count)
+    return left.is_cleaned or right.is_cleaned
 
 
 def _is_beyond_high_watermark(chain: Chain, holder: ChainSide, other: ChainSide) -> bool:

@@ -9,7 +9,7 @@ A difference has exactly one kind, the first of these that fits:
     BEYOND_HIGH_WATERMARK  at or above the high watermark of a log that holds it: not committed there, may still go
     EPOCH_ONLY             the same bytes but for the leader epoch in the header, which no CRC covers
     CONTROL_ONLY           only control batches (transaction markers, MIRROR_PID_RESET): no record of a producer is concerned
-    COMPACTED              one log lacks records that its cleaner may have removed; what both have is equal
+    COMPACTED              one log lacks records that its cleaner may have removed, or a cleaner rewrote the batch; what both have is equal
     RE_BATCHED             the same records at the same offsets in other batches or another compression
     MISSING, EXTRA         only A has it, only B has it
     BYTES_DIFFER           all the rest; `detail` says what

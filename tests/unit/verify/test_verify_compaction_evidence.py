@@ -306,3 +306,23 @@ def test_a_marker_that_waits_for_its_removal_on_one_side_is_no_difference():
         for source, mirror in ((full, log), (log, full)):
             verdict = verify(Cluster(*source), Cluster(*mirror))
             assert (verdict.error, verdict.status, verdict.difference_counts) == (None, Status.EQUAL, {})
+
+
+@pytest.mark.parametrize("sample", [None, 1])
+def test_each_cleaner_has_a_delete_horizon_of_its_own(sample: int | None) -> None:
+    """A tombstone and a marker, noted by both cleaners at the times at which they came by: as long as delete.retention.ms a mirror in which
+    nothing is wrong was called different."""
+
+    def cleaned(horizon_ms: int) -> Cluster:
+        parts = [next(iter_batches(data)) for data in (*TRANSACTION, put(7, "a", None), put(8, "end"))]
+        notes = [part.is_control or part.base_offset == 7 for part in parts]
+        return Cluster(
+            *(
+                bytes(rebuild_batch(part, list(part.records()), delete_horizon_ms=horizon_ms) if noted else part.memory)
+                for part, noted in zip(parts, notes)
+            )
+        )
+
+    verdict = verify(cleaned(TIME + 5), cleaned(TIME + 900), sample=sample)
+    assert (verdict.error, verdict.status, verdict.difference_counts) == (None, Status.EQUAL, {})
+    assert sum(verdict.ignored_counts.values()) > 1

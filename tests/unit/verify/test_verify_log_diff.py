@@ -163,6 +163,21 @@ def test_a_batch_with_holes_was_compacted(tmp_path: Path) -> None:
     assert kinds(diff(tmp_path, [parts[0], kept, parts[2]], parts)) == [("compacted", 5, 9)]
 
 
+def test_a_batch_that_both_cleaners_rewrote_was_compacted(tmp_path: Path) -> None:
+    """The same records are left, compressed by two libraries or noted at two times; another producer is no cleaner's work."""
+
+    def kept(codec: CompressionType, horizon_ms: int | None = None, **producer: int) -> bytes:
+        rows = [row for row in records(5, 5) if row.offset in (6, 9)]
+        return bytes(build_batch(rows, base_offset=5, last_offset=9, compression=codec, delete_horizon_ms=horizon_ms, **producer))
+
+    parts = batches(3)
+    plain = [parts[0], kept(CompressionType.NONE, TIME), parts[2]]
+    for other in (kept(CompressionType.GZIP, TIME), kept(CompressionType.NONE, TIME + 7), kept(CompressionType.GZIP)):
+        assert kinds(diff(tmp_path, plain, [parts[0], other, parts[2]])) == [("compacted", 5, 9)]
+    foreign = kept(CompressionType.NONE, producer_id=9, producer_epoch=0, base_sequence=5)
+    assert kinds(diff(tmp_path, plain, [parts[0], foreign, parts[2]])) == [("bytes-differ", 5, 9)]
+
+
 def test_batches_below_the_cleaners_offset_were_compacted(tmp_path: Path) -> None:
     parts = batches(6)
     left, right = write_log(tmp_path / "a" / "t-0", *parts), write_log(tmp_path / "b" / "t-0", parts[0], *parts[2:4], parts[5])
