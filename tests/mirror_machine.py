@@ -90,6 +90,7 @@ class MachineController:
                         self._machine.partition_record(
                             image.id, state.partition_index, registration.replicas, registration.isr, registration.leader,
                             epoch=state.min_leader_epoch + 1, partition_epoch=registration.partition_epoch + 1,
+                            recovering=bool(registration.leader_recovery_state),
                         )
                     )  # fmt: skip
             response.topics.append(bump_leader_epochs.TopicPartitions(topic_name=image.name, partitions=rows))

@@ -64,6 +64,7 @@ class MirrorPartition:
         "_led_from_epoch",
         "_load_backoff_ms",
         "_loop",
+        "_recovering",
         "_refusals",
         "_rejected",
         "_services",
@@ -93,7 +94,7 @@ class MirrorPartition:
         self._refusals = 0
         self._rejected: str | None = None
         self._storage_error: str | None = None
-        self._unclean = registration.leader_recovery_state == RECOVERING
+        self._recovering = self._unclean = registration.leader_recovery_state == RECOVERING
         self._wait = PartitionWait(services.runtime, partition, timeout_ms=services.config.mirror_truncation_backoff_ms)
 
     # --- owner's side -------------------------------------------------------------------------------------------------
@@ -141,7 +142,9 @@ class MirrorPartition:
 
     def on_metadata_update(self, registration: PartitionRegistration) -> None:
         """This broker still leads. A leader epoch that no bump of ours explains means that the leadership was lost and gained
-        in between: load the state again. An unclean election repeats D5 (D3-31)."""
+        in between: load the state again. An unclean election repeats D5 (D3-31); RECOVERING stays until the ISR grows, so at RF 1 for good,
+        and says nothing after a bump of ours."""
+        recovering = registration.leader_recovery_state == RECOVERING
         if registration.leader_epoch != self._led_from_epoch:
             self._led_from_epoch = registration.leader_epoch
             self._refusals = 0
@@ -149,8 +152,9 @@ class MirrorPartition:
                 self._gained = True
                 self.status.loaded = False
                 self._apply_read_only()
-            if registration.leader_recovery_state == RECOVERING:
+            if recovering and not (self._bumping and self._recovering):
                 self._unclean = True
+        self._recovering = recovering
         self._wait.notify()
         self.wake()
 

@@ -344,6 +344,28 @@ def test_d3_31_an_unclean_election_here_prepares_again_where_that_is_supported(t
     run(scenario)
 
 
+def test_d3_31_a_bump_for_a_cut_is_no_unclean_election(tmp_path: Path) -> None:
+    """RECOVERING stays at RF 1, where no ISR grows: every cut of some records dropped the whole log, which was then copied again."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"), batch(1, b"b"), mirror_support_unclean_leader_election="true")
+        machine.change(bump=1, recovering=True)
+        await machine.reach("MIRRORING")
+        await machine.advance(BACKOFF_MS)
+        prepared = machine.states_written().count("PREPARING")
+        log = machine.source.log("t")
+        log.batches[:] = [*log.batches[:1], batch(1, b"other", b"records", epoch=1)]
+        log.epoch = 1
+        machine.source.notify()
+        await machine.advance(BACKOFF_MS)
+        assert [(header.base_offset, header.leader_epoch) for header in machine.headers()] == [(0, 0), (1, 1)]
+        assert machine.states_written().count("PREPARING") == prepared == 2
+        await machine.close()
+
+    run(scenario)
+
+
 def test_d3_34_a_deleted_topic_is_forgotten_and_its_epoch_written_off(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
