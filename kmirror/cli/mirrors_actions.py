@@ -21,7 +21,7 @@ from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_reverse import reverse
-from kmirror.cli.mirrors_source import SourceEnd, check_source_cluster, source_ends_if_reachable, verbose_ends
+from kmirror.cli.mirrors_source import SourceEnd, check_source_cluster, source_ends_if_reachable, unseen, verbose_ends
 from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
 from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, answered, progress_bar
@@ -182,6 +182,8 @@ class MirrorCommand:
         ends, problem = await self._source_ends(rows)
         if problem is not None:
             warn(f"how much the mirror lacks is not known: the source does not tell its ends: {problem}")
+        for name in unseen(ends, rows):
+            warn(f"{name} is not there, or has no leader: {ends[name].high_watermark} offset(s) of the source may not be mirrored")
         partitions = {TopicPartition(row.topic, row.partition) for row in rows}
         self._print_losses(await mirrors_dry_run.failover_loss(self._admin, partitions, ends))
 

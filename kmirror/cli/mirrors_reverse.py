@@ -251,9 +251,8 @@ class Reversal:
             rows_there, ends = [], {}
             print(f"the source cannot be asked: {error}", file=sys.stderr)
         mirrored = {row.topic for row in rows_there if row.state not in ENDED}
-        missing = sum(
-            ends[name].missing(row.destination_offset) for row in rows if (name := TopicPartition(row.topic, row.partition)) in ends
-        )
+        here = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows}
+        missing = sum(end.missing(here.get(name, 0)) for name, end in ends.items())
         lacking = f"mirror {self._mirror} lacks {missing} offset(s)" if ends else "how much the mirror lacks is not known"
         here_losses = await mirrors_dry_run.failover_loss(self._here, names) if running else []
         if self._options.force or not running:

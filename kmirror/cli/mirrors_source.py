@@ -43,10 +43,11 @@ SourceEnds = Mapping[tuple[str, TopicPartition], SourceEnd]
 async def source_ends(
     source: AdminClient, rows: Iterable[MirrorPartitionDescription], *, now_ms: int | None = None
 ) -> dict[TopicPartition, SourceEnd]:
-    """The source's ends of the mirrored partitions that it (still) has; with `now_ms` also the lag in time."""
+    """The source's ends of all partitions of the mirrored topics that it (still) has, those of which there is no row too; with `now_ms` also
+    the lag in time."""
     ends = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows}
     described = await source.describe_topics({name.topic for name in ends})
-    wanted = [name for name in ends if name.topic in described and name.partition < len(described[name.topic].partitions)]
+    wanted = [TopicPartition(topic, index) for topic, found in described.items() for index in range(len(found.partitions))]
     if not wanted:
         return {}
     stable = await source.list_offsets(wanted, isolation_level=READ_COMMITTED)
@@ -54,7 +55,7 @@ async def source_ends(
     found = {}
     for name in sorted(wanted):
         lag_ms = None
-        if now_ms is not None and ends[name] >= 0:
+        if now_ms is not None and ends.get(name, -1) >= 0:
             lag_ms = await _time_lag_ms(source, name, ends[name], latest[name], now_ms)
         found[name] = SourceEnd(latest[name], stable[name], lag_ms)
     return found
@@ -73,6 +74,13 @@ async def _time_lag_ms(source: AdminClient, name: TopicPartition, offset: int, h
             if record.offset >= offset:
                 return max(0, now_ms - record.timestamp)
     return None
+
+
+def unseen(ends: Iterable[TopicPartition], rows: Iterable[MirrorPartitionDescription]) -> list[TopicPartition]:
+    """The source's partitions of which no broker of the mirror reports anything: the topic has grown and its mirror has not yet, or there is no
+    leader."""
+    seen = {TopicPartition(row.topic, row.partition) for row in rows}
+    return sorted(name for name in ends if name not in seen)
 
 
 async def check_source_cluster(admin: AdminClient, source: AdminClient, mirror_name: str) -> None:

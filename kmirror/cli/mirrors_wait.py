@@ -1,8 +1,8 @@
 """Waiting for a mirror (`--wait`, `--reverse`): until it has all of its source, until its partitions are in a state.
 
 *Drained* means: every partition is MIRRORING (or PAUSED) and ends where the source's last stable offset is (B51: its high watermark may lie further,
-behind open transactions, which are not mirrored), and between two looks the source's offset did not move. A source that is still written
-to is therefore never drained: a graceful failover would lose the next record. Brokers that go away and come back only delay; what can
+behind open transactions, which are not mirrored), that holds for every partition that these topics have at the source, and between two looks the
+source's offset did not move. A source that is still written to is therefore never drained: a graceful failover would lose the next record. Brokers that go away and come back only delay; what can
 not come by itself (FAILED, or PAUSED and behind) ends the wait at once.
 """
 
@@ -17,7 +17,7 @@ from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import DescribeMirrorsOptions, MirrorPartitionDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS
-from kmirror.cli.mirrors_source import SourceEnd, source_ends
+from kmirror.cli.mirrors_source import SourceEnd, source_ends, unseen
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
@@ -79,6 +79,8 @@ class MirrorWaiter:
             if rows and len(done) == wanted:
                 return rows
             missing = [f"{_name(row)} is {row.state}" for row in rows if row.state != state]
+            if len(rows) < wanted:
+                missing.append(f"{wanted - len(rows)} of {wanted} partition(s) are not reported")
             await self._deadline.pause(problem or _names(missing) or f"no partition of mirror {self._mirror_name} is reported")
 
     async def until_drained(self, source: AdminClient) -> dict[TopicPartition, SourceEnd]:
@@ -86,8 +88,8 @@ class MirrorWaiter:
         before: dict[TopicPartition, int] = {}
         initial = 0
         while True:
-            rows, problem = await self._look()
-            rows = [row for row in rows if row.state not in ENDED]
+            seen, problem = await self._look()
+            rows = [row for row in seen if row.state not in ENDED]
             ends: dict[TopicPartition, SourceEnd] = {}
             if problem is None:
                 ends, problem = await _ends(source, rows)
@@ -97,12 +99,14 @@ class MirrorWaiter:
             initial = max(initial, lag)
             self._progress(initial - lag, initial, f"{lag} offset(s) behind the source")
             stable = {name: end.last_stable_offset for name, end in ends.items()}
-            ready = all(row.state in (MIRRORING, PAUSED) for row in rows)
+            absent = [f"{name} is not there" for name in unseen(ends, seen)]
+            ready = not absent and all(row.state in (MIRRORING, PAUSED) for row in rows)
             if problem is None and ready and lag == 0 and stable == before:
                 return ends
             before = stable if problem is None else {}
             late = [f"{name} is {offsets} behind" for name, offsets in behind.items() if offsets]
             late += [f"{_name(row)} is {row.state}" for row in rows if row.state != MIRRORING]
+            late += absent
             await self._deadline.pause(problem or _names(late) or "the source is still written to")
 
     async def _look(self) -> tuple[list[MirrorPartitionDescription], str | None]:

@@ -15,8 +15,10 @@ from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription,
 from kmirror.cli import mirrors_actions
 from kmirror.cli.mirrors import build_parser
 from kmirror.cli.mirrors_actions import MirrorCommand
+from kmirror.cli.mirrors_source import SourceEnd
 from kmirror.cli.mirrors_wait import NotFinishedError
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
@@ -161,6 +163,21 @@ def test_a_dry_run_of_a_failover_was_silent_on_a_source_that_cannot_be_asked(
     monkeypatch.setattr(mirrors_actions.mirrors_dry_run, "failover_loss", nothing)
     run_tool(Cluster({"t": "MIRRORING"}), "remove", "--topic", "t", "--dry-run", source_error=KmirrorError("it is down"), is_dry=True)
     assert "how much the mirror lacks is not known: the source does not tell its ends: it is down" in capsys.readouterr().err
+
+
+def test_a_dry_run_of_a_failover_was_silent_on_partitions_that_are_at_the_source_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ends(*_: object) -> tuple[dict[TopicPartition, SourceEnd], None]:
+        return {TopicPartition("t", index): SourceEnd(50, 50) for index in (0, 2)}, None
+
+    async def nothing(*_: object) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(mirrors_actions, "source_ends_if_reachable", ends)
+    monkeypatch.setattr(mirrors_actions.mirrors_dry_run, "failover_loss", nothing)
+    run_tool(Cluster({"t": "MIRRORING"}), "remove", "--topic", "t", "--dry-run", is_dry=True)
+    assert capsys.readouterr().err == "Warning: t-2 is not there, or has no leader: 50 offset(s) of the source may not be mirrored\n"
 
 
 def test_a_created_mirror_whose_source_the_tool_cannot_reach_counted_as_failed(

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -186,6 +187,31 @@ def test_what_cannot_come_ends_the_wait_at_once(monkeypatch: pytest.MonkeyPatch,
 
 def test_a_paused_partition_that_lacks_nothing_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drained(monkeypatch, Clusters([[row(100, "PAUSED")]], [100])) == {T0: SourceEnd(103, 100)}
+
+
+class GrownSource:
+    """Topic `t` has two partitions of 100 offsets, and no other topic is there."""
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
+        return {"t": SimpleNamespace(partitions=[0, 1])} if "t" in names else {}
+
+    async def list_offsets(self, names: Iterable[TopicPartition], **_: Any) -> dict[TopicPartition, int]:
+        return dict.fromkeys(names, 100)
+
+
+def test_a_drain_did_not_see_partitions_that_are_at_the_source_only() -> None:
+    """The topic has grown there and the mirror has not yet, or a partition has no leader here: what is in it was given up as if it were there."""
+    clusters = Clusters([[row(100)]])
+    with pytest.raises(NotFinishedError, match="not finished after 2000 ms: t-1 is not there"):
+        run(lambda _: waiter(clusters, 2_000).until_drained(GrownSource()))  # type: ignore[arg-type]
+    clusters = Clusters([[row(100)], [row(100)], [row(100), row(0, "PREPARING", partition=1)], [row(100), row(100, partition=1)]])
+    ends = run(lambda _: waiter(clusters).until_drained(GrownSource()))  # type: ignore[arg-type]
+    assert len(ends) == 2 and clusters.now == 3 * mirrors_wait.POLL_INTERVAL_MS
+
+
+def test_a_partition_without_a_leader_was_waited_for_as_if_nothing_were_reported() -> None:
+    with pytest.raises(NotFinishedError, match=r"ms: 1 of 2 partition\(s\) are not reported"):
+        run(lambda _: waiter(Clusters([[row(1, "STOPPED")]])).until_state("STOPPED", partitions=2))
 
 
 def test_a_state_is_reached_when_all_partitions_are_there() -> None:
