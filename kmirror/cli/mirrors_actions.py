@@ -230,6 +230,8 @@ class MirrorCommand:
         try:
             source = await self._clients.source(self._mirror)
         except ConfigError as error:
+            if self._options.mirror_config is not None:
+                raise  # it was to say how the source is reached: what is wrong with it is not gone around
             await self._add_unseen(error)
             return
         names = matching(self._options.topic, await source.list_topics())

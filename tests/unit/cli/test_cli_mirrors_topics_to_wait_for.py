@@ -190,6 +190,16 @@ def test_a_created_mirror_whose_source_the_tool_cannot_reach_counted_as_failed(
     assert captured.out == "Created mirror m\n" and "no such key store" in captured.err
 
 
+def test_a_mirror_config_that_cannot_be_read_was_gone_around() -> None:
+    """The topic was added with a warning, and whether it makes a ring was not looked at."""
+    cluster = Cluster({}, becomes="MIRRORING")
+    with pytest.raises(ConfigError, match="cannot read it"):
+        run_tool(cluster, "add", "--topic", "t", "--mirror-config", "typo", source_error=ConfigError("cannot read it"))
+    assert not cluster.states
+    run_tool(cluster, "add", "--topic", "t", source_error=ConfigError("no password"))
+    assert cluster.states == {"t": "MIRRORING"}
+
+
 def test_topics_that_were_changed_beside_one_that_was_refused_were_not_named() -> None:
     """And what a state does not allow was a request that a client library had malformed."""
     cluster = Cluster({"a": "MIRRORING", "b": "PREPARING", "c": "MIRRORING"}, {"b": Errors.INVALID_REQUEST}, becomes="PAUSED")
