@@ -191,6 +191,8 @@ def _check_extras(options: argparse.Namespace, action: str) -> None:
         if getattr(options, name) not in (None, False) and action not in actions:
             *others, last = [f"--{other}" for other in actions]
             raise UsageError(f"--{name.replace('_', '-')} can be used with {', '.join(others)}{' and ' if others else ''}{last} only")
+    if options.topic == "":
+        raise UsageError("--topic must not be empty")  # a variable that is not set: it would mean all topics
     if options.timeout is not None and not (options.wait or action == "reverse"):
         raise UsageError("--timeout can be used with --wait and --reverse only")
     if options.wait and options.dry_run:

@@ -44,6 +44,7 @@ from kmirror.mirror.log_alignment import AlignmentHeader
             "--bootstrap-server a:1 --delete --mirror m --topic t",
             "--topic can be used with --add, --remove, --pause, --resume, --describe,",
         ),
+        ("--bootstrap-server a:1 --reverse --mirror m --topic=", "--topic must not be empty"),
         ("--bootstrap-server a:1 --list --nonsense", "unrecognized arguments: --nonsense"),
         (
             "--bootstrap-server a:1 --remove --mirror m --topic a --topic b",
