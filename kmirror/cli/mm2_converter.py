@@ -14,7 +14,7 @@ mirroring starts afresh (KIP-1279: not compatible with MM2), so what MM2 made at
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -104,6 +104,8 @@ NO_COUNTERPART_PREFIXES: Final = {
 SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.protocol")
 NOTHING: Final = "(?!)"
 """A regular expression that matches nothing."""
+FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
+"""Flags of a regular expression, which mean the same in Java and here."""
 EXPRESSION: Final = re.compile(r"\$\{[^}]*\}")
 """What a ConfigProvider would replace (Kafka's `ConfigTransformer`)."""
 
@@ -269,14 +271,24 @@ def _mirror_name(source: str, target: str) -> str:
 
 def _selection(what: str, include: str, exclude: str) -> str:
     """One regular expression for a list of them without another list; list entries may hold no comma. A blank list matches nothing."""
-    wanted = "|".join(_words(include)) or NOTHING
-    unwanted = "|".join(_words(exclude))
+    wanted = "|".join(_scoped(_words(include))) or NOTHING
+    unwanted = "|".join(_scoped(_words(exclude)))
     selection = f"(?!(?:{unwanted})$)(?:{wanted})" if unwanted else wanted
     try:
         re.compile(selection)
     except re.error as error:
         raise ConfigError(f"{what} = {include} without {what}.exclude = {exclude} is no regular expression: {error.msg}") from error
     return selection
+
+
+def _scoped(words: Iterable[str]) -> Iterator[str]:
+    """MirrorMaker 2 joins a list by `|`, where flags at the beginning of an entry (`(?i)orders.*`) hold for all behind it, and not before."""
+    flags = ""
+    for word in words:
+        given = FLAGS.match(word)
+        if given is not None:
+            flags, word = "".join(sorted({*flags, *given[1]})), word[given.end() :]
+        yield f"(?{flags}:{word})" if flags else word
 
 
 def _security(alias: str, flow: Mapping[str, str], settings: Mapping[str, str], roles: tuple[str, ...]) -> dict[str, str]:

@@ -130,6 +130,21 @@ def test_default_excludes_keep_internal_topics_out() -> None:
     assert [name for name in names if pattern.fullmatch(name)] == ["orders"]
 
 
+def test_flags_of_an_entry_were_refused() -> None:
+    """Java takes them anywhere: they hold for the entries behind, not for those before, and a list without the other."""
+    change = {
+        "source->target.topics": "logs,(?i)orders.*, pay",
+        "source->target.topics.exclude": "(?i)orders-tmp",
+        "sync.group.offsets.enabled": "true",
+    }
+    (flow,) = convert(TO_A_CLOUD | change | {"groups": "(?i)App-.*"})
+    pattern, groups = re.compile(flow.topic_pattern), re.compile(flow.mirror_configs["mirror.groups.include"])
+    names = ("logs", "LOGS", "ORDERS-1", "Pay", "orders-TMP")
+    assert [name for name in names if pattern.fullmatch(name)] == ["logs", "ORDERS-1", "Pay"]
+    assert groups.fullmatch("aPP-x") and not groups.fullmatch("b")
+    validate_mirror_configs(flow.mirror_configs)
+
+
 def test_blank_topics_mirrored_everything() -> None:
     """A blank list matches nothing (MirrorUtils.compilePatternList)."""
     (flow,) = convert(TO_A_CLOUD | {"source->target.topics": "", "source->target.topics.exclude": ""})
