@@ -35,11 +35,13 @@ from kmirror.cli.mirrors_wait import STOPPED, Progress, progress_bar
 from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.control_record import ControlRecordType
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.verify.compaction_evidence import CompactionEvidence
-from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED, FetchedLog
+from kmirror.verify.compared_log import ComparedLog, FetchedLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs
-from kmirror.verify.verdict import Difference, DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json
+from kmirror.verify.marker_evidence import MARKERS
+from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json
 
 FETCH_SIZE_BYTES: Final = 4 << 20
 PREPARING: Final = "PREPARING"
@@ -52,7 +54,6 @@ HIGH_WATERMARK_PAUSE_MS: Final = 200
 SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1_000)
 COMPACTED_SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), max_differences=1_000)
 """A record that the mirror lacks at the end of its part is no lag: it came past it."""
-MARKERS: Final = ("COMMIT", "ABORT")
 
 T = TypeVar("T")
 
@@ -150,6 +151,26 @@ class Range:
     end: int
 
 
+class BelievedHoles:
+    """Evidence for a sample of a compacted topic: what a log lacks below its end its cleaner has removed, at the end of the place too."""
+
+    decides = True
+
+    def __init__(self, source: ComparedLog, source_end: int, mirrored_end: int) -> None:
+        self._source = source
+        self._source_end = source_end
+        self._mirrored_end = mirrored_end
+
+    def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        return self._has_passed(log, offset)
+
+    def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
+        return self._has_passed(log, offset) and ControlRecordType.parse(key) in MARKERS
+
+    def _has_passed(self, log: ComparedLog, offset: int) -> bool:
+        return offset < (self._source_end if log is self._source else self._mirrored_end)
+
+
 class PartitionChecker:
     """Compares one partition."""
 
@@ -207,13 +228,15 @@ class PartitionChecker:
 
         for part in ranges:
             believes_holes = is_compacted and sample is not None
-            left = self._log(source, "source", part.start, min(part.end, source_end), is_compacted=believes_holes)
-            right = self._log(admin, "mirror", part.start, part.end, is_compacted=believes_holes)
-            if is_compacted and not believes_holes:
+            left = self._log(source, "source", part.start, min(part.end, source_end))
+            right = self._log(admin, "mirror", part.start, part.end)
+            if believes_holes:
+                found = diff_logs(left, right, COMPACTED_SETTINGS, count, BelievedHoles(left, source_end, end))
+            elif is_compacted:
                 found = diff_logs(left, right, COMPACTED_SETTINGS, count, self._evidence(left, source, end))
             else:
                 found = diff_logs(left, right, SETTINGS, count)
-            verdicts.append(without_cleaned_markers(found) if believes_holes else found)
+            verdicts.append(found)
             if verdicts[-1].status is not Status.EQUAL:
                 break
         return merged(verdicts)
@@ -244,14 +267,14 @@ class PartitionChecker:
             def opened(start: int) -> FetchedLog:
                 start = max(start, self._ask(log_start(admin, self._name)))
                 end = self._ask(admin.list_offsets([self._name]))[self._name]
-                return self._log(admin, title, start, end, is_compacted=True)
+                return self._log(admin, title, start, end)
 
             return opened
 
         source_log, mirror_log = to_the_end(source, "source"), to_the_end(self._clients.admin, "mirror")
         return CompactionEvidence(left, source_log, mirror_log, mirrored_end=mirrored_end)
 
-    def _log(self, admin: AdminClient, title: str, start: int, end: int, *, is_compacted: bool) -> FetchedLog:
+    def _log(self, admin: AdminClient, title: str, start: int, end: int) -> FetchedLog:
         name = self._name
         return FetchedLog(
             title,
@@ -259,7 +282,6 @@ class PartitionChecker:
             lambda offset: self._ask(admin.fetch_records(name, offset, max_bytes=FETCH_SIZE_BYTES)),
             log_start_offset=start,
             high_watermark=end,
-            cleaned_offset=ALL_MAY_BE_CLEANED if is_compacted else 0,
         )
 
 
@@ -276,27 +298,6 @@ def sample_of(start: int, end: int, count: int) -> list[Range]:
         return [Range(end - span, end)]
     step = (end - span - start) / (count - 1)
     return [Range(start + round(index * step), start + round(index * step) + span) for index in range(count)]
-
-
-def without_cleaned_markers(verdict: PartitionVerdict) -> PartitionVerdict:
-    """A cleaner also removes the markers of transactions of which no record is left; another marker in its place is a difference."""
-    cleaned = [difference for difference in verdict.differences if _is_cleaned_marker(difference)]
-    if not cleaned:
-        return verdict
-    left = [difference for difference in verdict.differences if difference not in cleaned]
-    counts = dict(verdict.difference_counts)
-    counts[DifferenceKind.CONTROL_ONLY.value] -= len(cleaned)
-    counts = {kind: count for kind, count in counts.items() if count}
-    ignored = dict(verdict.ignored_counts)
-    ignored[DifferenceKind.COMPACTED.value] = ignored.get(DifferenceKind.COMPACTED.value, 0) + len(cleaned)
-    status = Status.EQUAL if verdict.status is Status.DIFFERENT and not counts else verdict.status
-    return msgspec.structs.replace(verdict, status=status, difference_counts=counts, differences=left, ignored_counts=ignored)
-
-
-def _is_cleaned_marker(difference: Difference) -> bool:
-    batches = difference.left or difference.right
-    one_sided = not (difference.left and difference.right)
-    return difference.kind is DifferenceKind.CONTROL_ONLY and one_sided and all(batch.control_type in MARKERS for batch in batches)
 
 
 def merged(verdicts: list[PartitionVerdict]) -> PartitionVerdict:

@@ -6,28 +6,21 @@ import io
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from log_folders import batch, open_log, write_log
-from mirror_harness import marker_batch
 
 from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription
 from kmirror.cli import mirrors_wait
 from kmirror.cli.mirrors_source import SourceEnd
-from kmirror.cli.mirrors_verify import SETTINGS, Range, sample_of, without_cleaned_markers
+from kmirror.cli.mirrors_verify import Range, sample_of
 from kmirror.cli.mirrors_wait import Deadline, MirrorWaiter, NotFinishedError
 from kmirror.cli.mirrors_watch import CLEAR, MirrorWatch
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.control_record import ControlRecordType
 from kmirror.runtime.asyncio_runtime import run
-from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED
-from kmirror.verify.log_diff import diff_logs
-from kmirror.verify.verdict import PartitionVerdict, Status
 
 T0 = TopicPartition("t", 0)
 
@@ -247,20 +240,3 @@ def test_a_failed_partition_that_was_removed_is_on_its_way() -> None:
 )
 def test_samples_are_spread_from_the_first_to_the_last_offset(start: int, end: int, count: int, expected: list[Range]) -> None:
     assert sample_of(start, end, count) == expected
-
-
-def test_a_marker_that_a_cleaner_removed_is_no_difference_another_one_is(tmp_path: Path) -> None:
-    """FEA2b, of a compacted topic: one side lacks the commit marker of a transaction that is gone; an abort instead is something else."""
-    commit, abort = (marker_batch(5, 4001, kind) for kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT))
-    full = write_log(tmp_path / "full" / "t-0", batch(0), commit, batch(6))
-    cleaned = write_log(tmp_path / "cleaned" / "t-0", batch(0), batch(6))
-    other = write_log(tmp_path / "other" / "t-0", batch(0), abort, batch(6))
-
-    def verdict(left: Path, right: Path) -> PartitionVerdict:
-        logs = [open_log(folder, cleaned_offset=ALL_MAY_BE_CLEANED) for folder in (left, right)]
-        return without_cleaned_markers(diff_logs(logs[0], logs[1], SETTINGS))
-
-    for left, right in ((full, cleaned), (cleaned, full)):
-        found = verdict(left, right)
-        assert (found.status, found.difference_counts, found.ignored_counts) == (Status.EQUAL, {}, {"compacted": 1})
-    assert verdict(full, other).status is Status.DIFFERENT

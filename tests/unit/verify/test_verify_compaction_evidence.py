@@ -12,6 +12,7 @@ import pytest
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli.mirrors_verify import Ask, PartitionChecker, RunState
 from kmirror.record.builder import build_batch, empty_batch, rebuild_batch
+from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
@@ -326,3 +327,53 @@ def test_each_cleaner_has_a_delete_horizon_of_its_own(sample: int | None) -> Non
     verdict = verify(cleaned(TIME + 5), cleaned(TIME + 900), sample=sample)
     assert (verdict.error, verdict.status, verdict.difference_counts) == (None, Status.EQUAL, {})
     assert sum(verdict.ignored_counts.values()) > 1
+
+
+def rewritten(data: bytes, horizon_ms: int) -> bytes:
+    """As a cleaner leaves a batch."""
+    (old,) = iter_batches(data)
+    return bytes(rebuild_batch(old, list(old.records()), delete_horizon_ms=horizon_ms))
+
+
+@pytest.mark.parametrize("sample", [None, 1])
+def test_times_that_both_cleaners_had_noted_were_differences(sample: int | None):
+    """Each takes the time at which a tombstone or a marker may go from its own clock."""
+    full = (put(0, "a"), put(1, "a", None), put(2, "x", producer_id=7), marker(3, 7, COMMIT), put(4, "end"))
+    logs = [(full[0], rewritten(full[1], time), full[2], rewritten(full[3], time), full[4]) for time in (TIME + 5, TIME + 9)]
+    verdict = verify(Cluster(*logs[0]), Cluster(*logs[1]), sample=sample)
+    assert (verdict.error, verdict.status, verdict.difference_counts) == (None, Status.EQUAL, {})
+    other = (*logs[1][:3], rewritten(marker(3, 7, ABORT), TIME + 9), full[4])
+    assert verify(Cluster(*logs[0]), Cluster(*other), sample=sample).difference_counts == {"control-only": 1}
+    value = rewritten(put(1, "a", "other"), TIME + 9)
+    assert verify(Cluster(*logs[0]), Cluster(logs[1][0], value, *logs[1][2:]), sample=sample).status is Status.DIFFERENT
+
+
+def test_batches_that_both_cleaners_had_compressed_anew_were_differences():
+    """Two implementations compress the same records to other bytes; without a cleaner nobody writes a mirror's batches anew."""
+    records = [Record(offset, TIME, f"k{offset}".encode(), b"v" * 50, []) for offset in range(4)]
+    whole = [bytes(build_batch(records, compression=codec)) for codec in (CompressionType.GZIP, CompressionType.LZ4)]
+    cleaned = []
+    for data in whole:
+        (old,) = iter_batches(data)
+        cleaned.append((bytes(rebuild_batch(old, [records[0], records[3]])), put(4, "k1"), put(5, "k2")))
+    assert verify(Cluster(*cleaned[0]), Cluster(*cleaned[1])).status is Status.EQUAL
+    rest = cleaned[0][1:]
+    assert verify(Cluster(whole[0], *rest), Cluster(whole[1], *rest)).difference_counts == {"re-batched": 1}
+
+
+def test_a_marker_that_a_cleaner_removed_is_no_difference_in_a_sample_another_one_is():
+    """FEA2b, of a compacted topic: one side lacks the commit marker of a transaction that is gone; an abort instead is something else."""
+    full, cleaned = (put(0, "a"), marker(1, 7, COMMIT), put(2, "end")), (put(0, "a"), put(2, "end"))
+    for source, mirror in ((full, cleaned), (cleaned, full)):
+        verdict = verify(Cluster(*source), Cluster(*mirror), sample=1)
+        assert (verdict.status, verdict.difference_counts, verdict.ignored_counts) == (Status.EQUAL, {}, {"compacted": 1})
+    assert verify(Cluster(*full), Cluster(full[0], marker(1, 7, ABORT), full[2]), sample=1).status is Status.DIFFERENT
+
+
+@pytest.mark.parametrize("has_it", ["source", "mirror"])
+def test_a_batch_at_the_end_of_a_place_of_a_sample_that_one_cleaner_had_removed_was_a_difference(has_it: str):
+    """The log goes on behind the place: what is missing at its end is no tail."""
+    full = tuple(put(offset, f"k{offset % 7}") for offset in range(5_000))
+    cleaned = tuple(batch for offset, batch in enumerate(full) if not 990 <= offset < 1_010)
+    source, mirror = (full, cleaned) if has_it == "source" else (cleaned, full)
+    assert verify(Cluster(*source), Cluster(*mirror), sample=3).status is Status.EQUAL
