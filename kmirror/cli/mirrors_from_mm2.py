@@ -20,7 +20,7 @@ from kmirror.cli.properties import read_properties
 from kmirror.common.errors import KmirrorError
 from kmirror.storage.java_properties import escape
 
-SECRETS = ("sasl.jaas.config", "password", "secret", "ssl.keystore.key")
+SECRETS = ("sasl.jaas.config", "password", "passphrase", "secret", "ssl.keystore.key")
 HIDDEN = "(hidden; --output writes it)"
 
 
@@ -31,11 +31,10 @@ def run_from_mm2(options: argparse.Namespace) -> int:
         flows = convert(properties)
     except KmirrorError as error:
         raise KmirrorError(f"{options.from_mm2}: {error}") from error
-    if options.output is not None:
-        write_files(flows, options.output)
+    written = [] if options.output is None else write_files(flows, options.output)
     print(json.dumps([_as_json(flow) for flow in flows], indent=2) if options.json else "\n\n".join(map(flow_text, flows)))
     if options.output is not None and not options.json:
-        print(f"\nWritten to {options.output}: {', '.join(sorted(path.name for path in options.output.iterdir()))}")
+        print(f"\nWritten to {options.output}: {', '.join(sorted(written))}")
     return 0
 
 
@@ -74,21 +73,24 @@ def commands(flow: ConvertedFlow) -> Iterator[str]:
         yield shlex.join(words)
 
 
-def write_files(flows: list[ConvertedFlow], folder: Path) -> None:
-    """The files of all flows; OSError when they cannot be written."""
+def write_files(flows: list[ConvertedFlow], folder: Path) -> list[str]:
+    """The files of all flows, and their names; OSError when they cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
-    for flow in flows:
-        _write(folder / flow.config_file, _properties(flow.mirror_configs), private=True)
-        if flow.command_configs:
-            _write(folder / flow.command_file, _properties(flow.command_configs), private=True)
+    private = {flow.config_file: _properties(flow.mirror_configs) for flow in flows}
+    private |= {flow.command_file: _properties(flow.command_configs) for flow in flows if flow.command_configs}
+    for name, data in private.items():
+        _write(folder / name, data, private=True)
     script = "\n".join(command for flow in flows for command in (f"# {flow.source} -> {flow.target}", *commands(flow)))
     _write(folder / "commands.sh", f"set -eu\n{script}\n".encode(), private=False)
     _write(folder / "notes.txt", ("\n\n".join(map(flow_text, flows)) + "\n").encode(), private=False)
+    return [*private, "commands.sh", "notes.txt"]
 
 
 def _write(path: Path, data: bytes, *, private: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
     with os.fdopen(descriptor, "wb") as file:
+        if private:
+            os.fchmod(descriptor, 0o600)  # one that was there keeps its mode else
         file.write(data)
 
 

@@ -302,6 +302,24 @@ def test_the_tool_prints_no_password_and_writes_files_that_only_their_owner_read
     assert "s3cret" not in (output / "notes.txt").read_text() + (output / "commands.sh").read_text()
 
 
+def test_what_lay_in_the_folder_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files of others were named as written, and one that others could read kept its mode. Passphrases were shown."""
+    settings = TO_A_CLOUD | {"target.sasl.oauthbearer.assertion.private.key.passphrase": "hush"}
+    (tmp_path / "mm2.properties").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    for name in ("others", "source-to-target.properties"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o644)
+    assert main(["--from-mm2", str(tmp_path / "mm2.properties"), "--output", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert (
+        "hush" not in shown + (tmp_path / "notes.txt").read_text()
+        and "hush" in (tmp_path / "source-to-target.command.properties").read_text()
+    )
+    names = "commands.sh, notes.txt, source-to-target.command.properties, source-to-target.properties"
+    assert shown.endswith(f"Written to {tmp_path}: {names}\n")
+    assert (tmp_path / "source-to-target.properties").stat().st_mode & 0o777 == 0o600
+
+
 def test_flows_that_reach_one_target_in_different_ways_wrote_one_file(tmp_path: Path) -> None:
     settings = TO_A_CLOUD | {
         "clusters": "source, second, target",
