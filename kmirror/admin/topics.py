@@ -109,6 +109,14 @@ class TopicAdmin(AdminRequests):
         response = await self._ask_any(request, timeout_ms)
         return TopicResults({row.name or "": error_of(row.error_code, row.error_message) for row in response.responses})
 
+    async def delete_topics_by_ids(self, topic_ids: Iterable[Uuid], options: RequestOptions | None = None) -> TopicResults:
+        """The topics of these ids, whatever bears their names by then; outcomes by the ids' text, UNKNOWN_TOPIC_ID for one that is not there
+        (Kafka's `TopicCollection.ofTopicIds`)."""
+        timeout_ms = self._timeout(options)
+        topics = [delete_topics.DeleteTopicState(name=None, topic_id=topic_id) for topic_id in topic_ids]
+        response = await self._ask_any(delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms), timeout_ms)
+        return TopicResults({str(row.topic_id): error_of(row.error_code, row.error_message) for row in response.responses})
+
     async def create_partitions(self, counts: Mapping[str, int | NewPartitions], options: RequestOptions | None = None) -> TopicResults:
         """Grow topics to the given total numbers of partitions."""
         timeout_ms = self._timeout(options)

@@ -304,10 +304,14 @@ class MirrorStage(SimStage):
         """Until the controller has none; KmirrorError when it goes on having one."""
         fleet = self.fleets[cluster]
         deadline_us = self.world.loop.now_us + self.patience_ms * 1000
-        while not fleet.controller.is_serving or fleet.image().topics.topic(TOPIC) is not None:
+        while True:
+            topic = fleet.image().topics.topic(TOPIC) if fleet.controller.is_serving else None
+            if topic is None and fleet.controller.is_serving:
+                return
             if self.world.loop.now_us > deadline_us:
                 raise KmirrorError(f"delete {TOPIC} at {cluster}: it is still there after {self.patience_ms} ms")
-            await self.operator.delete_topic(cluster, TOPIC)
+            if topic is not None:
+                await self.operator.delete_topic(cluster, TOPIC, topic.id)
             await self.sleep_ms(LOOK_PAUSE_MS)
 
     async def fail_over(self, destination: str, *, name: str = MIRROR) -> None:

@@ -284,12 +284,16 @@ class Operator:
 
         await self._insist(f"delete mirror {mirror} at {cluster}", attempt, done=Errors.UNKNOWN_MIRROR)
 
-    async def delete_topic(self, cluster: str, topic: str) -> None:
+    async def delete_topic(self, cluster: str, topic: str, topic_id: Uuid | None = None) -> None:
+        """By its id where that is given: a request that was given up, and is carried out late, takes no other topic of that name."""
+
         async def attempt() -> None:
             with asking(self.history, self.loop, cluster, topic, DELETE_TOPIC):
-                (await self.admin(cluster).delete_topics([topic])).all()
+                admin = self.admin(cluster)
+                (await (admin.delete_topics([topic]) if topic_id is None else admin.delete_topics_by_ids([topic_id]))).all()
 
-        await self._insist(f"delete topic {topic} at {cluster}", attempt, done=Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        done = Errors.UNKNOWN_TOPIC_OR_PARTITION if topic_id is None else Errors.UNKNOWN_TOPIC_ID
+        await self._insist(f"delete topic {topic} at {cluster}", attempt, done=done)
 
     def _ask_another_broker(self) -> None:
         """The one that was asked may not reach whom it needs."""

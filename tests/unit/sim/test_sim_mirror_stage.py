@@ -25,13 +25,14 @@ class DeafStage(MirrorStage):
         self.asked = 0
         self.operator = SimpleNamespace(add=self._hear, remove=self._hear, pause=self._hear, resume=self._hear, delete_topic=self._hear)
         image = SimpleNamespace(
-            topics=SimpleNamespace(topic=lambda name: name),
+            topics=SimpleNamespace(topic=lambda name: SimpleNamespace(id=f"id of {name}")),
             configs=SimpleNamespace(topic=lambda name: {"mirror.name": "other"}, mirror_names=lambda: ["m"]),
         )
         self.fleets = {"b": SimpleNamespace(controller=SimpleNamespace(is_serving=True), image=lambda: image)}
 
-    async def _hear(self, *_: object) -> None:
+    async def _hear(self, *words: object) -> None:
         self.asked += 1
+        self.words = words
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,14 @@ def test_what_is_insisted_on_in_vain_ends_and_is_named(procedure, text):
     with pytest.raises(KmirrorError, match=text):
         loop.run_until_complete(procedure(stage))
     assert MINUTE_US <= loop.now_us < 2 * MINUTE_US and stage.asked > 10
+
+
+def test_a_deletion_that_is_carried_out_late_took_the_topic_made_anew():
+    """Seed 168918: it was asked for by name; nobody made the source's topic a third time, and the add waited for it."""
+    stage = DeafStage()
+    with pytest.raises(KmirrorError):
+        stage.world.loop.run_until_complete(stage.delete_topic("b"))
+    assert stage.words == ("b", "orders", "id of orders")
 
 
 class HearingStage(DeafStage):
