@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from mirror_harness import (
     FAST_MIRROR,
+    call,
     create_mirror_by_tool,
     create_topic,
     kafka_mirrors,
@@ -17,7 +18,7 @@ from mirror_harness import (
 )
 
 from kmirror import EmbeddedCluster
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import Errors, KmirrorError
 from kmirror.record.record_batch import iter_batches
 
 
@@ -89,6 +90,19 @@ def test_a_mirror_with_three_brokers_on_each_side_fails_over(tmp_path) -> None:
         kafka_mirrors(south.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "m3")
         wait_states(south.bootstrap_servers, "m", "STOPPED", partitions=1)
         produce_numbered(south.bootstrap_servers, "m3", 300, 50, acks="all")
+
+
+def test_topics_are_deleted_by_their_ids() -> None:
+    """One that bears the name by then is another one."""
+    with EmbeddedCluster() as cluster:
+        servers = cluster.bootstrap_servers
+        create_topic(servers, "orders")
+        (first,) = call(servers, lambda admin: admin.describe_topics(["orders"])).values()
+        assert call(servers, lambda admin: admin.delete_topics_by_ids([first.topic_id])).succeeded == [str(first.topic_id)]
+        create_topic(servers, "orders")
+        refused = call(servers, lambda admin: admin.delete_topics_by_ids([first.topic_id])).failed
+        assert refused[str(first.topic_id)].error is Errors.UNKNOWN_TOPIC_ID
+        assert "orders" in call(servers, lambda admin: admin.list_topics())
 
 
 def test_too_few_brokers_for_the_state_topic_is_an_invalid_replication_factor(tmp_path) -> None:
