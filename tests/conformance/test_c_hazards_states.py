@@ -484,32 +484,24 @@ def test_c28_stopping_is_tried_again_with_its_reason_and_a_disk_error_fails(tmp_
 # --- C34, C35 ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [MIRROR, "another"])
-def test_c34_the_source_mirrors_the_topic_from_us(tmp_path: Path, name: str) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source_mirrors = {name: (OWN_CLUSTER_ID, {T0: ("PREPARING", -1)})}
-        machine.topic(value=None)
-        machine.local(batch(0, b"mine"))
-        machine.name(MIRROR)
-        await machine.advance(2 * BACKOFF_MS)
-        assert machine.state() == "PREPARING" and machine.log().log_end_offset == 1
-        assert "mirror loop" in str(machine.driver().status.reason)
-        await machine.close()
-
-    run(scenario)
+async def waits_with_its_own_record(machine: MirrorMachine) -> None:
+    """The topic has a record of ours, is added, and nothing of it is cut."""
+    machine.topic(value=None)
+    machine.local(batch(0, b"mine"))
+    machine.name(MIRROR)
+    await machine.advance(2 * BACKOFF_MS)
+    assert machine.state() == "PREPARING" and machine.log().log_end_offset == 1
 
 
 @pytest.mark.parametrize("name", [MIRROR, "another"])
-def test_c34_a_mirror_there_whose_source_is_not_known_yet_may_be_ours(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("source_cluster_id", [OWN_CLUSTER_ID, ""])
+def test_c34_the_source_mirrors_the_topic_from_us(tmp_path: Path, name: str, source_cluster_id: str) -> None:
+    """Or may do so: a mirror there whose source is not known yet."""
+
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        machine.source_mirrors = {name: ("", {T0: ("PREPARING", -1)})}
-        machine.topic(value=None)
-        machine.local(batch(0, b"mine"))
-        machine.name(MIRROR)
-        await machine.advance(2 * BACKOFF_MS)
-        assert machine.state() == "PREPARING" and machine.log().log_end_offset == 1
+        machine.source_mirrors = {name: (source_cluster_id, {T0: ("PREPARING", -1)})}
+        await waits_with_its_own_record(machine)
         assert "mirror loop" in str(machine.driver().status.reason)
         await machine.close()
 
@@ -523,11 +515,7 @@ def test_c34_another_mirror_of_ours_there_that_does_not_answer_is_asked_again(tm
         machine = MirrorMachine(str(tmp_path))
         machine.source_mirrors = {"another": (OWN_CLUSTER_ID, {})}
         machine.refusing["another"] = Errors.COORDINATOR_NOT_AVAILABLE
-        machine.topic(value=None)
-        machine.local(batch(0, b"mine"))
-        machine.name(MIRROR)
-        await machine.advance(2 * BACKOFF_MS)
-        assert machine.state() == "PREPARING" and machine.log().log_end_offset == 1
+        await waits_with_its_own_record(machine)
         assert "mirror another: COORDINATOR_NOT_AVAILABLE" in str(machine.driver().status.reason)
         machine.refusing.clear()
         await machine.reach("MIRRORING")

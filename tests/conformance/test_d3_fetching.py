@@ -202,15 +202,21 @@ def test_d3_14b_out_of_range_never_empties_a_log_that_has_something_in_common(tm
     scripted_source.run(scenario)
 
 
+async def mirroring_two_epochs(world):
+    """The driver and the source's log: two records of epoch 1, two of epoch 2."""
+    driver = await mirroring(world, 2, epoch=1)
+    log = world.source.log("t")
+    log.epoch = 2
+    world.source.append("t", b"of epoch 2", b"and more")
+    await world.advance(2 * BACKOFF_MS)
+    assert driver.log.log_end_offset == 4
+    return driver, log
+
+
 def test_d3_14b_steps_down_to_an_epoch_that_the_source_knows(tmp_path):
     async def scenario():
         world = MirrorWorld(str(tmp_path), KAFKA_2_8)
-        driver = await mirroring(world, 2, epoch=1)
-        log = world.source.log("t")
-        log.epoch = 2
-        world.source.append("t", b"of epoch 2", b"and more")
-        await world.advance(2 * BACKOFF_MS)
-        assert driver.log.log_end_offset == 4
+        driver, log = await mirroring_two_epochs(world)
         log.batches[:] = log.batches[:1]
         log.epoch = 3
         world.source.append("t", b"of epoch 3")
@@ -272,12 +278,7 @@ def test_d3_15_an_epoch_that_goes_on_longer_at_the_source_is_cut_where_ours_ends
 
     async def scenario():
         world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, 2, epoch=1)
-        log = world.source.log("t")
-        log.epoch = 2
-        world.source.append("t", b"of epoch 2", b"and more")
-        await world.advance(2 * BACKOFF_MS)
-        assert driver.log.log_end_offset == 4
+        driver, log = await mirroring_two_epochs(world)
         inquiry = diverged(driver.log, 1, 5)
         question = next(inquiry)
         with pytest.raises(StopIteration) as ended:

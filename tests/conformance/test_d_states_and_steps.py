@@ -27,6 +27,10 @@ OPEN: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional
 LAG_MS = 30_000
 
 
+def refuse_bumps(request: Any) -> ApiException | None:
+    return ApiException(Errors.REQUEST_TIMED_OUT, "cut off") if isinstance(request, bump_leader_epochs.BumpLeaderEpochsRequest) else None
+
+
 async def store(machine: MirrorMachine, state: State, *, epoch: int = -1, topic: str = "t", **options: Any) -> None:
     """What `__mirror_state` says before this broker leads the topic."""
     await machine.settle()
@@ -460,9 +464,7 @@ def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_remote_c
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
         await machine.mirroring(batch(0, b"a", epoch=3))
-        machine.mirror_controller.fail = lambda request: (
-            ApiException(Errors.REQUEST_TIMED_OUT, "cut off") if isinstance(request, bump_leader_epochs.BumpLeaderEpochsRequest) else None
-        )
+        machine.mirror_controller.fail = refuse_bumps
         machine.name("m.removed")
         await machine.advance(500)
         assert machine.state() == "STOPPING"
@@ -673,9 +675,7 @@ def test_d5_a_bump_that_is_owed_for_a_cut_is_made_by_a_stop_that_comes_first(tmp
         machine.at_source(batch(0, b"a", epoch=1))
         machine.topic(value=None, epoch=10)
         machine.local(batch(0, b"a", epoch=1), batch(1, b"own", epoch=2))
-        machine.mirror_controller.fail = lambda request: (
-            ApiException(Errors.REQUEST_TIMED_OUT, "cut off") if isinstance(request, bump_leader_epochs.BumpLeaderEpochsRequest) else None
-        )
+        machine.mirror_controller.fail = refuse_bumps
         machine.name(MIRROR)
         await machine.advance(500)
         assert (machine.state(), machine.log().log_end_offset, machine.registration().leader_epoch) == ("PREPARING", 1, 10)
@@ -700,9 +700,7 @@ def test_d5_d4_a_bump_that_is_owed_for_a_cut_is_made_also_where_the_cut_left_the
         machine.local(batch(0, b"a", epoch=1), bytes(reset), batch(2, b"own", epoch=3))
         machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 2)})}
         machine.at_source(batch(0, b"a", epoch=1), bytes(reset))
-        machine.mirror_controller.fail = lambda request: (
-            ApiException(Errors.REQUEST_TIMED_OUT, "cut off") if isinstance(request, bump_leader_epochs.BumpLeaderEpochsRequest) else None
-        )
+        machine.mirror_controller.fail = refuse_bumps
         machine.name(MIRROR)
         await machine.settle()
         await machine.follow(2, 3)

@@ -309,30 +309,24 @@ def test_a_marker_that_waits_for_its_removal_on_one_side_is_no_difference():
             assert (verdict.error, verdict.status, verdict.difference_counts) == (None, Status.EQUAL, {})
 
 
+def rewritten(data: bytes, horizon_ms: int) -> bytes:
+    """As a cleaner leaves a batch."""
+    (old,) = iter_batches(data)
+    return bytes(rebuild_batch(old, list(old.records()), delete_horizon_ms=horizon_ms))
+
+
 @pytest.mark.parametrize("sample", [None, 1])
 def test_each_cleaner_has_a_delete_horizon_of_its_own(sample: int | None) -> None:
     """A tombstone and a marker, noted by both cleaners at the times at which they came by: as long as delete.retention.ms a mirror in which
     nothing is wrong was called different."""
 
     def cleaned(horizon_ms: int) -> Cluster:
-        parts = [next(iter_batches(data)) for data in (*TRANSACTION, put(7, "a", None), put(8, "end"))]
-        notes = [part.is_control or part.base_offset == 7 for part in parts]
-        return Cluster(
-            *(
-                bytes(rebuild_batch(part, list(part.records()), delete_horizon_ms=horizon_ms) if noted else part.memory)
-                for part, noted in zip(parts, notes)
-            )
-        )
+        before, commit, after = TRANSACTION[:3], TRANSACTION[3], TRANSACTION[4:]
+        return Cluster(*before, rewritten(commit, horizon_ms), *after, rewritten(put(7, "a", None), horizon_ms), put(8, "end"))
 
     verdict = verify(cleaned(TIME + 5), cleaned(TIME + 900), sample=sample)
     assert (verdict.error, verdict.status, verdict.difference_counts) == (None, Status.EQUAL, {})
     assert sum(verdict.ignored_counts.values()) > 1
-
-
-def rewritten(data: bytes, horizon_ms: int) -> bytes:
-    """As a cleaner leaves a batch."""
-    (old,) = iter_batches(data)
-    return bytes(rebuild_batch(old, list(old.records()), delete_horizon_ms=horizon_ms))
 
 
 @pytest.mark.parametrize("sample", [None, 1])
