@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConsumedPartition
 
 from kmirror.admin.admin_client import AdminClient, NoBrokerError, parse_bootstrap_servers
@@ -85,7 +85,10 @@ def numbered(prefix: str, count: int) -> list[str]:
 
 
 def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = 40) -> T:
-    """The first truthy value of `condition`; broker errors while waiting count as not yet."""
+    """The first truthy value of `condition`; broker errors while waiting count as not yet.
+
+    So does librdkafka's answer that it has none: a metadata request that a killed broker took with it is retried on that broker only.
+    """
     deadline = time.monotonic() + timeout_s
     last: object = None
     while time.monotonic() < deadline:
@@ -94,6 +97,10 @@ def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = 40
             if value:
                 return value
         except (ApiException, NoBrokerError, KeyError) as error:
+            last = error
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
+                raise
             last = error
         time.sleep(0.1)
     raise AssertionError(f"waited {timeout_s} s for {what}; last error: {last}")
