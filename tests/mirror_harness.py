@@ -198,6 +198,18 @@ def produce_numbered(
     assert producer.flush(30) == 0 and not errors, errors[:3]
 
 
+def produce_once_writable(bootstrap_servers: str, topic: str, first: int, count: int, *, codec: str = "none", partitions: int = 1) -> None:
+    """The same to a peer that answers READ_ONLY_TOPIC for a moment although it said STOPPED: the reference, above all when it has been
+    restarted since. Ours may not."""
+    for partition in range(partitions):
+        value = [f"v{first + partition}"]
+        wait_for(
+            f"{topic}-{partition} to take records",
+            lambda partition=partition, value=value: produce(bootstrap_servers, topic, value, partition=partition) == [],
+        )
+    produce_numbered(bootstrap_servers, topic, first + partitions, count - partitions, codec=codec, partitions=partitions)
+
+
 class Load:
     """Numbered records of an idempotent producer to all partitions of a topic in turn until it is ended; `acknowledged` are those that must
     stay."""

@@ -15,6 +15,7 @@ from mirror_harness import (
     create_topic,
     kafka_mirrors,
     produce_numbered,
+    produce_once_writable,
     produce_transactions,
     wait_caught_up,
 )
@@ -81,7 +82,7 @@ def test_a_mirror_at_the_reference_build_is_reversed_to_us(tmp_path: pathlib.Pat
         of_m = (reference.bootstrap_servers, "--mirror", "m")
         kafka_mirrors(*of_m, "--add", "--topic", "t", "--wait")
         assert kafka_mirrors(*of_m, "--reverse").splitlines()[-1] == "Reversed mirror m: [t]"
-        produce_numbered(reference.bootstrap_servers, "t", 100, 10, partitions=2)
+        produce_once_writable(reference.bootstrap_servers, "t", 100, 10, partitions=2)
         wait_caught_up(ours.bootstrap_servers, reference.bootstrap_servers, "m")
         verified = kafka_mirrors(ours.bootstrap_servers, "--mirror", "m", "--verify").splitlines()
         assert [line.split(",")[1] for line in verified] == [" offsets 0 to 55", " offsets 0 to 55"], "50 records, the reset, 5 records"

@@ -15,6 +15,7 @@ from mirror_harness import (
     kafka_mirrors,
     log_bytes,
     produce_numbered,
+    produce_once_writable,
     wait_for,
     wait_states,
 )
@@ -99,7 +100,7 @@ def test_the_reference_mirrors_us_fails_over_and_we_fail_back_from_it(tmp_path, 
     wait_for("the reference to stop", lambda: set(reference_states(reference, "om")) == {"STOPPED"})
     reference.stop()
     reference.start()
-    produce_numbered(reference.bootstrap_servers, "o", 340, 60, codec="zstd", partitions=2)
+    produce_once_writable(reference.bootstrap_servers, "o", 340, 60, codec="zstd", partitions=2)
     create_mirror_by_tool(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "om")
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "om", "--topic", "o")
     wait_states(ours.bootstrap_servers, "om", "MIRRORING", partitions=2, lag=0, timeout_s=60)

@@ -19,6 +19,7 @@ from mirror_harness import (
     kafka_mirrors,
     log_bytes,
     produce_numbered,
+    produce_once_writable,
     wait_for,
     wait_states,
 )
@@ -115,7 +116,7 @@ def test_both_ways_with_two_replicas_and_leader_changes(reference: PeerCluster, 
 
     kafka_mirrors(reference.bootstrap_servers, "--remove", "--mirror", "m", "--topic", "r")
     wait_stopped(reference)
-    produce_numbered(reference.bootstrap_servers, "r", 0, 100, codec="lz4", partitions=PARTITIONS)
+    produce_once_writable(reference.bootstrap_servers, "r", 0, 100, codec="lz4", partitions=PARTITIONS)
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "m", "--topic", "r")
     wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=PARTITIONS, lag=0, timeout_s=60)
     all_equal(reference, ours)
