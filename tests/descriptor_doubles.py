@@ -1,14 +1,43 @@
-"""A process that has no file descriptor left."""
+"""A process that has no file descriptor left.
+
+Descriptors are counted by process, and threads that earlier tests left (a client of librdkafka lives on for a while, and connects) take and
+free them at any moment. So a test of this kind has a process of its own.
+"""
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+import pathlib
 import resource
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import ParamSpec
 
+P = ParamSpec("P")
 _HEADROOM = 16
+_ALONE = "KMIRROR_TEST_ALONE"
+
+
+def in_a_process_of_its_own(test: Callable[P, None]) -> Callable[P, None]:
+    """The test, run by a pytest that runs nothing else."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        if _ALONE in os.environ:
+            return test(*args, **kwargs)
+        node_id = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {_ALONE: "yes"}
+        command = [sys.executable, "-m", "pytest", "-q", node_id]
+        root = pathlib.Path(__file__).parents[1]
+        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+        return None
+
+    return run
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from descriptor_doubles import all_descriptors_taken
+from descriptor_doubles import all_descriptors_taken, in_a_process_of_its_own
 
 from kmirror.runtime.descriptors import SPARES, SpareDescriptors
 from kmirror.runtime.os_files import OsFileSystem
@@ -29,6 +29,7 @@ def spares() -> Iterator[SpareDescriptors]:
     SPARES.keep(0)
 
 
+@in_a_process_of_its_own
 def test_without_spares_nothing_can_be_opened(tmp_path: pathlib.Path) -> None:
     files = OsFileSystem()
     with all_descriptors_taken(), pytest.raises(OSError, match="open files") as caught:
@@ -36,6 +37,7 @@ def test_without_spares_nothing_can_be_opened(tmp_path: pathlib.Path) -> None:
     assert caught.value.errno == errno.EMFILE
 
 
+@in_a_process_of_its_own
 def test_all_that_files_need_goes_on_with_spares_which_come_back(tmp_path: pathlib.Path, spares: SpareDescriptors) -> None:
     files = OsFileSystem()
     files.make_dirs(str(tmp_path / "folder"))
@@ -56,6 +58,7 @@ def test_all_that_files_need_goes_on_with_spares_which_come_back(tmp_path: pathl
         assert spares.count == 3
 
 
+@in_a_process_of_its_own
 def test_files_that_stay_open_use_the_spares_up_and_one_that_closes_fills_them(tmp_path: pathlib.Path, spares: SpareDescriptors) -> None:
     files = OsFileSystem()
     with all_descriptors_taken():

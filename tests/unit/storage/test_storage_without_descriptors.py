@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from descriptor_doubles import all_descriptors_taken
+from descriptor_doubles import all_descriptors_taken, in_a_process_of_its_own
 from storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
@@ -55,6 +55,7 @@ def append(log: UnifiedLog, count: int = 1) -> None:
     log.update_high_watermark(log.log_end_offset)
 
 
+@in_a_process_of_its_own
 def test_a_flush_without_a_free_descriptor_uses_a_spare_one(tmp_path: pathlib.Path, spares: None) -> None:
     world = StorageWorld(NOW)
     log = log_in(world, tmp_path)
@@ -69,6 +70,7 @@ def test_a_flush_without_a_free_descriptor_uses_a_spare_one(tmp_path: pathlib.Pa
     assert (log.recovery_point, world.failures.offline_log_dirs) == (7, [])
 
 
+@in_a_process_of_its_own
 def test_a_flush_without_any_descriptor_fails_alone_and_is_made_up_for(tmp_path: pathlib.Path) -> None:
     world = StorageWorld(NOW)
     log = log_in(world, tmp_path)
@@ -84,6 +86,7 @@ def test_a_flush_without_any_descriptor_fails_alone_and_is_made_up_for(tmp_path:
     assert log.recovery_point == 7
 
 
+@in_a_process_of_its_own
 def test_a_read_without_any_descriptor_fails_alone(tmp_path: pathlib.Path) -> None:
     world = StorageWorld(NOW)
     log = log_in(world, tmp_path)
@@ -104,6 +107,7 @@ def test_a_read_without_any_descriptor_fails_alone(tmp_path: pathlib.Path) -> No
     assert isinstance(found, TimestampAndOffset) and found.offset == 0
 
 
+@in_a_process_of_its_own
 def test_an_index_that_cannot_be_read_does_not_count_as_empty(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "0.index")
     index = OffsetIndex(OsFileSystem(), path, base_offset=0, max_index_size=800)
