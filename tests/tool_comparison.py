@@ -64,6 +64,8 @@ TRACE = re.compile(
 )
 KIP_WORDS = re.compile(r"\bmirrors, | or --cluster-mirror <mirror>")
 """What KIP-1279 adds to lists in messages; Apache Kafka 4.3 does not have it."""
+PLACE = re.compile(r"(?<![\w+/])(?:BS|CC|DIR)(?![\w+=])")
+"""What a script's word stands for; the base64 text of an HMAC or an id may have the same letters."""
 SURPRISED = "ToolDriver$Exited"
 
 
@@ -82,7 +84,8 @@ class Runner:
 
     def _filled(self, word: str) -> str:
         controller = f"127.0.0.1:{self._cluster.nodes[0].controller_port}"
-        return word.replace("BS", self._cluster.bootstrap_servers).replace("CC", controller).replace("DIR", str(self._folder))
+        values = {"BS": self._cluster.bootstrap_servers, "CC": controller, "DIR": str(self._folder)}
+        return PLACE.sub(lambda place: values[place[0]], word)
 
     def file(self, name: str, value: object) -> None:
         (self._folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
