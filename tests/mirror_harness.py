@@ -106,6 +106,15 @@ def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = 40
     raise AssertionError(f"waited {timeout_s} s for {what}; last error: {last}")
 
 
+def with_a_restart(check: Callable[[float], object], restart: Callable[[], None], *, patience_s: float, timeout_s: float) -> None:
+    """`check` of what the reference reaches, which sticks at times and is restarted then, as its operators would have to."""
+    try:
+        check(patience_s)
+    except AssertionError:
+        restart()
+        check(timeout_s)
+
+
 def partitions_of(bootstrap_servers: str, mirror: str) -> list[MirrorPartitionDescription]:
     return call(bootstrap_servers, lambda admin: admin.describe_mirrors([mirror]), timeout_ms=5_000)[mirror].partitions
 
@@ -198,15 +207,16 @@ def produce_numbered(
     assert producer.flush(30) == 0 and not errors, errors[:3]
 
 
-def produce_once_writable(bootstrap_servers: str, topic: str, first: int, count: int, *, codec: str = "none", partitions: int = 1) -> None:
-    """The same to a peer that answers READ_ONLY_TOPIC for a moment although it said STOPPED: the reference, above all when it has been
+def produce_when_taken(bootstrap_servers: str, topic: str, value: str, *, partition: int = 0) -> None:
+    """One record to a peer that answers READ_ONLY_TOPIC for a moment although it said STOPPED: the reference, above all when it has been
     restarted since. Ours may not."""
+    wait_for(f"{topic}-{partition} to take records", lambda: produce(bootstrap_servers, topic, [value], partition=partition) == [])
+
+
+def produce_once_writable(bootstrap_servers: str, topic: str, first: int, count: int, *, codec: str = "none", partitions: int = 1) -> None:
+    """As `produce_numbered`, to such a peer."""
     for partition in range(partitions):
-        value = [f"v{first + partition}"]
-        wait_for(
-            f"{topic}-{partition} to take records",
-            lambda partition=partition, value=value: produce(bootstrap_servers, topic, value, partition=partition) == [],
-        )
+        produce_when_taken(bootstrap_servers, topic, f"v{first + partition}", partition=partition)
     produce_numbered(bootstrap_servers, topic, first + partitions, count - partitions, codec=codec, partitions=partitions)
 
 

@@ -219,6 +219,10 @@ class KafkaPeer:
             self.process.wait(timeout_s)
             self.process = None
 
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
     def kill(self) -> None:
         """SIGKILL."""
         if self.process is not None:

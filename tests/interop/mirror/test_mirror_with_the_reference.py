@@ -18,6 +18,7 @@ from mirror_harness import (
     produce_once_writable,
     wait_for,
     wait_states,
+    with_a_restart,
 )
 from peers import KafkaPeer, reference_kafka
 
@@ -58,13 +59,12 @@ def reference_states(peer: KafkaPeer, name: str) -> list[str]:
 
 
 def the_reference_catches_up(ours: EmbeddedCluster, peer: KafkaPeer, folders: Sequence[str]) -> None:
-    """As a destination it sticks at times (entries 3, 6 and 8 are the ways known), and is restarted, as its operators would have to."""
-    try:
-        assert_equal_logs(ours.log_dir(), peer.data, folders, timeout_s=15)
-    except AssertionError:
-        peer.stop()
-        peer.start()
-        assert_equal_logs(ours.log_dir(), peer.data, folders, timeout_s=60)
+    """Entries 3, 6 and 8 are the ways known in which it sticks as a destination."""
+
+    def equal(timeout_s: float) -> None:
+        assert_equal_logs(ours.log_dir(), peer.data, folders, timeout_s=timeout_s)
+
+    with_a_restart(equal, peer.restart, patience_s=15, timeout_s=60)
 
 
 def test_we_mirror_the_reference_fail_over_and_it_fails_back_from_us(tmp_path, reference, ours) -> None:
@@ -98,8 +98,7 @@ def test_the_reference_mirrors_us_fails_over_and_we_fail_back_from_it(tmp_path, 
     the_reference_catches_up(ours, reference, ["o-0", "o-1"])
     reference_mirrors(reference, "--remove", "--mirror", "om", "--topic", "o")
     wait_for("the reference to stop", lambda: set(reference_states(reference, "om")) == {"STOPPED"})
-    reference.stop()
-    reference.start()
+    reference.restart()
     produce_once_writable(reference.bootstrap_servers, "o", 340, 60, codec="zstd", partitions=2)
     create_mirror_by_tool(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "om")
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "om", "--topic", "o")

@@ -22,6 +22,7 @@ from mirror_harness import (
     produce_once_writable,
     wait_for,
     wait_states,
+    with_a_restart,
 )
 from peer_clusters import PeerCluster, assert_replicas_equal, reference_cluster
 
@@ -59,17 +60,12 @@ def all_equal(reference: PeerCluster, ours: EmbeddedCluster, timeout_s: float = 
 
 def the_reference_catches_up(reference: PeerCluster, ours: EmbeddedCluster) -> None:
     """Entries 2 and 3: it cuts partitions again that it fetches already, and does not go on with those until it is restarted."""
-    try:
-        all_equal(reference, ours, 15)
-    except AssertionError:
-        restart(reference)
-        all_equal(reference, ours)
+    with_a_restart(lambda timeout_s: all_equal(reference, ours, timeout_s), lambda: restart(reference), patience_s=15, timeout_s=60)
 
 
 def restart(reference: PeerCluster) -> None:
     for node in reversed(reference.nodes):
-        node.stop()
-        node.start()
+        node.restart()
 
 
 def epochs(logs: Sequence[bytes]) -> set[int]:
@@ -128,8 +124,6 @@ def wait_stopped(reference: PeerCluster) -> None:
     def stopped() -> bool:
         return {row["state"] for row in describe(reference.bootstrap_servers, "m")} == {"STOPPED"}
 
-    try:
-        wait_for("the reference to stop", stopped, 10)
-    except AssertionError:
-        restart(reference)
-    wait_for("the reference to stop", stopped, 40)
+    with_a_restart(
+        lambda timeout_s: wait_for("the reference to stop", stopped, timeout_s), lambda: restart(reference), patience_s=10, timeout_s=40
+    )

@@ -17,11 +17,6 @@ from kmirror.runtime.descriptors import SPARES, SpareDescriptors
 from kmirror.runtime.os_files import OsFileSystem
 
 
-@pytest.fixture(autouse=True)
-def _no_spares() -> None:
-    SPARES.keep(0)  # another test's node may have left some
-
-
 @pytest.fixture
 def spares() -> Iterator[SpareDescriptors]:
     SPARES.keep(3)

@@ -27,11 +27,6 @@ from kmirror.storage.unified_log import UnifiedLog
 NOW = 1_750_000_000_000
 
 
-@pytest.fixture(autouse=True)
-def _no_spares() -> None:
-    SPARES.keep(0)  # another test's node may have left some
-
-
 @pytest.fixture
 def spares() -> Iterator[None]:
     SPARES.keep(3)
