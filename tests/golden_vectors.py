@@ -1,6 +1,6 @@
 """Where the golden vectors are: `golden_dir()` gives a folder in the layout that the `README.md` inside it describes.
 
-The vectors are committed as two archives beside the golden tests and unpacked once into the cache folder that git
+The vectors are committed as archives beside the golden tests and unpacked once into the cache folder that git
 ignores. `KMIRROR_GOLDEN_DIR` (set by `make golden DIR=...`) puts another folder of the same layout in their place; then
 every test looks at whatever cases that folder has.
 """
@@ -17,7 +17,7 @@ import tempfile
 from functools import lru_cache
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ARCHIVES = ("apache-kafka-4.3.0.tar.xz", "reference-2026-04.tar")
+ARCHIVES = ("apache-kafka-4.3.0.tar.xz", "apache-kafka-4.3.0-transactions.tar.xz", "reference-2026-04.tar")
 COMMITTED = not os.environ.get("KMIRROR_GOLDEN_DIR")
 """Whether these are the vectors of the repository, of which more is known than of others."""
 

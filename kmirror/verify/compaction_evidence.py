@@ -23,13 +23,13 @@ before a record counts as lost, what both have got since is read, too.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final
 
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.verify import key_evidence
+from kmirror.verify.committed_records import CommittedRecords
 from kmirror.verify.compared_log import ComparedLog
 from kmirror.verify.marker_evidence import MARKERS, MarkerEvidence
 
@@ -38,8 +38,7 @@ MAX_READINGS: Final = 1_000
 
 
 class _Keys:
-    """Of one log, from some offset on: the last committed offset of each key, and the markers of each producer, as runs of equal ones (the
-    last offset of each, and whether they are ABORTs)."""
+    """Of one log, from some offset on: the last committed offset of each key."""
 
     def __init__(self, mirrored_end: int) -> None:
         self.mirrored: dict[bytes, int] = {}
@@ -47,8 +46,8 @@ class _Keys:
         self.beyond: set[bytes] = set()
         """Keys of committed records at or above it."""
         self._mirrored_end = mirrored_end
-        self._open: dict[int, dict[bytes, list[int]]] = {}
-        self._markers: dict[int, tuple[list[int], list[bool]]] = {}
+        self._records = CommittedRecords(self._commit)
+        self.is_aborted = self._records.is_aborted
 
     @property
     def size(self) -> int:
@@ -58,47 +57,18 @@ class _Keys:
         from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
 
         if batch.is_control:
-            self._add_marker(batch)
+            self._records.add_control(batch)
         elif batch.record_count:
             columns = decode_columns([batch])
             for row, offset in enumerate(columns.offset.tolist()):
                 if (key := columns.key(row)) is not None:
-                    self._add_record(batch, key_evidence.short_name(bytes(key)), offset)
-
-    def _add_record(self, batch: RecordBatch, name: bytes, offset: int) -> None:
-        if batch.is_transactional:
-            self._open.setdefault(batch.producer_id, {}).setdefault(name, []).append(offset)
-        else:
-            self._commit(name, offset)
+                    self._records.add_record(batch, key_evidence.short_name(bytes(key)), offset)
 
     def _commit(self, name: bytes, offset: int) -> None:
         if offset >= self._mirrored_end:
             self.beyond.add(name)
         elif offset > self.mirrored.get(name, -1):
             self.mirrored[name] = offset
-
-    def _add_marker(self, batch: RecordBatch) -> None:
-        record = next(batch.records(), None)
-        kind = None if record is None else ControlRecordType.parse(record.key)
-        if kind not in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
-            return
-        offsets, aborts = self._markers.setdefault(batch.producer_id, ([], []))
-        is_abort = kind is ControlRecordType.ABORT
-        if aborts and aborts[-1] is is_abort:
-            offsets[-1] = batch.base_offset
-        else:
-            offsets.append(batch.base_offset)
-            aborts.append(is_abort)
-        for name, written in self._open.pop(batch.producer_id, {}).items():
-            if kind is ControlRecordType.COMMIT:
-                for offset in written:
-                    self._commit(name, offset)
-
-    def is_aborted(self, producer_id: int, offset: int) -> bool:
-        """Whether the next marker of the producer behind `offset` is an ABORT."""
-        offsets, aborts = self._markers.get(producer_id, ([], []))
-        index = bisect_right(offsets, offset)
-        return index < len(offsets) and aborts[index]
 
 
 class CompactionEvidence:

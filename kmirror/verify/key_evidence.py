@@ -1,11 +1,12 @@
 """Whether a log's cleaner can have removed a record, told from keys alone: for folders without a cleaner-offset-checkpoint.
 
 A cleaner leaves, below the offset to which it came, one record a key. So the first offset at which a log repeats a key bounds how far
-its cleaner can have come; and what it removed below has a later record of the same key in one of the two logs, or was a tombstone. A
-topic that repeats its keys and was never compacted has the bound near its start, so a batch that it lost is not taken for a compacted one.
+its cleaner can have come; and what it removed below has a later committed record of the same key in one of the two logs, was a tombstone,
+or belonged to an aborted transaction, whose ABORT is in the log that has the record. A topic that repeats its keys and was never compacted
+has the bound near its start, so a batch that it lost is not taken for a compacted one.
 
 Costs a pass over both logs and memory by distinct keys; only made when a log lacks a record in its middle. More than `MAX_KEYS` keys: no
-evidence, and the difference is MISSING or EXTRA. Records of aborted transactions, which a cleaner removes too, leave no such evidence.
+evidence, and the difference is MISSING or EXTRA.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 from typing import Final, NamedTuple, Protocol
 
 from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.verify.committed_records import CommittedRecords
 from kmirror.verify.compared_log import ComparedLog
 
 MAX_KEYS: Final = 5_000_000
@@ -22,10 +24,11 @@ _NEVER: Final = (1 << 63) - 1
 
 
 class LogKeys(NamedTuple):
-    """Of one log: the last offset of each key, and the first offset whose key was there before."""
+    """Of one log: the last committed offset of each key, the first offset whose key was there before, and its transactions."""
 
     last_offset: dict[bytes, int]
     first_repeat: int
+    transactions: CommittedRecords
 
 
 class Evidence(Protocol):
@@ -60,10 +63,13 @@ class KeyEvidence:
         keys = self._read()
         if keys is None or key is None:
             return False
-        ours = keys[0] if log is self._logs[0] else keys[1]
+        ours, theirs = keys if log is self._logs[0] else reversed(keys)
+        if offset >= ours.first_repeat:
+            return False
+        if is_tombstone or (transaction is not None and theirs.transactions.is_aborted(transaction, offset)):
+            return True
         name = short_name(key)
-        superseded = any(one.last_offset.get(name, -1) > offset for one in keys)
-        return offset < ours.first_repeat and (superseded or is_tombstone)
+        return any(one.last_offset.get(name, -1) > offset for one in keys)
 
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
         """Never: keys say nothing of it."""
@@ -86,26 +92,35 @@ def _keys_of(log: ComparedLog) -> LogKeys | None:
     from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
 
     last_offset: dict[bytes, int] = {}
+    seen: set[bytes] = set()
     first_repeat = _NEVER
+
+    def commit(name: bytes, offset: int) -> None:
+        last_offset[name] = max(offset, last_offset.get(name, -1))
+
+    transactions = CommittedRecords(commit)
     cursor = log.cursor(log.log_start_offset)
     try:
         while (located := cursor.peek()) is not None:
             cursor.advance()
-            if located.batch.is_control or not located.batch.record_count:
+            batch = located.batch
+            if batch.is_control:
+                transactions.add_control(batch)
+            if batch.is_control or not batch.record_count:
                 continue
-            columns = decode_columns([located.batch])
+            columns = decode_columns([batch])
             for row, offset in enumerate(columns.offset.tolist()):
-                key = columns.key(row)
-                if key is None:
+                if (key := columns.key(row)) is None:
                     continue
                 name = short_name(bytes(key))
-                if name in last_offset:
+                if name in seen:
                     first_repeat = min(first_repeat, offset)
-                last_offset[name] = offset
-            if len(last_offset) > MAX_KEYS:
+                seen.add(name)
+                transactions.add_record(batch, name, offset)
+            if len(seen) > MAX_KEYS:
                 return None
     except (ApiException, KmirrorError):
         return None  # the comparison itself comes to this place and says what is wrong with it
     finally:
         cursor.close()
-    return LogKeys(last_offset, first_repeat)
+    return LogKeys(last_offset, first_repeat, transactions)

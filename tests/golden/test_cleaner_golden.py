@@ -287,7 +287,8 @@ def test_second_pass_over_transactions(name: str, tmp_path: pathlib.Path) -> Non
     originals = {file: data for file, data in expected.items() if not file.endswith(".deleted") and file not in replaced}
     originals |= {file.removesuffix(".deleted"): data for file, data in expected.items() if file.endswith(".deleted")}
     stray = max(file for file in contents(case.folder / "after1") if file.endswith(".snapshot"))
-    del expected[stray]  # of the shutdown between the stages; the additional restart here removes it
+    if stray.replace(".snapshot", ".log") not in expected:
+        del expected[stray]  # of the shutdown between the stages; the additional restart here removes it, unless a segment begins there
     case.install(dict(sorted(originals.items())), "top.after1")
     _, events = case.split_events()
     manager, log = case.start(case.events[0].time_ms + 20_000)

@@ -17,7 +17,7 @@ from kmirror.record.control_record import ControlRecordType, build_end_transacti
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.verify import key_evidence
-from kmirror.verify.compaction_evidence import _Keys
+from kmirror.verify.committed_records import CommittedRecords
 from kmirror.verify.verdict import PartitionVerdict, Status
 
 TIME = 1_750_000_000_000
@@ -190,11 +190,11 @@ def test_the_next_marker_of_the_producer_decides_however_many_there_are(offset, 
 
 
 def test_markers_take_no_memory_each():
-    keys = _Keys(1_000_000)
+    records = CommittedRecords(lambda name, offset: None)
     for number in range(1_000):
         (batch,) = iter_batches(marker(number, 7, COMMIT))
-        keys.add(batch)
-    assert keys._markers == {7: ([999], [False])}
+        records.add_control(batch)
+    assert records._markers == {7: ([999], [False])}
 
 
 def test_equal_logs_are_read_once():

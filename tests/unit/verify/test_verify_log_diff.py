@@ -11,6 +11,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
+from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.verify import compared_log, log_diff
 from kmirror.verify.compared_log import DirectoryLog, FetchedLog
@@ -195,6 +196,37 @@ def test_superseded_keys_tell_a_compacted_batch_from_a_lost_one(tmp_path: Path) 
     assert compacted.start_offset == 0 and set(compacted.difference_counts) == {"compacted"}, "offsets 20.. have each key again"
     lost = diff(tmp_path, left, [*left[:5], *left[6:]])
     assert kinds(lost) == [("missing", 25, 29)], "a log that repeats keys before the gap was never cleaned there"
+
+
+def written(offset: int, key: bytes, producer_id: int = -1) -> bytes:
+    """A batch of one record; of a transaction of this producer, of epoch 4."""
+    producer = {"producer_id": producer_id, "producer_epoch": 4, "base_sequence": offset} if producer_id >= 0 else {}
+    row = Record(offset, TIME, key, b"v", [])
+    return bytes(build_batch([row], base_offset=offset, is_transactional=producer_id >= 0, **producer))
+
+
+def marker_of(offset: int, producer_id: int, kind: ControlRecordType) -> bytes:
+    """As transactions version 2 writes it: its epoch is one above that of the batches."""
+    marker = build_end_transaction_marker(
+        kind, coordinator_epoch=0, producer_id=producer_id, producer_epoch=5, timestamp=TIME, base_offset=offset
+    )
+    return bytes(marker)
+
+
+def test_a_record_of_an_aborted_transaction_that_a_cleaner_removed_is_not_missing(tmp_path: Path) -> None:
+    left = [written(0, b"a"), written(1, b"b", 7), marker_of(2, 7, ControlRecordType.ABORT), written(3, b"c")]
+    assert kinds(diff(tmp_path, left, [left[0], *left[2:]])) == [("compacted", 1, 1)]
+    committed = [left[0], left[1], marker_of(2, 7, ControlRecordType.COMMIT), left[3]]
+    assert kinds(diff(tmp_path, committed, [committed[0], *committed[2:]])) == [("missing", 1, 1)]
+    open_still = [left[0], left[1], left[3]]
+    assert kinds(diff(tmp_path, open_still, [left[0], left[3]])) == [("missing", 1, 1)]
+
+
+def test_a_record_of_an_aborted_transaction_replaces_no_older_one(tmp_path: Path) -> None:
+    left = [written(0, b"a"), written(1, b"a", 7), marker_of(2, 7, ControlRecordType.ABORT), written(3, b"c")]
+    assert kinds(diff(tmp_path, left, left[1:])) == [("missing", 0, 0)]
+    committed = [*left[:2], marker_of(2, 7, ControlRecordType.COMMIT), left[3]]
+    assert kinds(diff(tmp_path, committed, committed[1:])) == [("compacted", 0, 0)]
 
 
 def test_an_uncommitted_tail_is_beyond_the_high_watermark(tmp_path: Path) -> None:

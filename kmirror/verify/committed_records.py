@@ -1,0 +1,57 @@
+"""Which records of a log count for its cleaner: those outside of transactions and those of committed ones, told while the log is walked.
+
+A cleaner leaves the records of an aborted transaction out of its map: they go, and they replace no older record of their key. The log that
+has a record has the marker behind it, too, for a cleaner keeps the marker while a batch of the transaction is left. The next COMMIT or
+ABORT of the producer is that marker; its epoch says nothing, since with transactions version 2 it is one above that of the batches.
+
+Memory by producers, plus the records of open transactions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+from kmirror.record.control_record import ControlRecordType
+from kmirror.record.record_batch import RecordBatch
+
+
+class CommittedRecords:
+    """Told every batch of a log in order; tells `on_committed` each record that counts, by its name and offset."""
+
+    def __init__(self, on_committed: Callable[[bytes, int], None]) -> None:
+        self._on_committed = on_committed
+        self._open: dict[int, dict[bytes, list[int]]] = {}
+        self._markers: dict[int, tuple[list[int], list[bool]]] = {}
+        """The markers of each producer, as runs of equal ones: the last offset of each, and whether they are ABORTs."""
+
+    def add_record(self, batch: RecordBatch, name: bytes, offset: int) -> None:
+        if batch.is_transactional:
+            self._open.setdefault(batch.producer_id, {}).setdefault(name, []).append(offset)
+        else:
+            self._on_committed(name, offset)
+
+    def add_control(self, batch: RecordBatch) -> None:
+        record = next(batch.records(), None)
+        kind = None if record is None else ControlRecordType.parse(record.key)
+        if kind not in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+            return
+        self._note_marker(batch, is_abort=kind is ControlRecordType.ABORT)
+        for name, written in self._open.pop(batch.producer_id, {}).items():
+            if kind is ControlRecordType.COMMIT:
+                for offset in written:
+                    self._on_committed(name, offset)
+
+    def _note_marker(self, batch: RecordBatch, *, is_abort: bool) -> None:
+        offsets, aborts = self._markers.setdefault(batch.producer_id, ([], []))
+        if aborts and aborts[-1] is is_abort:
+            offsets[-1] = batch.base_offset
+        else:
+            offsets.append(batch.base_offset)
+            aborts.append(is_abort)
+
+    def is_aborted(self, producer_id: int, offset: int) -> bool:
+        """Whether the next marker of the producer behind `offset` is an ABORT."""
+        offsets, aborts = self._markers.get(producer_id, ([], []))
+        index = bisect_right(offsets, offset)
+        return index < len(offsets) and aborts[index]
