@@ -39,6 +39,7 @@ class NodeProcess:
 
     def begin(self, properties: dict[str, str], *, time_ms: int) -> None:
         """Write the properties file and let the child go."""
+        self._properties_path.touch(mode=0o600)  # listeners' logins and passwords of key stores may be among them
         self._properties_path.write_bytes(encode_properties(properties, time_ms=time_ms))
         assert self._process.stdin is not None
         try:

@@ -142,7 +142,7 @@ def _decoder(options: Options) -> Decoder | None:
     from kmirror.cli.dump_log_decoders import decoder_for, plain_decoder
 
     if options.decoder is not None:
-        return decoder_for(options.decoder)
+        return decoder_for(options.decoder, show_secrets="show-secrets" in options.flags)
     if options.key_decoder_class == options.value_decoder_class == STRING_DECODER:
         return None
     return plain_decoder(options.key_decoder_class, options.value_decoder_class)

@@ -91,10 +91,11 @@ def plain_decoder(key_class: str, value_class: str) -> Decoder:
     return decode
 
 
-def decoder_for(option: str) -> Decoder:
-    """The decoder of one of the `--*-decoder` options; KmirrorError for the one that kmirror does not have."""
+def decoder_for(option: str, *, show_secrets: bool = False) -> Decoder:
+    """The decoder of one of the `--*-decoder` options; KmirrorError for the one that kmirror does not have. Secrets of the cluster's metadata
+    are `(redacted)` unless asked for."""
     if option == "cluster-metadata-decoder":
-        return _decode_metadata
+        return lambda offset, _, value: _decode_metadata(offset, value, show_secrets=show_secrets)
     if option == "remote-log-metadata-decoder":
         raise KmirrorError(
             "--remote-log-metadata-decoder is not supported: kmirror has no tiered storage; use Apache Kafka's kafka-dump-log"
@@ -181,13 +182,29 @@ def _embedded(name: str, data: bytes, fallback: str) -> Any:
         return fallback
 
 
-def _decode_metadata(offset: int, _: Buffer | None, value: Buffer | None) -> Texts:
+def _decode_metadata(offset: int, value: Buffer | None, *, show_secrets: bool) -> Texts:
     from kmirror.wire.json_converter import dumps
 
     try:
-        return None, dumps(_metadata_json(value))
+        shown = _metadata_json(value)
+        return None, dumps(shown if show_secrets else _redacted(shown))
     except KmirrorError as error:
         return None, f"Error at {offset}, skipping. {error}"
+
+
+def _redacted(shown: dict[str, Any]) -> dict[str, Any]:
+    """Without the values of secret configs and the keys of SCRAM credentials, as Kafka's own logs show these records (`RecordRedactor`)."""
+    data = shown["data"]
+    if shown["type"] == "CONFIG_RECORD":
+        from kmirror.server.sensitive_configs import REDACTED, is_sensitive_config
+
+        if data["value"] is not None and is_sensitive_config(data["resourceType"], data["name"]):
+            data["value"] = REDACTED
+    elif shown["type"] == "USER_SCRAM_CREDENTIAL_RECORD":
+        from kmirror.server.sensitive_configs import REDACTED
+
+        data |= dict.fromkeys(("salt", "storedKey", "serverKey"), REDACTED)
+    return shown
 
 
 def _metadata_json(value: Buffer | None) -> dict[str, Any]:

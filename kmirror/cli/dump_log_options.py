@@ -1,7 +1,7 @@
 """The options of kafka-dump-log: parsed as Kafka's option parser (joptsimple) does, with its messages.
 
 Long options only, in full; `--name value` or `--name=value`; an option may be given twice only if it takes no value; words that belong to no
-option are passed over, as Kafka passes over them. `--mirror-state-decoder` is KIP-1279's, `--json` is kmirror's; the rest is Apache Kafka 4.3's.
+option are passed over, as Kafka passes over them. `--mirror-state-decoder` is KIP-1279's, `--json` and `--show-secrets` are kmirror's; the rest is Apache Kafka 4.3's.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ FLAGS: Final = (
     "print-data-log",
     "remote-log-metadata-decoder",
     "share-group-state-decoder",
+    "show-secrets",
     "skip-record-metadata",
     "transaction-log-decoder",
     "verify-index-only",
@@ -83,6 +84,9 @@ Option                               Description
 --share-group-state-decoder          If set, log data will be parsed as share
                                        group state data from the
                                        __share_group_state topic.
+--show-secrets                       With --cluster-metadata-decoder: print
+                                       passwords and SCRAM credentials, which
+                                       are (redacted) otherwise (kmirror).
 --skip-record-metadata               Skip metadata when printing records. This
                                        flag also skips control records.
 --transaction-log-decoder            If set, log data will be parsed as

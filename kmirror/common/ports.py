@@ -96,6 +96,10 @@ class FileSystem(Protocol):
 
     def make_dirs(self, path: str) -> None: ...
 
+    def make_private(self, path: str) -> None:
+        """Nobody but the owner may read or write the file, or the folder and what is in it."""
+        ...
+
     def rename(self, source: str, destination: str) -> None:
         """Atomic rename, replacing `destination` (os.replace); also renames directories."""
         ...

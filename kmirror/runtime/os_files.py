@@ -5,7 +5,8 @@ less than asked (signals, full pipes of network file systems, the 2 GiB limit of
 loops here hide that, so callers see all or an OSError. A write that fails half way has extended the file: callers that
 append must truncate back to the size they know. Larger writes are cut into pieces of a megabyte: Linux takes pages of two
 megabytes for what is larger (ext4, XFS), and a virtual machine has given its free ones of that size back to its host, so
-that 4 MiB at once cost two to ten times what 1 MiB four times does. What opens anything may use a spare descriptor (`descriptors`).
+that 4 MiB at once cost two to ten times what 1 MiB four times does. What opens anything may use a spare descriptor (`descriptors`). What
+may hold secrets is created for its owner alone (`private_files`).
 
 Locks exclude Apache Kafka as well: Java's FileLock is a POSIX record lock of the process, which an *open file
 description* lock of Linux conflicts with, while also excluding a second broker of this very process. Where the system
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from kmirror.common.ports import Buffer, File
 from kmirror.runtime.descriptors import SPARES
+from kmirror.runtime.private_files import PRIVATE_DIR_MODE, PRIVATE_FILE_MODE, is_private, make_private
 
 IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024) if "SC_IOV_MAX" in os.sysconf_names else 16
 MAX_READ_BYTES = 1 << 30
@@ -137,7 +139,10 @@ class OsFileSystem:
         return sorted(SPARES.use_briefly_for(lambda: os.listdir(path)))
 
     def make_dirs(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, mode=PRIVATE_DIR_MODE if is_private(f"{path}/") else 0o777, exist_ok=True)
+
+    def make_private(self, path: str) -> None:
+        make_private(path)
 
     def rename(self, source: str, destination: str) -> None:
         os.replace(source, destination)
@@ -209,7 +214,8 @@ class VolatileOsFileSystem(OsFileSystem):
 
 
 def _open(path: str, flags: int) -> int:
-    return SPARES.use_for(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+    mode = PRIVATE_FILE_MODE if flags & os.O_CREAT and is_private(path) else 0o644
+    return SPARES.use_for(lambda: os.open(path, flags | os.O_CLOEXEC, mode))
 
 
 def _lock_exclusively(descriptor: int) -> None:

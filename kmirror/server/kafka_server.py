@@ -20,6 +20,7 @@ from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
 from kmirror.server.quota.quota_managers import QuotaManagers
 from kmirror.server.request_metrics import RequestChannelMetrics
+from kmirror.server.secret_files import make_secret_files_private
 from kmirror.storage.meta_properties import MetaProperties, read_meta_properties
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class KafkaServer:
         """KmirrorError when the log dirs are not formatted or belong to another node or cluster."""
         properties = self._read_meta_properties()
         cluster_id = properties.cluster_id or ""
+        make_secret_files_private(self._runtime.files, dict.fromkeys((self._config.metadata_log_dir, *self._config.log_dirs)))
         try:
             register_node(self.metrics, self._config.node_id, cluster_id, self._config.process_roles)
             if self.http is not None:

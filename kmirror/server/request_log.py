@@ -9,19 +9,16 @@ writes). At any higher level a request costs one comparison.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from kmirror.common.config import ConfigDef
-from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
-from kmirror.metadata.topic_configs import TOPIC_CONFIGS
-from kmirror.server.broker_configs import broker_configs
+from kmirror.metadata.image import RESOURCE_MIRROR
 from kmirror.server.request_context import NoMessage, Request
+from kmirror.server.sensitive_configs import REDACTED, is_sensitive_config
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.json_converter import dumps, message_to_json
 
 REQUEST_LOGGER = logging.getLogger("kafka.request.logger")
-REDACTED = "(redacted)"
 _NS_IN_MS = 1_000_000.0
 
 
@@ -88,14 +85,17 @@ def _redacted(api_key: ApiKeys, message: dict[str, Any]) -> dict[str, Any]:
 
 def _redact_configs(message: dict[str, Any]) -> None:
     for resource in message.get("resources", ()):
-        known: ConfigDef | Mapping[str, Any] = {}
-        if resource["resourceType"] == RESOURCE_BROKER:
-            known = broker_configs()
-        elif resource["resourceType"] == RESOURCE_TOPIC:
-            known = TOPIC_CONFIGS
-        for config in resource["configs"]:
-            if config["value"] is not None and (config["name"] not in known or known[config["name"]].sensitive):
-                config["value"] = REDACTED
+        _redact_values(resource["resourceType"], resource["configs"])
+
+
+def _redact_mirror(message: dict[str, Any]) -> None:
+    _redact_values(RESOURCE_MIRROR, message.get("config", ()))
+
+
+def _redact_values(resource_type: int, configs: Iterable[dict[str, Any]]) -> None:
+    for config in configs:
+        if config["value"] is not None and is_sensitive_config(resource_type, config["name"]):
+            config["value"] = REDACTED
 
 
 def _redact_scram(message: dict[str, Any]) -> None:
@@ -124,6 +124,7 @@ def _redact_sasl(message: dict[str, Any]) -> None:
 _REDACTIONS: dict[ApiKeys, Callable[[dict[str, Any]], None]] = {
     ApiKeys.ALTER_CONFIGS: _redact_configs,
     ApiKeys.INCREMENTAL_ALTER_CONFIGS: _redact_configs,
+    ApiKeys.CREATE_MIRROR: _redact_mirror,
     ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: _redact_scram,
     ApiKeys.CREATE_DELEGATION_TOKEN: _redact_tokens,
     ApiKeys.RENEW_DELEGATION_TOKEN: _redact_tokens,

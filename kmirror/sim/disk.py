@@ -193,6 +193,10 @@ class SimDisk:
         self.check("mtime_ms", path)
         return self._tree.node_at(path).mtime_ms
 
+    def make_private(self, path: str) -> None:
+        """Nothing: a simulated disk has one user."""
+        self.check("make_private", path)
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         self.check("set_mtime_ms", path)
         self._tree.node_at(path).mtime_ms = mtime_ms

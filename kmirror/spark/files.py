@@ -106,6 +106,9 @@ class ReadOnlyFileSystem:
     def make_dirs(self, path: str) -> None:
         _read_only(path)
 
+    def make_private(self, path: str) -> None:
+        _read_only(path)
+
     def rename(self, source: str, destination: str) -> None:
         _read_only(source)
 

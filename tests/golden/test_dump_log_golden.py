@@ -45,7 +45,8 @@ def run(arguments: list[str], folder: pathlib.Path, monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", stream)
         patch.setattr(sys, "stderr", stream)
-        status = main([*arguments[:at], root + arguments[at], *arguments[at + 1 :]])
+        shown = ["--show-secrets"] if "--cluster-metadata-decoder" in arguments else []
+        status = main([*arguments[:at], root + arguments[at], *arguments[at + 1 :], *shown])
     assert isinstance(stream.buffer, io.BytesIO)
     return status, stream.buffer.getvalue().replace(root.encode(), b"")
 

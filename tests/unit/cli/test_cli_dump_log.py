@@ -11,10 +11,14 @@ import pytest
 
 from kmirror.cli import dump_log_batches
 from kmirror.cli.dump_log import main
+from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_MIRROR, RESOURCE_TOPIC
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import build_control_batch, build_mirror_pid_reset
 from kmirror.record.record import Record
+from kmirror.wire.messages.config_record import ConfigRecord
+from kmirror.wire.messages.user_scram_credential_record import UserScramCredentialRecord
+from kmirror.wire.records import write_metadata_record
 
 HEAD = (
     "baseSequence: -1 lastSequence: -1 producerId: -1 producerEpoch: -1 partitionLeaderEpoch: 0 isTransactional: false isControl: false "
@@ -247,3 +251,28 @@ def test_old_message_formats_are_named_and_not_misread(tmp_path: pathlib.Path, c
     assert err == (
         f"{path}: at byte {len(good)}: Records of message format v1 are not supported; only v2 (since Kafka 0.11) is; rewrite the topic first\n"
     )
+
+
+def metadata_log(folder: pathlib.Path) -> str:
+    messages: list[tuple[Any, int]] = [
+        (ConfigRecord(RESOURCE_MIRROR, "m", "sasl.jaas.config", 'x.PlainLoginModule required password="hush";'), 0),
+        (ConfigRecord(RESOURCE_MIRROR, "m", "bootstrap.servers", "east:9092"), 0),
+        (ConfigRecord(RESOURCE_BROKER, "1", "listener.name.a.ssl.key.password", "hush"), 0),
+        (ConfigRecord(RESOURCE_BROKER, "1", "ssl.key.password", None), 0),
+        (ConfigRecord(RESOURCE_TOPIC, "t", "retention.ms", "5"), 0),
+        (UserScramCredentialRecord("eve", 1, b"hush", b"hush", b"hush", 4096), 0),
+    ]
+    records = [Record(offset, 0, None, write_metadata_record(message, version), []) for offset, (message, version) in enumerate(messages)]
+    return write_log(folder, build_batch(records, base_offset=0))
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_secrets_of_the_metadata_are_redacted_unless_asked_for(
+    form: list[str], tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--cluster-metadata-decoder", "--files", metadata_log(tmp_path), *form]
+    status, out, err = dump(capfd, *arguments)
+    assert (status, err, "hush" in out, "aHVzaA" in out) == (0, "", False, False)
+    assert out.count('"(redacted)"') == 5 and "east:9092" in out and '"iterations":4096' in out and '"value":"5"' in out
+    shown = dump(capfd, *arguments, "--show-secrets")[1]
+    assert shown.count("hush") == 2 and shown.count("aHVzaA") == 3 and "redacted" not in shown

@@ -524,3 +524,21 @@ def test_a_record_that_cannot_be_written_fails_its_request_only(tmp_path: pathli
         assert await node.create_topic("t") is Errors.NONE
 
     scenario(test, tmp_path)
+
+
+def test_the_metadata_log_is_readable_by_its_owner_alone_through_snapshots_and_lives(tmp_path: pathlib.Path) -> None:
+    """It holds the logins of mirrors at their sources, and the credentials of users."""
+
+    async def run(node: Node) -> None:
+        await node.start_broker()
+        for number in range(12):
+            assert await node.create_topic(f"t{number}") is Errors.NONE
+        await node.snapshots_done()
+        await node.restart()
+        await node.restart(kill=True)
+        folder = tmp_path / METADATA_LOG_FOLDER
+        names = [path.name for path in folder.iterdir()]
+        assert any(name.endswith(".checkpoint") for name in names) and sum(name.endswith(".log") for name in names) > 1, names
+        assert {path.name: oct(path.stat().st_mode & 0o777) for path in folder.iterdir()} == dict.fromkeys(names, "0o600")
+
+    scenario(run, tmp_path, metadata_segment_bytes=1024, snapshot_max_new_record_bytes=1000)

@@ -138,3 +138,29 @@ def test_a_lock_excludes_the_record_locks_that_java_takes(files, tmp_path):
     assert subprocess.run([sys.executable, "-c", program, path], capture_output=True).returncode == 1
     held.close()
     assert subprocess.run([sys.executable, "-c", program, path], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["__cluster_metadata-0/00000000000000000000.log", "__cluster_metadata-0/x.checkpoint.part", "bootstrap.checkpoint.tmp"]
+)
+def test_what_may_hold_secrets_is_created_for_its_owner_alone(files, tmp_path, name):
+    path = tmp_path / name
+    files.make_dirs(str(path.parent))
+    files.open(f"{path}.1", create=True).close()
+    files.write_bytes(str(path), b"x")
+    assert [os.stat(p).st_mode & 0o777 for p in (path, f"{path}.1")] == [0o600, 0o600]
+    if path.parent != tmp_path:
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+    files.write_bytes(str(tmp_path / "other.log"), b"x")
+    assert (tmp_path / "other.log").stat().st_mode & 0o777 == 0o644
+
+
+def test_make_private_mends_files_and_folders(files, tmp_path):
+    folder = tmp_path / "log"
+    folder.mkdir(mode=0o755)
+    (folder / "a").write_bytes(b"x")
+    (folder / "b").write_bytes(b"x")
+    (folder / "a").chmod(0o644)
+    (folder / "b").chmod(0o400)
+    files.make_private(str(folder))
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "a", folder / "b")] == [0o700, 0o600, 0o400]

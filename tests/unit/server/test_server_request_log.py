@@ -28,6 +28,7 @@ from kmirror.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from kmirror.wire.messages.api_versions import ApiVersionsRequest
+from kmirror.wire.messages.create_mirror import CreateMirrorRequest, CreateMirrorResponse, MirrorConfig
 from kmirror.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
@@ -82,6 +83,9 @@ def test_secrets_are_not_written() -> None:
     )
     assert "secret" not in json.dumps(line)
     assert line["request"]["resources"][1]["configs"][0]["value"] == "5"
+    mirror = CreateMirrorRequest("m", [MirrorConfig("sasl.jaas.config", "secret"), MirrorConfig("bootstrap.servers", "east:9092")])
+    line = describe(request_of(ApiKeys.CREATE_MIRROR, 0, mirror), CreateMirrorResponse(), throttle_time_ms=0, send_ns=0)
+    assert [config["value"] for config in line["request"]["config"]] == ["(redacted)", "east:9092"]
     upsertion = ScramCredentialUpsertion(name="alice", mechanism=1, iterations=4096, salt=b"salt", salted_password=b"secret")
     scram = request_of(ApiKeys.ALTER_USER_SCRAM_CREDENTIALS, 0, AlterUserScramCredentialsRequest(upsertions=[upsertion]))
     shown = describe(scram, AlterUserScramCredentialsResponse(), throttle_time_ms=0, send_ns=0)["request"]["upsertions"][0]
