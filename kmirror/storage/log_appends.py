@@ -28,7 +28,7 @@ from kmirror.storage.log_offset_metadata import (
     LogOffsetMetadata,
 )
 from kmirror.storage.log_segment import LogSegment
-from kmirror.storage.producer_state_entry import BatchMetadata, VerificationGuard
+from kmirror.storage.producer_state_entry import BatchMetadata, ProducerStateEntry, VerificationGuard
 from kmirror.storage.producer_state_update import ProducerStateUpdate
 
 
@@ -219,13 +219,7 @@ class LogAppends(LogMaintenance):
             return
         if self.has_ongoing_transaction(header.producer_id, header.producer_epoch):
             return
-        entry = manager.last_entry(header.producer_id)
-        if entry is not None and header.producer_epoch < entry.producer_epoch:
-            raise ApiException(
-                Errors.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, "
-                f"which is smaller than the last seen epoch {entry.producer_epoch}",
-            )
+        _ensure_epoch_is_current(manager.last_entry(header.producer_id), header.producer_id, header.producer_epoch)
         verification = manager.verification_state_entry(header.producer_id)
         if verification_guard is None or verification is None or verification.verification_guard is not verification_guard:
             raise ApiException(Errors.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
@@ -238,7 +232,9 @@ class LogAppends(LogMaintenance):
     def maybe_start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
     ) -> VerificationGuard | None:
-        """The guard to append with once the coordinator has confirmed the transaction; None if it is ongoing here already."""
+        """The guard to append with once the coordinator has confirmed the transaction; None if it is ongoing here already.
+        INVALID_PRODUCER_EPOCH for an epoch before the one that this log has seen: the coordinator need not be asked."""
+        _ensure_epoch_is_current(self.producer_state_manager.last_entry(producer_id), producer_id, epoch)
         if self.has_ongoing_transaction(producer_id, epoch):
             return None
         entry = self.producer_state_manager.maybe_create_verification_state_entry(
@@ -261,6 +257,15 @@ class LogAppends(LogMaintenance):
     def remove_expired_producers(self, now_ms: int) -> None:
         """Every producer.id.expiration.check.interval.ms."""
         self.producer_state_manager.remove_expired_producers(now_ms)
+
+
+def _ensure_epoch_is_current(entry: ProducerStateEntry | None, producer_id: int, epoch: int) -> None:
+    """INVALID_PRODUCER_EPOCH for an epoch before the producer's last one here."""
+    if entry is not None and epoch < entry.producer_epoch:
+        raise ApiException(
+            Errors.INVALID_PRODUCER_EPOCH,
+            f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {entry.producer_epoch}",
+        )
 
 
 def _target_compression(config: LogConfig, source: CompressionType) -> tuple[CompressionType, int | None]:

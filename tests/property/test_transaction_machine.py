@@ -183,9 +183,14 @@ class TransactionMachine(RuleBasedStateMachine):
         log = self.logs[write.partition]
         producer_id, epoch = write.id_and_epoch
         if write.guard is None and not write.is_verified:
-            write.guard = log.maybe_start_transaction_verification(
-                producer_id, self.sequence(write), epoch, supports_epoch_bump=self.version == 2
-            )
+            try:
+                write.guard = log.maybe_start_transaction_verification(
+                    producer_id, self.sequence(write), epoch, supports_epoch_bump=self.version == 2
+                )
+            except ApiException as error:
+                assert error.error is Errors.INVALID_PRODUCER_EPOCH, error
+                self.fail(write)
+                return
             write.is_verified = write.guard is None
         elif not write.is_verified:
             self.ask_coordinator(write)

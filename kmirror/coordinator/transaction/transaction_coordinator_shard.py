@@ -1,8 +1,18 @@
 """One partition of `__transaction_state`: the transactional ids that hash to it, as synchronous functions.
 
 A request decides on the state that its predecessors left, also where their records are not committed yet; its answer, an
-error too, waits for them (see `coordinator_runtime`). Kafka keeps a change pending and answers CONCURRENT_TRANSACTIONS
-meanwhile; here the second request simply waits, which clients cannot tell from a slower first one.
+error too, waits for them (see `coordinator_runtime`). Kafka keeps a change pending until its record is committed and answers
+CONCURRENT_TRANSACTIONS meanwhile; here the second request simply waits, which clients cannot tell from a slower first one.
+
+A decided end is Kafka's other pending change, and that one shows: from the decision until the Complete record, while markers
+are being written. Who asks then is told CONCURRENT_TRANSACTIONS, whatever producer id and epoch it gives, because these
+change with the end. The order of checks, as in Kafka 4.3:
+
+    InitProducerId                        exists (or is made), end decided, producer id and its epoch, state
+    AddPartitionsToTxn, AddOffsetsToTxn   exists, end decided, producer id, epoch, state
+    EndTxn of version 2                   exists, end decided, producer id, epoch, state
+    EndTxn of version 1                   exists, producer id, epoch, end decided, state
+    AddPartitionsToTxn, verify only       exists, producer id, epoch, end decided, partitions
 
 A new producer id comes from the controller, so a decision that needs one raises `ProducerIdNeededError`; the coordinator asks
 again with the id. The end of a transaction is decided here (`end_transaction`) and told to `on_prepared`; who writes the
@@ -160,6 +170,7 @@ class TransactionCoordinatorShard:
                 last_update_timestamp_ms=now_ms,
             )
         try:
+            _ensure_no_end_is_decided(current)
             if expected is not None and not _is_valid_producer(current, *expected):
                 raise ApiException(Errors.PRODUCER_FENCED)
             follows = current.outcome(TransactionEvent.INIT_PRODUCER_ID)
@@ -200,6 +211,7 @@ class TransactionCoordinatorShard:
     ) -> CoordinatorResult[Errors]:
         """Begin or widen the producer's transaction."""
         try:
+            _ensure_no_end_is_decided(self._known(transactional_id))
             current = self._of_producer(transactional_id, producer_id, producer_epoch)
             current.outcome(TransactionEvent.ADD_PARTITIONS)
         except ApiException as error:
@@ -215,18 +227,20 @@ class TransactionCoordinatorShard:
         """Whether each partition is in the producer's open transaction; TRANSACTION_ABORTABLE for one that is not."""
         try:
             current = self._of_producer(transactional_id, producer_id, producer_epoch)
-            if current.state.is_prepared:
-                raise ApiException(Errors.CONCURRENT_TRANSACTIONS)
+            _ensure_no_end_is_decided(current)
         except ApiException as error:
             return dict.fromkeys(partitions, error.error)
         return {partition: Errors.NONE if partition in current.partitions else Errors.TRANSACTION_ABORTABLE for partition in partitions}
 
     def _of_producer(self, transactional_id: str, producer_id: int, producer_epoch: int) -> TransactionMetadata:
+        current = self._known(transactional_id)
+        _ensure_is_producer(current, producer_id, producer_epoch)
+        return current
+
+    def _known(self, transactional_id: str) -> TransactionMetadata:
         current = self._transactions.get(transactional_id)
-        if current is None or current.producer_id != producer_id:
+        if current is None:
             raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
-        if current.producer_epoch != producer_epoch:
-            raise ApiException(Errors.PRODUCER_FENCED)
         return current
 
     # -- EndTxn -----------------------------------------------------------------------------------------------------------
@@ -350,24 +364,33 @@ def _is_valid_producer(current: TransactionMetadata, producer_id: int, producer_
     )
 
 
-def _end_v1(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> TransactionEvent:
+def _ensure_no_end_is_decided(current: TransactionMetadata) -> None:
+    if current.state.is_prepared:
+        raise ApiException(Errors.CONCURRENT_TRANSACTIONS)
+
+
+def _ensure_is_producer(current: TransactionMetadata, producer_id: int, producer_epoch: int) -> None:
     if current.producer_id != producer_id:
         raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != producer_epoch:
         raise ApiException(Errors.PRODUCER_FENCED)
+
+
+def _end_v1(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> TransactionEvent:
+    _ensure_is_producer(current, producer_id, producer_epoch)
+    _ensure_no_end_is_decided(current)
     return TransactionEvent.COMMIT_V1 if commit else TransactionEvent.ABORT_V1
 
 
 def _end_v2(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> TransactionEvent:
-    """In version 2 the epoch tells a repetition (one behind) from the next end (equal)."""
+    """In version 2 the epoch tells a repetition (one behind) from the next end (equal); both wait while an end is decided."""
+    _ensure_no_end_is_decided(current)
     is_overflow_retry = current.previous_producer_id == producer_id and producer_epoch == EXHAUSTED_EPOCH and current.producer_epoch == 0
     is_bump_retry = current.producer_epoch == producer_epoch + 1
     if current.producer_id != producer_id and not is_overflow_retry:
         raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
     is_current = current.producer_epoch == producer_epoch
-    if current.state.is_prepared:
-        is_valid = is_bump_retry
-    elif current.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
+    if current.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         is_valid = is_bump_retry or is_overflow_retry or is_current
     else:
         is_valid = is_current

@@ -179,9 +179,46 @@ def bumped(producer: Producer, _: int) -> None:
     producer.epoch = answer.producer_epoch
 
 
+OTHER_COORDINATOR_EPOCH = 1_000
+
+
+def marked_by_another_coordinator(producer: Producer, version: int) -> None:
+    """Ongoing, and the partition has seen a coordinator of a higher epoch: it refuses the real one's marker."""
+    ongoing(producer, version)
+    topics = [WritableTxnMarkerTopic(TOPIC, [0])]
+    marker = WritableTxnMarker(producer.id, producer.epoch, False, topics, OTHER_COORDINATOR_EPOCH, 0)
+    answer = producer.side.ask(WriteTxnMarkersRequest([marker]), 1).markers[0].topics[0].partitions[0]
+    assert answer.error_code == 0, (producer.side.name, answer)
+
+
+def decided(producer: Producer, version: int, *, commit: bool) -> None:
+    """The end is decided and answered, its markers are never written."""
+    marked_by_another_coordinator(producer, version)
+    answer = producer.side.ask(end(producer, commit), 5 if version == 2 else 4)
+    assert answer.error_code == 0, (producer.side.name, answer)
+    if version == 2:
+        producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
+
+
+def prepare_commit(producer: Producer, version: int) -> None:
+    decided(producer, version, commit=True)
+
+
+def prepare_abort(producer: Producer, version: int) -> None:
+    decided(producer, version, commit=False)
+
+
+def fenced(producer: Producer, version: int) -> None:
+    """A new instance asked for the id, so the open transaction is being aborted; `producer` is the old instance."""
+    marked_by_another_coordinator(producer, version)
+    answer = producer.side.ask(init(producer), 5)
+    assert answer.error_code == Errors.CONCURRENT_TRANSACTIONS, (producer.side.name, answer)
+
+
 STATES = [(fresh, 1), (empty, 1), (bumped, 1)]
 STATES += [(state, client) for state in (ongoing, complete_commit, complete_abort) for client in (1, 2)]
 """With the version of the client that brought the id there."""
+PREPARED = [(state, client) for state in (prepare_commit, prepare_abort, fenced) for client in (1, 2)]
 
 REQUESTS: dict[str, tuple[Callable[[Producer], Any], tuple[int, ...]]] = {
     "init": (init, (0, 5)),
@@ -255,6 +292,23 @@ def test_every_request_in_every_state(pair: Pair, state: Callable[[Producer, int
             for producer in producers.values():
                 producer.settle()
             pair.same(DescribeTransactionsRequest([name]), 0, note=f"after {note}", edit=blank_times)
+
+
+@pytest.mark.parametrize(("state", "client"), PREPARED, ids=lambda value: getattr(value, "__name__", None))
+def test_every_request_while_markers_are_written(pair: Pair, state: Callable[[Producer, int], None], client: int) -> None:
+    """The producer of version 2 that ended its next transaction meanwhile was fenced.
+
+    No request changes these states, so one id serves all.
+    """
+    name = f"{state.__name__} {client}"
+    producers = {side.name: Producer(side, name) for side in pair.sides}
+    for producer in producers.values():
+        state(producer, client)
+    for what, (make, versions) in REQUESTS.items():
+        for version in versions:
+            note = f"{what} in {state.__name__} of v{client}"
+            pair.same(lambda side, make=make: make(producers[side.name]), version, note=note, edit=blank_offsets)
+    pair.same(DescribeTransactionsRequest([name]), 0, note=f"after {name}", edit=blank_times)
 
 
 @pytest.fixture(params=[1, 0])

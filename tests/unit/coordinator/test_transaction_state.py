@@ -39,8 +39,8 @@ def test_the_table_moves_as_kafka_moves() -> None:
     [
         (S.EMPTY, [S.EMPTY, S.ONGOING, "invalid", "invalid", "invalid", S.PREPARE_ABORT]),
         (S.ONGOING, [S.PREPARE_EPOCH_FENCE, S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT, S.PREPARE_COMMIT, S.PREPARE_ABORT]),
-        (S.PREPARE_COMMIT, ["wait", "wait", "wait", "invalid", "wait", "invalid"]),
-        (S.PREPARE_ABORT, ["wait", "wait", "invalid", "wait", "invalid", "wait"]),
+        (S.PREPARE_COMMIT, ["wait"] * 6),
+        (S.PREPARE_ABORT, ["wait"] * 6),
         (S.COMPLETE_COMMIT, [S.EMPTY, S.ONGOING, "done", "invalid", "invalid", S.PREPARE_ABORT]),
         (S.COMPLETE_ABORT, [S.EMPTY, S.ONGOING, "invalid", "done", "invalid", S.PREPARE_ABORT]),
         (S.DEAD, [None] * 6),

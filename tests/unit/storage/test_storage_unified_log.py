@@ -78,6 +78,15 @@ class TestAppendAsLeader:
         produce(log, marker(ControlRecordType.COMMIT), origin=COORDINATOR)
         assert error_of(log, producer_batch(2, transactional=True), verification_guard=guard) is Errors.INVALID_TXN_STATE
 
+    def test_the_coordinator_was_asked_about_an_epoch_that_the_log_knows_to_be_old(self, logs: Logs) -> None:
+        """It answers CONCURRENT_TRANSACTIONS while markers are written, so a fenced producer would have come again and again."""
+        log = logs.open(verification=True)
+        guard = log.maybe_start_transaction_verification(5, 0, 1)
+        log.append_as_leader(producer_batch(0, transactional=True, producer_epoch=1), leader_epoch=0, verification_guard=guard)
+        with pytest.raises(ApiException) as caught:
+            log.maybe_start_transaction_verification(5, 0, 0)
+        assert caught.value.error is Errors.INVALID_PRODUCER_EPOCH
+
     def test_log_append_time(self, logs: Logs) -> None:
         log = logs.open(message_timestamp_type="LogAppendTime")
         logs.world.clock.now_ms += 99
