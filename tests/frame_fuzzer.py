@@ -34,7 +34,7 @@ from typing import Any, get_args, get_type_hints
 from golden_vectors import golden_dir, read_recording, recordings
 
 from kmirror import EmbeddedCluster
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.kafka_principal import ANONYMOUS, KafkaPrincipal
 from kmirror.common.uuid import Uuid
 from kmirror.network.request_context import CLOSE, Answer, ClientInformation
@@ -106,7 +106,7 @@ def filled_frames(topic_ids: list[Uuid]) -> list[bytes]:
             for message in (filled(spec.request, topic_ids), spec.request()):
                 try:
                     frames.append(encode(api_key, version, message))
-                except (ApiException, KmirrorError):
+                except KmirrorError:
                     continue
     return frames
 
@@ -122,7 +122,7 @@ def decoded(frame: bytes) -> tuple[RequestHeader, Any] | None:
     try:
         header, position = read_request_header(memoryview(frame))
         return header, read_request(header, memoryview(frame), position)
-    except (ApiException, KmirrorError):
+    except KmirrorError:
         return None
 
 
@@ -135,7 +135,7 @@ def localised(frame: bytes, chance: random.Random, topic_ids: list[Uuid]) -> byt
     _localise(message, chance, topic_ids)
     try:
         return encode(ApiKeys(header.api_key), header.api_version, message)
-    except (ApiException, KmirrorError):
+    except KmirrorError:
         return frame
 
 
@@ -194,7 +194,7 @@ class Mutator:
             self._change(message)
         try:
             return encode(ApiKeys(header.api_key), header.api_version, message)
-        except (ApiException, KmirrorError, struct.error, OverflowError, TypeError, AttributeError, ValueError):
+        except (KmirrorError, struct.error, OverflowError, TypeError, AttributeError, ValueError):
             return frame
 
     def _change(self, struct: Any) -> None:
@@ -327,7 +327,7 @@ class Observer(threading.Thread):
                 started = time.monotonic()
                 try:
                     self._round(connection)
-                except (OSError, ApiException, KmirrorError, struct.error) as error:
+                except (OSError, KmirrorError, struct.error) as error:
                     self.problems.append(f"round {self.rounds}: {error!r}")
                 self.slowest_s = max(self.slowest_s, time.monotonic() - started)
                 self.rounds += 1

@@ -16,7 +16,7 @@ from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli.demo_cluster import DemoCluster
 from kmirror.cli.demo_report import DemoReport, LagSample, Sample
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
@@ -72,7 +72,7 @@ class MirrorWatch:
                 try:
                     described = await admin.describe_mirrors()
                     self._take([row for mirror in described.values() for row in mirror.partitions])
-                except (ApiException, KmirrorError):
+                except KmirrorError:
                     self._rows = []
                 await asyncio.sleep(INTERVAL_S)
 
@@ -82,7 +82,7 @@ class MirrorWatch:
                 ours = {TopicPartition(row.topic, row.partition): row.destination_offset for row in self._rows}
                 try:
                     ends = await admin.list_offsets(list(ours)) if ours else {}
-                except (ApiException, KmirrorError):
+                except KmirrorError:
                     ends = {}
                 behind = [end - ours[topic_partition] for topic_partition, end in ends.items()]
                 if behind:

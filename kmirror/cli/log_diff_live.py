@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient, parse_bootstrap_servers
 from kmirror.admin.results import ConfigResourceType
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED, FetchedLog
@@ -73,6 +73,6 @@ class LiveInput:
     async def _is_compacted(self, topic: str) -> bool:
         try:
             configs = await self._admin.describe_configs(ConfigResourceType.TOPIC, topic)
-        except (ApiException, KmirrorError):
+        except KmirrorError:
             return False  # not permitted or not served: then holes and keys must tell
         return any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in configs)

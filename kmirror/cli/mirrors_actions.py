@@ -269,7 +269,7 @@ class MirrorCommand:
         try:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
         except KmirrorError as error:
-            return {}, str(error)
+            return {}, one_line(error)
         return await source_ends_if_reachable(self._admin, source, self._mirror, rows)
 
     async def _wait_until_mirroring(self, names: Collection[str], added: Collection[str]) -> None:
@@ -323,7 +323,7 @@ async def _epochs_by_mirror(admin: AdminClient, source: AdminClient, mirror_name
         own = (await admin.describe_cluster()).cluster_id
         listed = {mirror.mirror_name for mirror in await source.list_mirrors() if mirror.source_cluster_id == own}
         described = await source.describe_mirrors()
-    except (ApiException, KmirrorError):
+    except KmirrorError:
         return {}
     held = {name: {row.topic for row in described[name].partitions if row.last_mirror_epoch >= 0} for name in listed & described.keys()}
     own_topics = held.pop(mirror_name, set())

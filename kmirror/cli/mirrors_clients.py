@@ -87,7 +87,7 @@ class MirrorClients:
             try:
                 cluster_id = str((await client.describe_cluster()).cluster_id)
                 following = await mirrored_from(client, wanted) if cluster_id not in (own, *seen) else []
-            except (ApiException, KmirrorError) as error:
+            except KmirrorError as error:
                 if client is source:
                     raise
                 text = (

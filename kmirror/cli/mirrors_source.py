@@ -110,10 +110,8 @@ async def source_ends_if_reachable(
         if problem is not None:
             return {}, problem
         return await source_ends(source, rows, now_ms=now_ms), None
-    except ApiException as error:
-        return {}, error.message
     except KmirrorError as error:
-        return {}, str(error)
+        return {}, one_line(error)
 
 
 async def verbose_ends(clients: MirrorClients, mirrors: Iterable[MirrorDescription], tell: Callable[[str], None]) -> SourceEnds:
@@ -122,7 +120,7 @@ async def verbose_ends(clients: MirrorClients, mirrors: Iterable[MirrorDescripti
     for mirror in mirrors:
         try:
             source = await clients.source(mirror.mirror_name, timeout_ms=SHORT_TIMEOUT_MS)
-        except (ApiException, KmirrorError) as error:
+        except KmirrorError as error:
             tell(f"mirror {mirror.mirror_name}: {one_line(error)}")
             continue
         now_ms = clients.runtime.clock.time_ms()

@@ -187,8 +187,6 @@ class PartitionChecker:
         while True:
             try:
                 found = self._compare(progress)
-            except ApiException as error:
-                found = error_verdict(self._name.topic, self._name.partition, f"{error.error.name}: {error.message}")
             except KmirrorError as error:
                 found = error_verdict(self._name.topic, self._name.partition, str(error))
             if found.status is not Status.ERROR or self._row.state == PREPARING or not self._state.retries_left:

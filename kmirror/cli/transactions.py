@@ -110,7 +110,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Row], *, as_json: bool) -
         print("".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True)))
 
 
-def failed(what: str, error: ApiException | KmirrorError) -> CommandError:
+def failed(what: str, error: KmirrorError) -> CommandError:
     text = error.message if isinstance(error, ApiException) else str(error)
     return CommandError(f"{what}: {text}. Enable debug logging for additional detail.")
 
@@ -126,7 +126,7 @@ async def list_transactions(admin: AdminClient, options: argparse.Namespace, now
         found = await admin.list_transactions(
             TransactionsFilter(duration_ms=duration_ms, transactional_id_pattern=options.transactional_id_pattern)
         )
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         raise failed("Failed to list transactions", error) from error
     rows = [(each.transactional_id, broker, each.producer_id, each.state) for broker, group in found.items() for each in group]
     print_table(LIST_HEADERS, rows, as_json=options.json)
@@ -138,7 +138,7 @@ async def describe(admin: AdminClient, options: argparse.Namespace, now_ms: int)
         found = (await admin.describe_transactions([name]))[name]
         if isinstance(found, ApiException):
             raise found
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         raise failed(f"Failed to describe transaction state of transactional-id `{name}`", error) from error
     start_ms = found.transaction_start_time_ms
     partitions = [str(partition) for partition in found.topic_partitions]
@@ -160,7 +160,7 @@ async def describe_producers(admin: AdminClient, options: argparse.Namespace, no
     partition = TopicPartition(options.topic, options.partition)
     try:
         found = (await admin.describe_producers([partition], broker_id=options.broker_id))[partition]
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         where = "leader" if options.broker_id is None else f"broker {options.broker_id}"
         raise failed(f"Failed to describe producers for partition {partition} on {where}", error) from error
     rows = [
@@ -181,7 +181,7 @@ async def abort(admin: AdminClient, options: argparse.Namespace, now_ms: int) ->
     spec = await _abort_spec(admin, options)
     try:
         await admin.abort_transaction(spec)
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         raise failed(f"Failed to abort transaction {spec}", error) from error
     if options.json:
         print_json({"aborted": {"topic": options.topic, "partition": options.partition, "producerId": spec.producer_id}})
@@ -195,7 +195,7 @@ async def _abort_spec(admin: AdminClient, options: argparse.Namespace) -> AbortT
         return AbortTransactionSpec(partition, options.producer_id, options.producer_epoch, max(options.coordinator_epoch, 0))
     try:
         producers = (await admin.describe_producers([partition]))[partition]
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         raise failed(f"Failed to validate producer state for partition {partition}", error) from error
     for state in producers:
         if state.current_transaction_start_offset == options.start_offset:
@@ -207,7 +207,7 @@ async def find_hanging(admin: AdminClient, options: argparse.Namespace, now_ms: 
     partitions = await _partitions_to_search(admin, options)
     try:
         found = await admin.describe_producers(partitions, broker_id=options.broker_id) if partitions else {}
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         raise failed(f"Failed to describe producers for {len(partitions)} partitions on broker {options.broker_id}", error) from error
     limit_ms = options.max_transaction_timeout * MS_PER_MINUTE
     candidates = [
@@ -240,7 +240,7 @@ async def _partitions_to_search(admin: AdminClient, options: argparse.Namespace)
         topics = await admin.describe_topics(names)
         if options.topic is not None and not topics:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION)
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         raise failed("Failed to describe topics", error) from error
     return [
         TopicPartition(topic.name, partition.partition)
@@ -263,7 +263,7 @@ async def _without_known(
         listed = await admin.list_transactions(TransactionsFilter(producer_ids=producer_ids))
         names = {each.producer_id: each.transactional_id for group in listed.values() for each in group}
         described = await admin.describe_transactions(names.values())
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         raise failed(f"Failed to list transactions for {len(producer_ids)} producers", error) from error
 
     def is_known(partition: TopicPartition, state: ProducerState) -> bool:
@@ -276,7 +276,7 @@ async def _without_known(
 async def force_terminate(admin: AdminClient, options: argparse.Namespace, now_ms: int) -> None:
     try:
         await admin.force_terminate_transaction(options.transactional_id)
-    except (ApiException, KmirrorError) as error:
+    except KmirrorError as error:
         raise failed(f"Failed to force terminate transactionalId `{options.transactional_id}`", error) from error
     if options.json:
         print_json({"terminated": options.transactional_id})

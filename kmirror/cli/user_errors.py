@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 from kmirror.common.errors import ApiException, KmirrorError
 
-USER_ERRORS: Final = (KmirrorError, ApiException, OSError)
+USER_ERRORS: Final = (KmirrorError, OSError)
 
 
 def one_line(error: Exception) -> str:

@@ -4,8 +4,10 @@
 (codes -1 to 133), followed by the codes of KIP-1279 (134 to 143, none retriable). Later Apache releases gave 134 to 136
 other meanings; kmirror speaks the 4.3 level and never sends those (`wire/mirror_dialect.py`).
 
-Two families of exceptions. `ApiException` carries an `Errors` and becomes an error code in a response. `KmirrorError` is
-for people: its text is one line that says what was wrong, where, and what would be right; the CLIs print it and exit.
+`KmirrorError` is the root of all exceptions that kmirror raises on purpose: `except KmirrorError` catches every one of them, and none of
+the errors that only a mistake in the program makes. Its text is one line that says what was wrong, where, and what would be right; the
+CLIs print it and exit. `ApiException` is one of them: it carries an `Errors` and becomes an error code in a response. A handler that
+tells the two apart names ApiException first.
 """
 
 from __future__ import annotations
@@ -264,17 +266,17 @@ class Errors(IntEnum):
 _BY_CODE = {int(error): error for error in Errors}
 
 
-class ApiException(Exception):
+class KmirrorError(Exception):
+    """The root of what kmirror raises on purpose, told to a user in one line."""
+
+
+class ApiException(KmirrorError):
     """A request fails with a wire error; `message` is the error's default text unless given."""
 
     def __init__(self, error: Errors, message: str | None = None) -> None:
         self.error = error
         self.message = error.message if message is None else message
         super().__init__(f"{error.name}: {self.message}")
-
-
-class KmirrorError(Exception):
-    """Base of the errors that are told to a user, in one line."""
 
 
 class CorruptFileError(KmirrorError):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer
 
 
-class VarintError(ValueError):
+class VarintError(KmirrorError, ValueError):
     """The bytes at a position are no varint: too long, or cut off by the end of the buffer."""
 
 

@@ -268,7 +268,7 @@ class MirrorManager:
                 try:
                     await self.states.remove_topics(mirror_name, [topic], [broker_id])
                     waiting.remove(broker_id)
-                except (ApiException, KmirrorError) as error:
+                except KmirrorError as error:
                     _log.warning("mirror %s: broker %d did not forget topic %s yet: %s", mirror_name, broker_id, topic, error)
             if waiting:
                 await self._runtime.sleep_ms(self._config.mirror_truncation_backoff_ms)

@@ -21,7 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
@@ -150,7 +150,7 @@ class MirrorMetadataManager:
             await self._cycle(mirror_name, topics, led, failed)
         except UnsupportedVersionError as error:
             self._note(mirror_name, SyncGauge.METADATA_REFRESH, [str(error)], failed)
-        except (KmirrorError, ApiException) as error:
+        except KmirrorError as error:
             self._note(mirror_name, SyncGauge.METADATA_REFRESH, [f"the source's metadata could not be refreshed: {error}"], failed)
         self.errors.count(failed)
         for driver in led:
@@ -182,7 +182,7 @@ class MirrorMetadataManager:
             failures = await step.sync(cycle)
         except UnsupportedVersionError as error:
             _log.debug("mirror %s: the source cannot do what %s needs: %s", cycle.mirror.name, step.gauge.value, error)
-        except (KmirrorError, ApiException) as error:
+        except KmirrorError as error:
             self._note(cycle.mirror.name, step.gauge, [str(error)], failed)
         else:
             self._note(cycle.mirror.name, step.gauge, failures, failed)

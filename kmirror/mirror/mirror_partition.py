@@ -326,6 +326,8 @@ class MirrorPartition:
             await preparing.wait_for_replicas(self)
         try:
             await self._services.fetchers.add_partition(self)
+        except ApiException:
+            raise  # of our own log: whoever made the step deals with it
         except KmirrorError as error:
             self.status.reason = str(error)
             return self._services.config.mirror_fetch_backoff_ms

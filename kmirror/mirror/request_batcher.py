@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.runtime.api import Runtime, TaskScope
 
 K = TypeVar("K", bound=Hashable)
@@ -114,7 +114,7 @@ class RequestBatcher(Generic[K, I, R]):
             for _, future in batch:
                 _set_exception(future, BatcherClosedError(f"{self._name} is closed"))
             raise
-        except (ApiException, KmirrorError, OSError) as error:
+        except (KmirrorError, OSError) as error:
             for _, future in batch:
                 _set_exception(future, error)
         else:

@@ -213,6 +213,11 @@ class ReplicaAlterLogDirs:
         """How many records each future log is behind its current one."""
         return [max(0, state.lag or 0) for fetcher in self._fetchers.values() for _, state in fetcher.states()]
 
+    @property
+    def dead_fetcher_count(self) -> int:
+        """Fetchers whose task ended though nobody ended it, and has not begun again yet."""
+        return sum(fetcher.is_dead for fetcher in self._fetchers.values())
+
     def kill(self) -> None:
         for fetcher in self._fetchers.values():
             fetcher.stop()

@@ -97,11 +97,13 @@ class BrokerLeaderEndPoint:
             touched = None
         changed, forgotten = session.difference(partitions, touched)
         session.note_sent(changed, forgotten)
+        is_answered = False
         try:
             response: messages.FetchResponse = await self._send(self._request(changed, forgotten, max_wait_ms))
-        except LeaderUnavailableError:
-            session.reset()
-            raise
+            is_answered = True
+        finally:
+            if not is_answered:  # what the leader has heard is not known, whatever the reason
+                session.reset()
         if response.error_code != Errors.NONE:
             session.reset()
             if response.error_code == Errors.FETCH_SESSION_ID_NOT_FOUND:

@@ -13,8 +13,17 @@ Delayed partitions are left out until their time has come; with nothing to fetch
 Thousands of partitions may be followed of which few move. So what is due is kept (`_due`) and not computed, and the leader's end
 point is told which partitions were touched since the last request: the cost of a round is that of what changed.
 
-Failures. No answer at all (`LeaderUnavailableError`): every partition asked backs off. An error of one partition: it backs
-off alone, or leaves the fetcher when retrying cannot help (`on_partition_failed`); the others go on.
+Failures, as Kafka's `AbstractFetcherThread` has them. No answer at all (`LeaderUnavailableError`): every partition asked backs off. What
+goes wrong with one partition is that one's; the others go on:
+
+    the leader refuses it, in a fetch or a ListOffsets     it backs off; with FENCED_LEADER_EPOCH it leaves the fetcher, for the metadata
+                                                           bring the new epoch (not where epochs may begin anew)
+    its bytes are damaged, or the disk fails here          it backs off; when its log directory goes offline the manager takes it out
+    anything else while its data are taken over            it leaves the fetcher (`on_partition_failed`), until metadata add it again
+    anything else while it is moved into range             it backs off
+
+An error that only a mistake in the program makes is reported besides (`Runtime.report_failure`). The task itself runs under a
+`Supervised`: whatever ends it is reported, and it begins again with the partitions it has.
 
 A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the like. It needs milliseconds,
 and a new leader's producers (acks=all) wait for us; so it is asked again soon, and then in times that double up to the backoff
@@ -26,7 +35,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -36,34 +45,29 @@ from kmirror.common.topic_partition import TopicPartition, java_string_hash
 from kmirror.common.uuid import Uuid
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
 from kmirror.runtime.api import Runtime
+from kmirror.runtime.supervision import Supervised
 
 _log = logging.getLogger(__name__)
 
-RETRIED_ERRORS = frozenset(
-    (
-        Errors.NOT_LEADER_OR_FOLLOWER,
-        Errors.UNKNOWN_LEADER_EPOCH,
-        Errors.UNKNOWN_TOPIC_OR_PARTITION,
-        Errors.UNKNOWN_TOPIC_ID,
-        Errors.INCONSISTENT_TOPIC_ID,
-        Errors.CORRUPT_MESSAGE,
-        Errors.KAFKA_STORAGE_ERROR,
-        Errors.UNKNOWN_SERVER_ERROR,
-        Errors.OFFSET_NOT_AVAILABLE,
-        Errors.LEADER_NOT_AVAILABLE,
-        Errors.BROKER_NOT_AVAILABLE,
-    )
-)
-"""Errors of the leader that may pass by themselves, or with the next metadata update."""
+PASSING_ERRORS = frozenset((Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.KAFKA_STORAGE_ERROR))
+"""Errors of this side that may pass: what is fetched again may be sound, and a disk that fails for good is dealt with by its owner."""
 LEADER_IS_BEHIND = frozenset(
     (Errors.UNKNOWN_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
 )
-"""Those of them that a broker gives which has not read yet that it leads."""
+"""Errors that a broker gives which has not read yet that it leads."""
 FIRST_RETRY_MS = 10
 
 
 class LeaderUnavailableError(KmirrorError):
     """The leader did not answer: no connection, no response in time, or nothing that can be read."""
+
+
+class RefusedByLeaderError(KmirrorError):
+    """The leader answered a question about one partition with an error."""
+
+    def __init__(self, error: Errors) -> None:
+        self.error = error
+        super().__init__(f"the leader answered {error.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class FetchedPartition:
 
 
 class LeaderEndPoint(Protocol):
-    """The leader's side of a fetcher. All methods raise LeaderUnavailableError; offsets come with an error code (ApiException)."""
+    """The leader's side of a fetcher. All methods raise LeaderUnavailableError; those for offsets ApiException with the leader's error."""
 
     async def fetch(
         self,
@@ -119,7 +123,7 @@ class LeaderEndPoint(Protocol):
 
 
 class FetcherHooks(Protocol):
-    """What a child does with what was fetched. All synchronous; ApiException makes the partition back off."""
+    """What a child does with what was fetched. All synchronous. What they raise is the partition's alone (theory on top)."""
 
     def process_partition_data(
         self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
@@ -187,8 +191,11 @@ class AbstractFetcher:
         self._due: dict[TopicPartition, PartitionFetchState] = {}
         self._delayed: dict[TopicPartition, None] = {}
         self._touched: dict[TopicPartition, None] = {}
+        self._told: dict[TopicPartition, str] = {}
         self._was_throttled = False
+        self._ask_all = False
         self._wake = asyncio.Event()
+        self._life = Supervised(runtime, self._run, name=name, on_end=self._on_end)
         self._task: asyncio.Task[None] | None = None
 
     # --- partitions -------------------------------------------------------------------------------------------------
@@ -229,19 +236,23 @@ class AbstractFetcher:
     def _remove(self, topic_partition: TopicPartition) -> PartitionFetchState | None:
         self._due.pop(topic_partition, None)
         self._delayed.pop(topic_partition, None)
+        self._told.pop(topic_partition, None)
         self._touched[topic_partition] = None
         return self._states.pop(topic_partition, None)
 
     # --- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._task = self._runtime.spawn(self._run(), name=self.name)
-        self._task.add_done_callback(self._on_end)
+        self._task = self._life.start()
 
-    def _on_end(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._runtime.report_failure(f"[{self.name}] stopped", error)
+    @property
+    def is_dead(self) -> bool:
+        """Whether its task ended though nobody ended it, and has not begun again."""
+        return self._life.is_down
+
+    def _on_end(self, error: Exception) -> None:
+        """What the leader was told last is not known any more."""
+        self._ask_all = True
 
     async def shutdown(self) -> None:
         """Stop the task and close the connection to the leader."""
@@ -273,7 +284,7 @@ class AbstractFetcher:
             return
         try:
             answers = await self._leader.fetch(asked, touched, max_wait_ms=self._until_early_retry_ms(now_ms))
-        except LeaderUnavailableError as error:
+        except KmirrorError as error:
             _log.info("[%s] Error sending fetch request: %s", self.name, error)
             for topic_partition, state in [item for item in asked.items() if item[0] not in self._touched]:
                 self._delay(topic_partition, state)
@@ -302,8 +313,8 @@ class AbstractFetcher:
         touched: Collection[TopicPartition] | None
         touched, self._touched = self._touched, {}
         if not self._hooks.is_throttled:
-            if self._was_throttled:
-                self._was_throttled, touched = False, None
+            if self._was_throttled or self._ask_all:
+                self._was_throttled, self._ask_all, touched = False, False, None
             return self._due, touched
         self._was_throttled = True
         return {tp: state for tp, state in self._due.items() if not self._hooks.must_wait(tp, state)}, None
@@ -330,30 +341,47 @@ class AbstractFetcher:
                 self._process_data(topic_partition, state, data)
             elif data.error is Errors.OFFSET_OUT_OF_RANGE:
                 await self._move_into_range(topic_partition, state)
-            elif self._may_pass(data.error):
-                self._delay(topic_partition, state, soon=data.error in LEADER_IS_BEHIND)
             else:
-                self._fail(topic_partition, ApiException(data.error, data.error.message))
+                self._on_refusal(topic_partition, state, data.error)
+        except RefusedByLeaderError as refusal:
+            self._on_refusal(topic_partition, state, refusal.error)
         except LeaderUnavailableError as error:
             _log.info("[%s] %s: %s", self.name, topic_partition, error)
             self._delay(topic_partition, state)
-        except OSError as error:
-            self._fail(topic_partition, ApiException(Errors.KAFKA_STORAGE_ERROR, str(error)))
-        except KmirrorError as error:
-            self._on_failure(topic_partition, state, error)
+        except (KmirrorError, OSError) as error:
+            is_moving = data is not None and data.error is Errors.OFFSET_OUT_OF_RANGE
+            self._on_failure(topic_partition, state, error, is_moving=is_moving)
+        except Exception as error:  # noqa: BLE001 - reported: a mistake over one partition must not stop the others
+            self._runtime.report_failure(f"[{self.name}] Unexpected error over partition {topic_partition}", error)
+            self._fail(topic_partition, state, ApiException(Errors.UNKNOWN_SERVER_ERROR, repr(error)))
 
-    def _may_pass(self, error: Errors) -> bool:
-        """Whether it is worth asking again. A fenced epoch is not, for metadata bring the new one; but a mirror topic that was deleted and made anew
-        has its source's id again, and its epochs begin anew: a leader that is behind leads the topic that is gone, in a higher epoch."""
-        return error in RETRIED_ERRORS or (error is Errors.FENCED_LEADER_EPOCH and self._hooks.may_epochs_begin_anew)
+    def _on_refusal(self, topic_partition: TopicPartition, state: PartitionFetchState, error: Errors) -> None:
+        """The leader's. A mirror topic that was deleted and made anew has its source's id again, and its epochs begin anew: a leader that is
+        behind leads the topic that is gone, in a higher epoch, so that a fenced epoch may pass there."""
+        if error is Errors.FENCED_LEADER_EPOCH and not self._hooks.may_epochs_begin_anew:
+            self._fail(topic_partition, state, ApiException(error))
+            return
+        if error not in LEADER_IS_BEHIND:
+            self._tell_once(topic_partition, f"the leader answered {error.name} at offset {state.fetch_offset}")
+        self._delay(topic_partition, state, soon=error in LEADER_IS_BEHIND)
 
-    def _on_failure(self, topic_partition: TopicPartition, state: PartitionFetchState, failure: KmirrorError) -> None:
-        error = failure if isinstance(failure, ApiException) else ApiException(Errors.UNKNOWN_SERVER_ERROR, str(failure))
-        _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, error.message)
-        if self._may_pass(error.error):
+    def _on_failure(
+        self, topic_partition: TopicPartition, state: PartitionFetchState, failure: KmirrorError | OSError, *, is_moving: bool
+    ) -> None:
+        """Ours."""
+        code = Errors.KAFKA_STORAGE_ERROR if isinstance(failure, OSError) else Errors.UNKNOWN_SERVER_ERROR
+        error = failure if isinstance(failure, ApiException) else ApiException(code, str(failure))
+        if is_moving or error.error in PASSING_ERRORS:
+            self._tell_once(topic_partition, str(error))
             self._delay(topic_partition, state)
         else:
-            self._fail(topic_partition, error)
+            self._fail(topic_partition, state, error)
+
+    def _tell_once(self, topic_partition: TopicPartition, text: str) -> None:
+        """Until it is fetched again, or for another reason not."""
+        if self._told.get(topic_partition) != text:
+            self._told[topic_partition] = text
+            _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, text)
 
     def _process_data(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> None:
         if data.diverging_epoch is not None:
@@ -366,6 +394,7 @@ class AbstractFetcher:
         self, topic_partition: TopicPartition, state: PartitionFetchState, next_offset: int, last_epoch: int | None, data: FetchedPartition
     ) -> None:
         if self._states.get(topic_partition) is state:
+            self._told.pop(topic_partition, None)
             advanced = replace(
                 state,
                 fetch_offset=next_offset,
@@ -379,10 +408,10 @@ class AbstractFetcher:
 
     async def _look_for_the_end(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
         """There was no news: the leader's log may end where we asked, and an idle leader would never say so."""
-        end_offset = await self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch)
+        end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
         if end_offset > state.fetch_offset:
             return
-        start_offset = await self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch)
+        start_offset = await _offset(self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch))
         if self._states.get(topic_partition) is state:
             nothing = FetchedPartition(
                 Errors.NONE, high_watermark=end_offset, log_start_offset=start_offset, mirror_leader_epoch=state.mirror_leader_epoch
@@ -392,7 +421,7 @@ class AbstractFetcher:
     async def _move_into_range(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
         """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our end: start there anew."""
         log_end_offset = self._hooks.log_end_offset(topic_partition)
-        leader_end_offset = await self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch)
+        leader_end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
         if self._states.get(topic_partition) is not state:
             return
         if leader_end_offset < log_end_offset:
@@ -406,7 +435,7 @@ class AbstractFetcher:
             next_offset, last_epoch = self._hooks.truncate_to(topic_partition, leader_end_offset)
             self._set(topic_partition, replace(state, fetch_offset=next_offset, last_fetched_epoch=last_epoch))
             return
-        leader_start_offset = await self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch)
+        leader_start_offset = await _offset(self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch))
         if self._states.get(topic_partition) is not state:
             return
         next_offset = max(leader_start_offset, log_end_offset)
@@ -423,6 +452,16 @@ class AbstractFetcher:
             until_ms = self._runtime.clock.monotonic_ms() + (retry_ms or self._backoff_ms)
             self._set(topic_partition, replace(state, delayed_until_ms=until_ms, retry_ms=retry_ms))
 
-    def _fail(self, topic_partition: TopicPartition, error: ApiException) -> None:
-        self._remove(topic_partition)
-        self._hooks.on_partition_failed(topic_partition, error)
+    def _fail(self, topic_partition: TopicPartition, state: PartitionFetchState, error: ApiException) -> None:
+        """Unless the partition went, or was added in another epoch, while we waited: then the error is not that one's."""
+        if self._states.get(topic_partition) is state:
+            self._remove(topic_partition)
+            self._hooks.on_partition_failed(topic_partition, error)
+
+
+async def _offset(question: Awaitable[int]) -> int:
+    """The leader's answer to a ListOffsets; its error is told from those of this side."""
+    try:
+        return await question
+    except ApiException as error:
+        raise RefusedByLeaderError(error.error) from error

@@ -5,7 +5,8 @@ leader says that it diverges. In a mirror partition the batches carry epochs of 
 then the mirror leader epoch that the leader answers with (KIP-1279), not the leader epoch; and because equal epochs do not mean
 equal batches there, followers verify their logs in each new leader epoch where mirroring is enabled (`log_verification`).
 
-Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash modulo `num.replica.fetchers`.
+Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash modulo `num.replica.fetchers`. A partition that cannot
+begin, for its log cannot be read now, is tried again after the backoff, and keeps no other from beginning.
 """
 
 from __future__ import annotations
@@ -15,9 +16,16 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderEndPoint, PartitionFetchState, fetcher_id
+from kmirror.replica.fetcher import (
+    PASSING_ERRORS,
+    AbstractFetcher,
+    FetchedPartition,
+    LeaderEndPoint,
+    PartitionFetchState,
+    fetcher_id,
+)
 from kmirror.replica.log_verification import CompareAt, LogVerification, StartOver
 from kmirror.replica.metadata_applier import InitialFetchState
 from kmirror.replica.partition import Partition
@@ -187,6 +195,7 @@ class ReplicaFetcherManager:
         self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
         self._addresses: dict[tuple[int, int], tuple[str, int] | None] = {}
         self._without_leader: dict[TopicPartition, InitialFetchState] = {}
+        self._to_retry: dict[TopicPartition, InitialFetchState] = {}
         self._endings = TaskScope(runtime, "fetchers")
 
     def lags(self) -> list[tuple[str, TopicPartition, int]]:
@@ -202,24 +211,24 @@ class ReplicaFetcherManager:
         """Partitions that left their fetcher because of an error that does not pass."""
         return len(self._hooks.failed)
 
+    @property
+    def dead_fetcher_count(self) -> int:
+        """Fetchers whose task ended though nobody ended it, and has not begun again yet."""
+        return sum(fetcher.is_dead for fetcher in self._fetchers.values())
+
     def fetcher_id(self, topic_partition: TopicPartition) -> int:
         return fetcher_id(topic_partition, self._replica_manager.config.num_replica_fetchers)
 
     def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None:
         grouped: dict[tuple[int, int], dict[TopicPartition, PartitionFetchState]] = {}
         for topic_partition, initial in partitions.items():
-            self._without_leader.pop(topic_partition, None)
-            log = self._replica_manager.get_partition_or_exception(topic_partition).local_log
-            state = PartitionFetchState(
-                initial.topic_id,
-                self._hooks.first_fetch_offset(topic_partition, initial.fetch_offset),
-                initial.current_leader_epoch,
-                log.latest_epoch,
-                self._hooks.first_mirror_leader_epoch(topic_partition),
-                log_start_offset=log.log_start_offset,
-            )
-            grouped.setdefault((self.fetcher_id(topic_partition), initial.leader_id), {})[topic_partition] = state
-            self._hooks.failed.pop(topic_partition, None)
+            self._forget(topic_partition)
+            try:
+                state = self._first_state(topic_partition, initial)
+            except (KmirrorError, OSError) as error:
+                self._on_no_beginning(topic_partition, initial, error)
+            else:
+                grouped.setdefault((self.fetcher_id(topic_partition), initial.leader_id), {})[topic_partition] = state
         for key, states in grouped.items():
             fetcher = self._running_fetcher(*key) or self._start_fetcher(*key)
             if fetcher is None:
@@ -227,6 +236,33 @@ class ReplicaFetcherManager:
                 self._without_leader.update({topic_partition: partitions[topic_partition] for topic_partition in states})
                 continue
             fetcher.add_partitions(states)
+
+    def _first_state(self, topic_partition: TopicPartition, initial: InitialFetchState) -> PartitionFetchState:
+        log = self._replica_manager.get_partition_or_exception(topic_partition).local_log
+        return PartitionFetchState(
+            initial.topic_id,
+            self._hooks.first_fetch_offset(topic_partition, initial.fetch_offset),
+            initial.current_leader_epoch,
+            log.latest_epoch,
+            self._hooks.first_mirror_leader_epoch(topic_partition),
+            log_start_offset=log.log_start_offset,
+        )
+
+    def _on_no_beginning(self, topic_partition: TopicPartition, initial: InitialFetchState, failure: KmirrorError | OSError) -> None:
+        """Its log could not be read: tried again as long as that may pass and nobody says otherwise."""
+        code = Errors.KAFKA_STORAGE_ERROR if isinstance(failure, OSError) else Errors.UNKNOWN_SERVER_ERROR
+        error = failure if isinstance(failure, ApiException) else ApiException(code, str(failure))
+        if error.error not in PASSING_ERRORS:
+            self._hooks.on_partition_failed(topic_partition, error)
+            return
+        _log.warning("%s cannot be followed yet: %s", topic_partition, error)
+        self._to_retry[topic_partition] = initial
+
+        def try_again() -> None:
+            if self._to_retry.get(topic_partition) is initial and topic_partition in self._replica_manager.partitions:
+                self.add_fetcher_for_partitions({topic_partition: initial})
+
+        self._runtime.call_later_ms(self._replica_manager.config.replica_fetch_backoff_ms, try_again)
 
     def on_brokers_changed(self) -> None:
         """Partitions whose leader was not known when they were to be fetched begin when it is."""
@@ -243,6 +279,12 @@ class ReplicaFetcherManager:
         }
         self.remove_fetcher_for_partitions(list(fetched))
         self.add_fetcher_for_partitions(fetched)
+
+    def _forget(self, topic_partition: TopicPartition) -> None:
+        """It neither waits for anything nor has failed."""
+        self._without_leader.pop(topic_partition, None)
+        self._to_retry.pop(topic_partition, None)
+        self._hooks.failed.pop(topic_partition, None)
 
     def _running_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
         """The fetcher of this leader, unless the leader came back at another address: then it is ended."""
@@ -268,8 +310,7 @@ class ReplicaFetcherManager:
         for fetcher in self._fetchers.values():
             fetcher.remove_partitions(partitions)
         for topic_partition in partitions:
-            self._without_leader.pop(topic_partition, None)
-            self._hooks.failed.pop(topic_partition, None)
+            self._forget(topic_partition)
             self._hooks.verification.end(topic_partition)
 
     def shutdown_idle_fetchers(self) -> None:
@@ -281,6 +322,7 @@ class ReplicaFetcherManager:
         self._endings.spawn(self._fetchers.pop(key).shutdown(), name=f"end-of-fetcher-{key[0]}-{key[1]}")
 
     async def shutdown(self) -> None:
+        self._to_retry.clear()
         await self._endings.cancel()
         for key in list(self._fetchers):
             await self._fetchers.pop(key).shutdown()

@@ -125,7 +125,7 @@ def move_readings(moves: ReplicaAlterLogDirs) -> Iterator[Reading]:
     tags = (("clientId", "ReplicaAlterLogDirs"),)
     yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "MaxLag", tags), max(moves.lags(), default=0)
     yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "FailedPartitionsCount", tags), len(moves.failed)
-    yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "DeadThreadCount", tags), 0
+    yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "DeadThreadCount", tags), moves.dead_fetcher_count
 
 
 def fetcher_readings(fetchers: ReplicaFetcherManager) -> Iterator[Reading]:
@@ -134,7 +134,7 @@ def fetcher_readings(fetchers: ReplicaFetcherManager) -> Iterator[Reading]:
     tags = (("clientId", "Replica"),)
     yield MetricName("kafka.server", "ReplicaFetcherManager", "MaxLag", tags), max((lag for _, _, lag in lags), default=0)
     yield MetricName("kafka.server", "ReplicaFetcherManager", "FailedPartitionsCount", tags), fetchers.failed_partition_count
-    yield MetricName("kafka.server", "ReplicaFetcherManager", "DeadThreadCount", tags), 0
+    yield MetricName("kafka.server", "ReplicaFetcherManager", "DeadThreadCount", tags), fetchers.dead_fetcher_count
     for fetcher, topic_partition, lag in lags:
         lag_tags = (("clientId", fetcher), ("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
         yield MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLag", lag_tags), lag

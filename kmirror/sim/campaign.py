@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, NoReturn
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.sim.histories import run_named
 from kmirror.sim.ledger import Campaign, Chunk, Ledger, Program, chunks_of
 
@@ -259,10 +259,9 @@ def _answer_and_end(writing: int, history: str, seed: int, without: tuple[str, .
         outcome: SeedResult | Exception
         try:
             outcome = _run(history, seed, without)
-        except KmirrorError as error:
-            outcome = KmirrorError(str(error))
-        except Exception:  # noqa: BLE001 - raised again by the parent
-            outcome = RuntimeError(f"seed {seed} of {history}: {traceback.format_exc()}")
+        except Exception as error:  # noqa: BLE001 - raised again by the parent
+            is_told = isinstance(error, KmirrorError) and not isinstance(error, ApiException)
+            outcome = KmirrorError(str(error)) if is_told else RuntimeError(f"seed {seed} of {history}: {traceback.format_exc()}")
         with open(writing, "wb") as pipe:
             pickle.dump(outcome, pipe)
         status = 0

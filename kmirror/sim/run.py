@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.checkers import Violation
 from kmirror.sim.faults import NO_FAULTS, FaultRates
 from kmirror.sim.history import History
-from kmirror.sim.loop import SimulationBudgetError, SimulationStuckError, new_loop
+from kmirror.sim.loop import new_loop
 from kmirror.sim.runtime import SimWorld
 
 HistoryFunction = Callable[[Any], Awaitable[None]]
@@ -63,7 +63,7 @@ def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -
         try:
             stage = setting.stage(world, history, setting.rates, ablations)
             loop.run_until_complete(loop.create_task(_play(stage, play), name="story"))
-        except (KmirrorError, ApiException, SimulationBudgetError, SimulationStuckError) as error:
+        except KmirrorError as error:
             found.append(Violation("progress", loop.now_us, str(error)))
         found += [Violation("failure", failure.now_us, repr(failure)) for failure in loop.failures]
         trace_hash, steps, now_us = loop.trace_hash, loop.steps, loop.now_us

@@ -25,7 +25,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.cleaned_transaction_metadata import CleanedTransactionMetadata
 from kmirror.storage.cleaner_offset_map import OffsetMap
@@ -150,7 +150,7 @@ class CleaningJob:
                 return False  # the folder was renamed under the worker
             message = f"failed to clean up log for {self._log.topic_partition} in dir {self._log.parent_dir} due to {error}"
             self._ports.log_dir_failures.maybe_add_offline_log_dir(self._log.parent_dir, message, error)
-        except (KmirrorError, ApiException) as error:
+        except KmirrorError as error:
             _LOGGER.warning("cannot clean %s, leaving it alone from now on: %s", self._log.topic_partition, error)
             self._cleaner.manager.mark_partition_uncleanable(self._log.topic_partition, str(error))
             self._done()
@@ -164,7 +164,7 @@ class CleaningJob:
             next(self._work)
         except StopIteration:
             self._work = None
-        except (OSError, KmirrorError, ApiException) as error:
+        except (OSError, KmirrorError) as error:
             self._error = error
 
     @property
@@ -263,7 +263,7 @@ class CleaningJob:
                 f"segments of {self._log.topic_partition} changed under the cleaner: {group}"
             )
             self._log.replace_segments([segment_cleaner.cleaned], group)
-        except (OSError, KmirrorError, ApiException):
+        except (OSError, KmirrorError):
             segment_cleaner.discard()  # not in a finally: a job that a killed node left behind must touch nothing when it is collected
             raise
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.verify.batch_diff import Side, read_difference
 from kmirror.verify.compared_log import ComparedLog, LogCursor
 from kmirror.verify.key_evidence import Evidence, KeyEvidence
@@ -82,8 +82,6 @@ def diff_logs(
         right_facts = right.facts(trailing_bytes=comparison.right_trailing)
     except KmirrorError as problem:
         error = str(problem)
-    except ApiException as problem:
-        error = f"{problem.error.name}: {problem.message}"
     except OSError as problem:
         error = f"{problem.filename or left.name}: {problem.strerror or problem}"
     status = Status.ERROR if error is not None else Status.DIFFERENT if findings.counts else Status.EQUAL

@@ -69,7 +69,7 @@ class MarkerEvidence:
         self._logs = (_Transactions(open_left, start_offset), _Transactions(open_right, start_offset))
 
     def may_lack(self, side: int, offset: int, producer_id: int) -> bool:
-        """Whether the cleaner of log 0 or 1 can have removed the marker at `offset`. KmirrorError, ApiException if they cannot be read."""
+        """Whether the cleaner of log 0 or 1 can have removed the marker at `offset`. KmirrorError if they cannot be read."""
         for log in self._logs:
             log.read_to(offset)
         own = self._logs[side]

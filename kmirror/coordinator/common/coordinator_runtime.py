@@ -348,7 +348,7 @@ class CoordinatorRuntime(Generic[S]):
         started_ms = self._runtime.clock.monotonic_ms()
         try:
             await self._replay_log(context)
-        except (ApiException, KmirrorError, OSError) as error:
+        except (KmirrorError, OSError) as error:
             if context.state is not CoordinatorState.LOADING:
                 return
             context.state = CoordinatorState.FAILED
