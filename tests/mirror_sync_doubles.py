@@ -460,6 +460,8 @@ class SyncBench:
 
     # --- what the manager talks to
 
+    unrecorded_partition_count = None
+
     def sync_owner(self, mirror_name: str) -> int:
         return self.owner
 

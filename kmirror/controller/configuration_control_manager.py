@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from kmirror.common.errors import ApiException, Errors, unknown_mirror
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
+from kmirror.controller.mirror_state_topic import check_configs, is_mirror_state_topic
 from kmirror.metadata.configs import DEFINITIONS, RESOURCE_TYPE_NAMES, validate
 from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource
 from kmirror.metadata.mirror_filters import log_overlaps
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MirrorAssociation, parse_association
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, MirrorAssociation, parse_association
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.resource_configs import SOURCE_CLUSTER_ID_CONFIG
 from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
@@ -136,7 +137,7 @@ class ConfigurationControlManager:
                 if missing:
                     raise ApiException(Errors.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
                 for name in self._state.image.configs.props(resource):
-                    if name not in (MIRROR_NAME_CONFIG, SOURCE_CLUSTER_ID_CONFIG):
+                    if name not in (MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, SOURCE_CLUSTER_ID_CONFIG):
                         values.setdefault(name, None)
                 records += self.change_records(resource, values, by_broker=by_broker)
             except ApiException as error:
@@ -156,6 +157,8 @@ class ConfigurationControlManager:
         left = {name: value for name, value in merged.items() if value is not None}
         if resource.type == RESOURCE_TOPIC:
             self.check_topic_configs(resource.name, left, changed=() if by_broker else values)
+            if is_mirror_state_topic(resource.name):
+                check_configs(values, lambda name: self._inherited_topic_config(name))
             if MIRROR_NAME_CONFIG in values:
                 _check_pause(present.get(MIRROR_NAME_CONFIG), values[MIRROR_NAME_CONFIG])
         else:
@@ -215,12 +218,19 @@ class ConfigurationControlManager:
         self, topic: str, props: Mapping[str, str], *, changed: Mapping[str, str | None] | Mapping[str, str] | tuple[()]
     ) -> None:
         """ApiException unless `props` may be a topic's overrides; `changed` are the names that a client sets itself."""
-        if MIRROR_NAME_CONFIG in changed:
-            text = f"Config {MIRROR_NAME_CONFIG} is internal: it is set by the requests of cluster mirroring only."
-            raise ApiException(Errors.INVALID_REQUEST, text)
+        for name in (MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG):
+            if name in changed:
+                text = f"Config {name} is internal: it is set by the requests of cluster mirroring only."
+                raise ApiException(Errors.INVALID_REQUEST, text)
+        validate(ConfigResource(RESOURCE_TOPIC, topic), props, self._inherited())
+
+    def _inherited(self) -> dict[str, str]:
         inherited = inherited_topic_configs(self._state.config.static_topic_configs)
-        inherited |= inherited_topic_configs(self._state.image.configs.cluster_default())
-        validate(ConfigResource(RESOURCE_TOPIC, topic), props, inherited)
+        return inherited | inherited_topic_configs(self._state.image.configs.cluster_default())
+
+    def _inherited_topic_config(self, name: str) -> str | None:
+        """What holds for a topic that says nothing."""
+        return self._inherited().get(name, default_text(name))
 
     def _check_exists(self, resource: ConfigResource) -> None:
         image = self._state.image

@@ -44,17 +44,10 @@ from kmirror.wire.messages import pause_mirror_topics as pause
 from kmirror.wire.messages import remove_topics_from_mirror as remove
 from kmirror.wire.messages import resume_mirror_topics as resume
 from kmirror.wire.messages.create_mirror import CreateMirrorRequest, CreateMirrorResponse
-from kmirror.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from kmirror.wire.messages.create_topics import CreatableTopic
 from kmirror.wire.messages.delete_mirror import DeleteMirrorRequest, DeleteMirrorResponse
 
 LARGEST_LEADER_EPOCH = 2**31 - 1
-MIRROR_STATE_TOPIC_CONFIGS = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "retention.ms": "-1",
-    "flush.messages": "1",
-    "unclean.leader.election.enable": "false",
-}
 Transition = Callable[[MirrorAssociation | None, str], MirrorAssociation]
 
 
@@ -105,7 +98,6 @@ class MirrorControlManager:
             name=MIRROR_STATE_TOPIC_NAME,
             num_partitions=self._state.config.mirror_topic_num_partitions,
             replication_factor=self._state.config.mirror_topic_replication_factor,
-            configs=[CreatableTopicConfig(name=name, value=value) for name, value in MIRROR_STATE_TOPIC_CONFIGS.items()],
         )
         return self._replication.create_topic(topic, quota=quota)[0]
 

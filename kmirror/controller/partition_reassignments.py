@@ -22,6 +22,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.leader_updates import builder_for
+from kmirror.controller.mirror_state_topic import check_replication, is_mirror_state_topic
 from kmirror.controller.partition_change_builder import Election
 from kmirror.metadata.image import TopicImage
 from kmirror.metadata.record import ApiMessageAndVersion
@@ -119,6 +120,8 @@ class PartitionReassignments:
         self._check_assignment(target)
         if not may_change_factor:
             _check_factor_unchanged(partition, target)
+        if is_mirror_state_topic(topic.name):
+            check_replication(partition, len(target), self._state.config.mirror_topic_replication_factor)
         moved = PartitionReassignmentReplicas.of(partition.replicas, target)
         builder = builder_for(self._state, topic.name, topic.id, partition_id, partition)
         builder.election = Election.ONLINE

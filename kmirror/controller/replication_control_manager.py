@@ -13,6 +13,13 @@ from kmirror.controller.configuration_control_manager import ConfigurationContro
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.leader_updates import builder_for, leader_and_isr_updates, partitions
+from kmirror.controller.mirror_state_topic import (
+    check_deletion,
+    check_election,
+    check_no_new_partitions,
+    is_mirror_state_topic,
+    new_topic_configs,
+)
 from kmirror.controller.mutation_quota import UNBOUNDED, ControllerMutationQuota
 from kmirror.controller.partition_change_builder import Election
 from kmirror.controller.partition_reassignments import PartitionReassignments
@@ -108,6 +115,8 @@ class ReplicationControlManager:
         partitions = self._assignments.of_new_topic(topic)
         if mirror_id:
             self._assignments.check_all_active(topic, partitions)
+        if is_mirror_state_topic(topic.name):
+            configs = new_topic_configs(configs, len(partitions))
         quota.record(len(partitions))
         metadata_version = self._state.metadata_version
         records = [ApiMessageAndVersion(TopicRecord(name=topic.name, topic_id=topic_id), 0)]
@@ -200,6 +209,8 @@ class ReplicationControlManager:
                 if name is not None and (None, topic.id) in counts:
                     raise ApiException(Errors.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
                 self._check_writable(topic, by_broker=by_broker)
+                if is_mirror_state_topic(topic.name):
+                    check_deletion(self._state.image)
                 quota.record(len(topic.partitions))
                 records.append(ApiMessageAndVersion(RemoveTopicRecord(topic_id=topic.id), 0))
             except ApiException as error:
@@ -249,6 +260,8 @@ class ReplicationControlManager:
         if request.count < present:
             text = f"The topic {topic.name} currently has {present} partition(s); {request.count} would not be an increase."
             raise ApiException(Errors.INVALID_PARTITIONS, text)
+        if is_mirror_state_topic(topic.name):
+            check_no_new_partitions()
         additional = request.count - present
         if additional > room:
             raise ApiException(Errors.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
@@ -407,6 +420,8 @@ class ReplicationControlManager:
         preferred = election_type == ELECTION_PREFERRED
         if partition.leader == partition.preferred_replica if preferred else partition.has_leader:
             raise ApiException(Errors.ELECTION_NOT_NEEDED, Errors.ELECTION_NOT_NEEDED.message)
+        if is_mirror_state_topic(name) and not preferred:
+            check_election()
         builder = builder_for(self._state, name, topic.id, partition_id, partition)
         builder.election = Election.PREFERRED if preferred else Election.UNCLEAN
         record = builder.build()

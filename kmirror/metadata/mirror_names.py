@@ -15,6 +15,8 @@ from kmirror.common.errors import ApiException, Errors
 
 MIRROR_NAME_CONFIG = "mirror.name"
 MIRROR_SUPPORT_UNCLEAN_CONFIG = "mirror.support.unclean.leader.election"
+MIRROR_STATE_PARTITIONS_CONFIG = "mirror.topic.num.partitions"
+"""Of the topic `__mirror_state`, internal: with how many partitions it was born. States are placed by that number, whatever becomes of the topic."""
 PAUSED_SUFFIX = ".paused"
 REMOVED_SUFFIX = ".removed"
 MAX_NAME_LENGTH = 249

@@ -280,7 +280,7 @@ remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms remote.log.index
 remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
 remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size remote.log.reader.threads
 replica.alter.log.dirs.io.max.bytes.per.second share.coordinator.cached.buffer.max.bytes transaction.partition.verification.enable
-unclean.leader.election.enable mirror.replication.throttled.rate"""
+unclean.leader.election.enable mirror.replication.throttled.rate mirror.topic.deletion.enable"""
 
 _PER_BROKER = """cordoned.log.dirs listener.security.protocol.map listeners principal.builder.class sasl.enabled.mechanisms sasl.jaas.config
 sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kmirror.common.config import ConfigDef, ConfigType, Validator, at_least, between, invalid_value, to_text, valid_list, valid_string
 from kmirror.common.errors import ApiException, ConfigError, Errors
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_SUPPORT_UNCLEAN_CONFIG
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, MIRROR_SUPPORT_UNCLEAN_CONFIG
 
 MAX_LONG = 2**63 - 1
 MIRROR_THROTTLED_REPLICAS_CONFIG = "mirror.replication.throttled.replicas"
@@ -113,6 +113,13 @@ def _topic_config_def() -> ConfigDef:
     d.define(MIRROR_SUPPORT_UNCLEAN_CONFIG, b, False, "Whether mirroring waits until every replica was truncated to the last mirror epoch.")
     d.define(
         MIRROR_NAME_CONFIG, ConfigType.STRING, None, "Mirror that the topic belongs to; set by the mirror requests only.", internal=True
+    )
+    d.define(
+        MIRROR_STATE_PARTITIONS_CONFIG,
+        i,
+        None,
+        "Of __mirror_state: the partitions that it was made with, by which states are placed.",
+        internal=True,
     )
     return d
 

@@ -124,6 +124,8 @@ class LogSummary:
     largest_epoch: int = NO_EPOCH
     largest_epoch_before_last_batch: int = NO_EPOCH
     largest_epoch_before_own_reset: int | None = None
+    own_reset_epoch: int | None = None
+    """Of the last reset in the log, when it is an own one that no batch of a lower epoch follows."""
     last_batch: AlignmentHeader | None = None
     scan: TransactionScan = field(default_factory=TransactionScan)
 
@@ -131,6 +133,9 @@ class LogSummary:
         self.largest_epoch_before_last_batch = self.largest_epoch
         if header.reset_source is not None:
             self.largest_epoch_before_own_reset = self.largest_epoch if header.reset_source == self.source_cluster_id else None
+            self.own_reset_epoch = header.leader_epoch if header.reset_source == self.source_cluster_id else None
+        elif self.own_reset_epoch is not None and header.leader_epoch < self.own_reset_epoch:
+            self.own_reset_epoch = None
         self.largest_epoch = max(self.largest_epoch, header.leader_epoch)
         self.last_batch = header
         self.scan.add(header)
@@ -149,6 +154,11 @@ class LogSummary:
             and last.leader_epoch <= leader_epoch
             and self.largest_epoch_before_last_batch == stored_epoch
         )
+
+    def is_written_since_own_reset(self, *, leader_epoch: int) -> bool:
+        """Whether stopping got as far as the reset, and nothing of the source follows it: only what this cluster wrote itself. PREPARING cuts
+        a reset off, or the failback partner's reset comes behind it (D5, D4 step 6)."""
+        return self.own_reset_epoch is not None and self.own_reset_epoch <= leader_epoch
 
 
 def summarize(batch_headers: Iterable[AlignmentHeader], source_cluster_id: str) -> LogSummary:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.addresses import parse_bootstrap_servers
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC
+from kmirror.metadata.mirror_names import MIRROR_STATE_PARTITIONS_CONFIG
 from kmirror.mirror.last_mirror_epoch import NotYetError, SourceAnswers, ask_source
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import ControllerChannel, MirrorConfig, SourceClientFactory
@@ -179,6 +180,10 @@ class Mirror:
     async def pause_name(self, topic: str) -> None:
         """Have the controller set `mirror.name` to `X.paused` (B5), without the checks that an operator's pause gets."""
         await self._alter_config(RESOURCE_TOPIC, topic, "mirror.name", f"{self.name}.paused")
+
+    async def record_state_partitions(self, count: int) -> None:
+        """Have the controller remember by how many partitions of `__mirror_state` states are placed."""
+        await self._alter_config(RESOURCE_TOPIC, MIRROR_STATE_TOPIC_NAME, MIRROR_STATE_PARTITIONS_CONFIG, str(count))
 
     def note_refused(self, topic_partition: TopicPartition, driver: MirrorPartition, reason: str = REFUSED) -> None:
         """D3-16: an authorization or authentication failure that lasts longer than two refresh intervals fails the partition."""

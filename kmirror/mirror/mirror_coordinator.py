@@ -9,6 +9,10 @@ request, and all of them are waited for together, not one after the other. Write
 of states: the epochs' record carries the mirror's whole map, and when it grows beyond max.message.bytes (C26) the write of an epoch is refused,
 its partition stays STOPPING, and no other partition's state waits for that.
 
+States are placed by the number of partitions that `__mirror_state` was born with: an internal config of the topic, which the controller writes
+when it makes the topic, and the leader of partition 0 where an older version made it (`mirror_metadata_manager`). Until that is done it is the
+number that this broker saw first. A topic that was grown all the same (the controller refuses) keeps all states where they are, with a line in the log.
+
 Not in a shard's reach: the log of `__mirror_state` is never compacted (C1), so a shard replays everything ever written.
 """
 
@@ -26,7 +30,7 @@ from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, C
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.image import MetadataImage, TopicImage
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, association_of, is_unclean_election_supported
+from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, association_of, is_unclean_election_supported
 from kmirror.mirror.mirror_coordinator_shard import (
     NO_LAST_MIRROR_EPOCH,
     MirrorCoordinatorShard,
@@ -80,6 +84,8 @@ class MirrorCoordinator:
         self._image = image
         self._broker_id = broker_id
         self._state_topic: TopicImage | None = None
+        self._seen_first: tuple[Uuid, int] | None = None
+        self._is_growth_told = False
         self._ended: dict[TopicPartition, set[str]] = {}
         self._scope = TaskScope(runtime, "mirror-coordinator")
         self._runtime = runtime
@@ -95,12 +101,12 @@ class MirrorCoordinator:
 
     def state_partition(self, mirror_name: str, topic_id: Uuid, partition: int) -> TopicPartition:
         """The `__mirror_state` partition of a mirror partition; COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
-        return self._state_partition_of(coordinator_key(mirror_name, topic_id, partition))
+        return self.state_partition_of(coordinator_key(mirror_name, topic_id, partition))
 
     def sync_owner(self, mirror_name: str) -> int:
         """The broker that syncs a mirror's metadata: leader of the partition its name hashes to; -1 if there is none."""
         try:
-            partition = self._state_partition_of(mirror_name)
+            partition = self.state_partition_of(mirror_name)
         except ApiException:
             return -1
         registration = self._image().topics.partition(partition.topic, partition.partition)
@@ -120,6 +126,7 @@ class MirrorCoordinator:
         topic = image.topics.topic(MIRROR_STATE_TOPIC_NAME)
         if topic is not self._state_topic:
             self._state_topic = topic
+            self._note_partition_count(topic)
             self._follow_leaders(topic)
         ended = frozenset(ended_mirrors)
         if ended:
@@ -127,6 +134,35 @@ class MirrorCoordinator:
                 self._ended.setdefault(topic_partition, set()).update(ended)
             for topic_partition in self._shards.active_partitions():
                 self._delete_ended_mirrors(topic_partition)
+
+    @property
+    def unrecorded_partition_count(self) -> int | None:
+        """By which states are placed, of a topic that does not say so; None where it does, or where there is no topic."""
+        topic = self._image().topics.topic(MIRROR_STATE_TOPIC_NAME)
+        return None if topic is None or _recorded_partition_count(self._image()) is not None else self._partition_count(topic)
+
+    def _note_partition_count(self, topic: TopicImage | None) -> None:
+        if topic is None or not topic.partitions:
+            return
+        if self._seen_first is None or self._seen_first[0] != topic.id:
+            self._seen_first, self._is_growth_told = (topic.id, len(topic.partitions)), False
+        count = self._partition_count(topic)
+        if count != len(topic.partitions) and not self._is_growth_told:
+            self._is_growth_told = True
+            _log.error(
+                "%s has %d partitions now; it was made with %d, and the states of mirrors stay in these. The others are not used",
+                MIRROR_STATE_TOPIC_NAME,
+                len(topic.partitions),
+                count,
+            )
+
+    def _partition_count(self, topic: TopicImage) -> int:
+        """The number that states are placed by."""
+        recorded = _recorded_partition_count(self._image())
+        if recorded is not None:
+            return recorded
+        seen = self._seen_first
+        return seen[1] if seen is not None and seen[0] == topic.id else len(topic.partitions)
 
     def _follow_leaders(self, topic: TopicImage | None) -> None:
         if topic is None:
@@ -245,11 +281,12 @@ class MirrorCoordinator:
         await self._scope.cancel()
         await self._shards.shutdown()
 
-    def _state_partition_of(self, key: str) -> TopicPartition:
+    def state_partition_of(self, key: str) -> TopicPartition:
+        """The `__mirror_state` partition that a key hashes to (FindCoordinator's, too); COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
         topic = self._image().topics.topic(MIRROR_STATE_TOPIC_NAME)
         if topic is None or not topic.partitions:
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE, f"{MIRROR_STATE_TOPIC_NAME} does not exist")
-        return TopicPartition(MIRROR_STATE_TOPIC_NAME, partition_for(key, len(topic.partitions)))
+        return TopicPartition(MIRROR_STATE_TOPIC_NAME, partition_for(key, self._partition_count(topic)))
 
     def _by_state_partition(
         self,
@@ -325,6 +362,11 @@ class MirrorCoordinator:
         for result in results:
             if result.on_appended is not None:
                 result.on_appended()
+
+
+def _recorded_partition_count(image: MetadataImage) -> int | None:
+    value = image.configs.topic(MIRROR_STATE_TOPIC_NAME).get(MIRROR_STATE_PARTITIONS_CONFIG)
+    return None if value is None else int(value)
 
 
 def _read_shard(mirror_name: str, keys: list[PartitionKey], shard: MirrorCoordinatorShard, now_ms: int) -> dict[PartitionKey, StoredState]:

@@ -137,6 +137,7 @@ class MirrorMetadataManager:
         """One cycle of one mirror. Never raises: errors are counted and logged."""
         if self._image().topics.topic(MIRROR_STATE_TOPIC_NAME) is None:
             self._create_state_topic()
+        await self._record_state_partitions(mirror_name)
         led = self._led_partitions(mirror_name)
         is_owner = self._is_owner(mirror_name)
         topics = self._topics_of(mirror_name) if is_owner else sorted({driver.id.topic for driver in led})
@@ -155,6 +156,17 @@ class MirrorMetadataManager:
         self.errors.count(failed)
         for driver in led:
             driver.on_refresh()
+
+    async def _record_state_partitions(self, mirror_name: str) -> None:
+        """By the leader of partition 0: for a topic that an older version made, and that does not say with how many partitions."""
+        count = self._coordinator.unrecorded_partition_count
+        first = self._image().topics.partition(MIRROR_STATE_TOPIC_NAME, 0)
+        if count is None or first is None or first.leader != self._config.broker_id:
+            return
+        try:
+            await self._mirror(mirror_name).record_state_partitions(count)
+        except KmirrorError as error:
+            _log.warning("mirror %s: the partitions of %s could not be recorded: %s", mirror_name, MIRROR_STATE_TOPIC_NAME, error)
 
     async def _cycle(self, name: str, topics: list[str], led: list[MirrorPartition], failed: set[SyncGauge]) -> None:
         mirror = self._mirror(name)

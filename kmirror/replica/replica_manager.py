@@ -19,7 +19,7 @@ from typing import Protocol
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.ports import Buffer
-from kmirror.common.topic_partition import INTERNAL_TOPICS, TopicIdPartition, TopicPartition
+from kmirror.common.topic_partition import INTERNAL_TOPICS, MIRROR_STATE_TOPIC_NAME, TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
@@ -329,7 +329,8 @@ class ReplicaManager:
         verification_guard: VerificationGuard | None,
         transaction_version: int,
     ) -> tuple[PartitionResponse, Partition | None]:
-        if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
+        is_allowed = internal_topics_allowed and topic_partition.topic != MIRROR_STATE_TOPIC_NAME  # the coordinator appends by itself
+        if topic_partition.topic in INTERNAL_TOPICS and not is_allowed:
             return PartitionResponse(Errors.INVALID_TOPIC_EXCEPTION), None
         try:
             partition = self.get_partition_or_exception(topic_partition)
@@ -418,7 +419,7 @@ class ReplicaManager:
         partition = self.get_partition_or_exception(topic_partition)
         log = partition.leader_log
         partition.check_writable()
-        if not log.config.delete:
+        if not log.config.delete or topic_partition.topic == MIRROR_STATE_TOPIC_NAME:
             raise ApiException(
                 Errors.POLICY_VIOLATION, f"Records of partition {topic_partition} can not be deleted due to the configured policy"
             )

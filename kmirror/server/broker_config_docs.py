@@ -63,6 +63,7 @@ BROKER_CONFIG_DOCS = {
     "mirror.metadata.refresh.interval.ms": "Time between two looks at a source cluster's metadata; 0 is on demand only.",
     "mirror.num.replica.fetchers": "Fetchers per source broker and mirror.",
     "mirror.replication.throttled.rate": "Bytes a second for throttled mirror partitions.",
+    "mirror.topic.deletion.enable": "Whether __mirror_state may be deleted while there are mirrors: when it is beyond repair.",
     "mirror.topic.num.partitions": "Partitions of __mirror_state; do not change after its creation.",
     "mirror.topic.replication.factor": "Replicas of __mirror_state.",
     "mirror.truncation.backoff.ms": "Pause before a step of preparing or stopping a mirror partition is tried again.",

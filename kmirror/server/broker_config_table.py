@@ -198,6 +198,7 @@ mirror.fetch.backoff.ms|long|1000|medium|-||[0,...]
 mirror.metadata.refresh.interval.ms|long|30000|medium|-||[0,...]
 mirror.num.replica.fetchers|int|1|high|-||[1,...]
 mirror.replication.throttled.rate|long|9223372036854775807|medium|cluster-wide|D|[0,...]
+mirror.topic.deletion.enable|bool|false|medium|cluster-wide|D|
 mirror.topic.num.partitions|int|50|high|-||[1,...]
 mirror.topic.replication.factor|short|3|high|-||[1,...]
 mirror.truncation.backoff.ms|long|5000|medium|-||[0,...]

@@ -38,7 +38,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kmirror.common.errors import Errors
-from kmirror.controller import mirror_control_manager
+from kmirror.controller import mirror_state_topic
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.mirror import last_mirror_epoch, mirror_fetcher, mirror_state_machine, partition_states, preparing, stopping
 from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
@@ -233,7 +233,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "state_level": [(MirrorPartition, "_guard", _on_change_only)],
     "state_flush": [
         (ReplicaManagerLog, "flush_if_single_replica", _nothing_async),
-        (mirror_control_manager, "MIRROR_STATE_TOPIC_CONFIGS", _without_flush),
+        (mirror_state_topic, "MIRROR_STATE_TOPIC_CONFIGS", _without_flush),
     ],
     "paused_is_prepared": [(mirror_state_machine, "TABLE", _without_paused_row)],
     "start_inside_batch": [(MirrorFetcher, "_append", _where_asked)],

@@ -21,6 +21,7 @@ from mirror_harness import (
     wait_state,
 )
 
+from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.embedded import EmbeddedCluster
 
@@ -85,10 +86,14 @@ def test_pause_and_resume_go_on_where_they_stopped(clusters: tuple[EmbeddedClust
 
 
 def test_a_state_topic_that_was_deleted_is_created_anew(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """C38: what it held is decided from the logs then. Without it a failover waited until somebody created a mirror."""
+    """C38: what it held is decided from the logs then. Without it a failover waited until somebody created a mirror. Deleting it takes two steps."""
     a, b = clusters
     mirrored(a, b)
-    call(b.bootstrap_servers, lambda admin: admin.delete_topics(["__mirror_state"])).all()
+    address = b.bootstrap_servers
+    assert call(address, lambda admin: admin.delete_topics(["__mirror_state"])).failed["__mirror_state"].error is Errors.POLICY_VIOLATION
+    allow = ("mirror.topic.deletion.enable", ConfigOperation.SET, "true")
+    call(address, lambda admin: admin.incremental_alter_configs(ConfigResourceType.BROKER, "", [allow]))
+    call(address, lambda admin: admin.delete_topics(["__mirror_state"])).all()
     remove(b.bootstrap_servers, "m", "t")
     wait_state(b.bootstrap_servers, "m", "STOPPED")
     assert produce(b.bootstrap_servers, "t", numbered("b", 10)) == []

@@ -25,6 +25,7 @@ from kmirror.common.topic_partition import (
 )
 from kmirror.coordinator.share.share_partition_key import SharePartitionKey
 from kmirror.metadata.features import MIRROR_VERSION
+from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.server.metadata_cache import Node
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
@@ -82,17 +83,26 @@ def _find(apis: KafkaApis, request: Request, key_type: int, key: str) -> tuple[E
             return Errors.CLUSTER_AUTHORIZATION_FAILED, _NO_NODE
         if apis.metadata_cache.image.features.level(MIRROR_VERSION) < 1:
             return Errors.UNSUPPORTED_VERSION, _NO_NODE
-        return _leader(apis, request, MIRROR_STATE_TOPIC_NAME, key)
+        return _leader(apis, request, MIRROR_STATE_TOPIC_NAME, key, _mirror_partition(apis, key))
     return Errors.INVALID_REQUEST, _NO_NODE
 
 
-def _leader(apis: KafkaApis, request: Request, topic: str, key: str) -> tuple[Errors, Node]:
+def _mirror_partition(apis: KafkaApis, key: str) -> int | None:
+    """Where the states of mirrors are, which is not asked of how many partitions their topic has now."""
+    manager = apis.mirror
+    if not isinstance(manager, MirrorManager) or manager.image().topics.topic(MIRROR_STATE_TOPIC_NAME) is None:
+        return None
+    return manager.coordinator.state_partition_of(key).partition
+
+
+def _leader(apis: KafkaApis, request: Request, topic: str, key: str, number: int | None = None) -> tuple[Errors, Node]:
     cache = apis.metadata_cache
     image = cache.image.topics.topic(topic)
     if image is None:
         apis.auto_topic_creation.create_topics([topic])
         return Errors.COORDINATOR_NOT_AVAILABLE, _NO_NODE
-    registration = cache.partition(TopicPartition(topic, partition_for(key, len(image.partitions))))
+    number = partition_for(key, len(image.partitions)) if number is None else number
+    registration = cache.partition(TopicPartition(topic, number))
     node = None if registration is None else cache.alive_node(registration.leader, request.listener_name)
     return (Errors.COORDINATOR_NOT_AVAILABLE, _NO_NODE) if node is None else (Errors.NONE, node)
 

@@ -142,7 +142,7 @@ def test_the_first_mirror_makes_the_state_topic() -> None:
     assert [len(partition.replicas) for partition in topic.partitions.values()] == [2, 2, 2]
     assert controller.state.image.configs.topic("__mirror_state") == {
         "cleanup.policy": "compact", "compression.type": "producer", "retention.ms": "-1", "flush.messages": "1",
-        "unclean.leader.election.enable": "false",
+        "unclean.leader.election.enable": "false", "mirror.topic.num.partitions": "3",
     }  # fmt: skip
     assert controller.state.image.configs.mirror("X") == {"bootstrap.servers": "source:9092"}, "a null value leaves the config unset"
     create(controller, "Y")

@@ -84,6 +84,26 @@ def test_errors_of_an_append_are_per_partition(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_nobody_writes_or_deletes_in_the_log_of_mirror_states(tmp_path: Path) -> None:
+    """Not the admin client either, which may do so in other internal topics: the coordinator appends by itself."""
+
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path))
+        states, offsets = TopicPartition("__mirror_state", 0), TopicPartition("__consumer_offsets", 0)
+        for topic_partition in (states, offsets):
+            world.create_topic(topic_partition.topic)
+        manager = world.replica_manager
+        results = await manager.append_records(
+            timeout_ms=1, required_acks=1, origin=AppendOrigin.CLIENT, entries={states: batch_of(b"x"), offsets: batch_of(b"x")},
+            internal_topics_allowed=True,
+        )  # fmt: skip
+        assert (results[states].error, results[offsets].error) == (Errors.INVALID_TOPIC_EXCEPTION, Errors.NONE)
+        deleted = await manager.delete_records(1000, {states: -1, offsets: -1}, internal_topics_allowed=True)
+        assert (deleted[states].error, deleted[offsets].error) == (Errors.POLICY_VIOLATION, Errors.NONE)
+
+    run(scenario)
+
+
 def test_refused_records_are_named_with_kafkas_text(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = BrokerWorld(str(tmp_path))

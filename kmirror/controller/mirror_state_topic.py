@@ -1,0 +1,118 @@
+"""What may be done to `__mirror_state`, the log of every mirror partition's state (KIP-1279; hazards C1, F9).
+
+A state that is lost, or looked for where it is not, is taken for "never mirrored": a mirror is prepared anew, a topic that failed over
+and has been written to is stopped a second time. So nobody, clients, forwarded requests and brokers alike, may
+
+    add partitions            the key of a state is hashed over the partition count: every state would be looked for elsewhere
+    lower the replication     below mirror.topic.replication.factor (what is lower already may stay); moving replicas is free
+    elect uncleanly           an older replica gives back states that have passed
+    delete records, or write  (refused where the log is: `replica.replica_manager`)
+    set a config that deletes states, or keeps new ones out (`REFUSED_VALUES`)
+    delete the topic          while there are mirrors, unless the dynamic broker config mirror.topic.deletion.enable says so: the way
+                              out when the topic is beyond repair
+
+A topic that is made gets `MIRROR_STATE_TOPIC_CONFIGS` where a request says nothing else, and remembers with how many partitions it was born.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.mirror_names import MIRROR_STATE_PARTITIONS_CONFIG
+from kmirror.metadata.registrations import PartitionRegistration
+
+MIRROR_STATE_TOPIC_CONFIGS = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "retention.ms": "-1",
+    "flush.messages": "1",
+    "unclean.leader.election.enable": "false",
+}
+MIRROR_TOPIC_DELETION_CONFIG = "mirror.topic.deletion.enable"
+SMALLEST_MAX_MESSAGE_BYTES = 1_048_588
+
+REFUSED_VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
+    "cleanup.policy": (lambda value: value.strip() != "compact", "it must stay compact: anything else deletes states, or loses that mark"),
+    "retention.ms": (lambda value: int(value) >= 0, "it must stay -1: states do not age"),
+    "retention.bytes": (lambda value: int(value) >= 0, "it must stay -1: no state may make room for another"),
+    "flush.messages": (lambda value: int(value) != 1, "it must stay 1: a power loss would bring back states that have passed"),
+    "unclean.leader.election.enable": (
+        lambda value: value.strip().lower() == "true",
+        "it must stay false: states that have passed would return",
+    ),
+    "max.message.bytes": (
+        lambda value: int(value) < SMALLEST_MAX_MESSAGE_BYTES,
+        f"it must be {SMALLEST_MAX_MESSAGE_BYTES} at least: the last mirror epochs of a mirror are one record",
+    ),
+}
+"""By config: whether a value is refused, and why. What is not listed can neither delete a state nor keep one out."""
+
+
+def is_mirror_state_topic(name: str | None) -> bool:
+    return name == MIRROR_STATE_TOPIC_NAME
+
+
+def new_topic_configs(configs: Mapping[str, str], partitions: int) -> dict[str, str]:
+    """The configs of `__mirror_state` when it is made with `configs`; INVALID_CONFIG where one is refused."""
+    complete = {**MIRROR_STATE_TOPIC_CONFIGS, **configs}
+    check_configs(complete)
+    return {**complete, MIRROR_STATE_PARTITIONS_CONFIG: str(partitions)}
+
+
+def check_configs(values: Mapping[str, str | None], inherited: Callable[[str], str | None] = lambda name: None) -> None:
+    """INVALID_CONFIG where one of the `values` that are about to hold is refused; None: the key goes, and `inherited(key)` holds."""
+    for name, value in values.items():
+        refused, reason = REFUSED_VALUES.get(name, (None, ""))
+        holds = inherited(name) if value is None else value
+        if refused is not None and holds is not None and _is(refused, holds):
+            raise ApiException(Errors.INVALID_CONFIG, f"{name} of {MIRROR_STATE_TOPIC_NAME} cannot be '{holds}': {reason}.")
+
+
+def check_no_new_partitions() -> None:
+    """Always INVALID_PARTITIONS."""
+    text = (
+        f"{MIRROR_STATE_TOPIC_NAME} keeps the number of partitions that it was made with: "
+        "the states of mirrors are found by it, and would be looked for elsewhere."
+    )
+    raise ApiException(Errors.INVALID_PARTITIONS, text)
+
+
+def check_deletion(image: MetadataImage) -> None:
+    """POLICY_VIOLATION while there are mirrors and the deletion was not allowed."""
+    mirrors = image.configs.mirror_names()
+    if mirrors and image.configs.cluster_default().get(MIRROR_TOPIC_DELETION_CONFIG, "false").lower() != "true":
+        text = (
+            f"{MIRROR_STATE_TOPIC_NAME} holds the states of the mirrors {', '.join(sorted(mirrors))}: delete the mirrors first. "
+            f"If it is beyond repair, set {MIRROR_TOPIC_DELETION_CONFIG}=true as a default of all brokers, and delete it."
+        )
+        raise ApiException(Errors.POLICY_VIOLATION, text)
+
+
+def check_replication(partition: PartitionRegistration, target: int, configured: int) -> None:
+    """INVALID_REPLICATION_FACTOR where `target` replicas are fewer than there are and fewer than mirror.topic.replication.factor."""
+    present = len({*partition.replicas} - {*partition.adding_replicas})
+    if target < min(present, configured):
+        text = (
+            f"{MIRROR_STATE_TOPIC_NAME} cannot go from {present} to {target} replicas: the states of mirrors are kept on "
+            f"mirror.topic.replication.factor={configured} brokers. Name as many brokers to move a partition."
+        )
+        raise ApiException(Errors.INVALID_REPLICATION_FACTOR, text)
+
+
+def check_election() -> None:
+    """Always POLICY_VIOLATION: of an unclean election."""
+    text = (
+        f"A partition of {MIRROR_STATE_TOPIC_NAME} is not elected uncleanly: states that have passed would return, and "
+        "what was written to topics since they failed over would be cut. Bring back a replica of the ISR, or delete the topic."
+    )
+    raise ApiException(Errors.POLICY_VIOLATION, text)
+
+
+def _is(refused: Callable[[str], bool], value: str) -> bool:
+    try:
+        return refused(value)
+    except ValueError:
+        return False  # no value of the config's type: refused as such
