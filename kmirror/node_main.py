@@ -27,6 +27,7 @@ from pathlib import Path
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
+from kmirror.network.config_providers import resolve_own
 from kmirror.runtime import collector, descriptors
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.os_files import OsFileSystem, VolatileOsFileSystem
@@ -106,7 +107,8 @@ def main() -> int:
     threading.Thread(target=_die_with_parent, name="parent-watch", daemon=True).start()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stderr)
     try:
-        config = KafkaConfig.from_props(decode_properties(str(options.config), options.config.read_bytes()))
+        properties = decode_properties(str(options.config), options.config.read_bytes())
+        config = KafkaConfig.from_props(resolve_own(properties, OsFileSystem(), os.environ))
         files = VolatileOsFileSystem() if options.volatile else OsFileSystem()
         return asyncio.run(serve(config, files=files, on_started=lambda server: _report_ports(server, config)))
     except (KmirrorError, OSError) as error:

@@ -53,6 +53,7 @@ class ManualRuntime:
         self.clock = ManualClock(NOW_MS)
         self.random = SeededRandom()
         self.files = OsFileSystem()
+        self.environment: dict[str, str] = {}
         self._timers: list[tuple[float, int, ManualTimer, Callable[[], object]]] = []
         self._count = 0
 

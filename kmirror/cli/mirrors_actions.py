@@ -26,7 +26,7 @@ from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json,
 from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, answered, progress_bar
 from kmirror.cli.mirrors_watch import watch
-from kmirror.cli.properties import read_properties
+from kmirror.cli.properties import read_mirror_configs
 from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError, unknown_mirror
 from kmirror.common.topic_partition import TopicPartition
@@ -80,7 +80,7 @@ class MirrorCommand:
     # --- mirrors ------------------------------------------------------------------------------------------------------
 
     async def do_create(self) -> None:
-        configs = read_properties(self._options.mirror_config)
+        configs = read_mirror_configs(self._options.mirror_config)
         await self._admin.create_mirror(self._mirror, configs)
         self._done(f"Created mirror {self._mirror}", "create")
         try:
@@ -91,13 +91,13 @@ class MirrorCommand:
         await self._warn_of_another_name(source, None)
 
     async def do_alter(self) -> None:
-        configs = read_properties(self._options.mirror_config)
+        configs = read_mirror_configs(self._options.mirror_config)
         changes = [(name, ConfigOperation.SET, value) for name, value in sorted(configs.items())]
         await self._admin.incremental_alter_configs(ConfigResourceType.MIRROR, self._mirror, changes)
         self._done(f"Altered mirror {self._mirror}", "alter")
 
     async def dry_run_alter(self) -> None:
-        self._print_losses(await self._alteration_loss(read_properties(self._options.mirror_config)))
+        self._print_losses(await self._alteration_loss(read_mirror_configs(self._options.mirror_config)))
 
     async def do_delete(self) -> None:
         await self._admin.delete_mirror(self._mirror)

@@ -1,7 +1,8 @@
 """The clusters that one `kafka-mirrors` command talks to: the destination, each mirror's source, and the clusters behind it.
 
 How a source is reached comes from --mirror-config where that is given, else from the mirror's own configs. A broker never tells their
-secrets (C22), so for a source that asks for a password --mirror-config is needed: the same file that the mirror was created from.
+secrets (C22), so for a source that asks for a password --mirror-config is needed: the same file that the mirror was created from. What
+`${file:...}` and the like name in it, and in --command-config, is looked up on this machine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import ConfigResourceType
 from kmirror.cli.properties import read_properties
-from kmirror.cli.tool_client import TIMEOUT_SETTING, open_admin
+from kmirror.cli.tool_client import TIMEOUT_SETTING, open_admin, resolved
 from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError, unknown_mirror
 from kmirror.runtime.api import Runtime
@@ -71,7 +72,7 @@ class MirrorClients:
             raise ConfigError(f"mirror {mirror_name}: {error}{hint}") from error
 
     def _open(self, bootstrap_servers: str, properties: Mapping[str, str]) -> AdminClient:
-        client = open_admin(self.runtime, bootstrap_servers, properties, client_id=CLIENT_ID)
+        client = open_admin(self.runtime, bootstrap_servers, resolved(properties), client_id=CLIENT_ID)
         self._opened.append(client)
         return client
 

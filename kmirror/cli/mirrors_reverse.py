@@ -32,7 +32,7 @@ from kmirror.cli.mirrors_source import check_source_cluster, source_ends
 from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.mirrors_topics import add_topics, of_pattern, settle, warn_of_groups
 from kmirror.cli.mirrors_wait import ENDED, MIRRORING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, progress_bar
-from kmirror.cli.properties import read_properties
+from kmirror.cli.properties import read_mirror_configs, read_properties
 from kmirror.common.addresses import address_text
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -190,7 +190,7 @@ class Reversal:
         """How A reaches B. Passwords of this command are an operator's: A is given none of them. What A would refuse, after the failover, is
         refused here."""
         file = self._options.reverse_config
-        configs = {BOOTSTRAP_SERVERS: self._own_address()} if file is None else read_properties(file)
+        configs = {BOOTSTRAP_SERVERS: self._own_address()} if file is None else read_mirror_configs(file)
         if not configs.get(BOOTSTRAP_SERVERS):
             raise ConfigError(f"{file} has no {BOOTSTRAP_SERVERS}")
         try:

@@ -21,6 +21,7 @@ from typing import Final
 from kmirror.common.errors import ConfigError
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.resource_configs import MIRROR_CONFIGS
+from kmirror.network.config_providers import has_references
 
 RENAMED: Final = {
     "topics.blacklist": "topics.exclude",
@@ -90,7 +91,7 @@ NO_COUNTERPART_PREFIXES: Final = {
     "config.storage": "there is no Connect worker",
     "offset.storage": "there is no Connect worker",
     "status.storage": "there is no Connect worker",
-    "config.providers": "a mirror's config holds values, not expressions: resolve them first",
+    "config.providers": "the target's brokers resolve expressions: put these lines into their properties",
     "group.id": "there is no Connect worker",
     "producer.": "the target's brokers write to their own logs: there is no producer",
     "consumer.": "the target's brokers fetch: replica.fetch.* and socket.* of theirs apply",
@@ -108,6 +109,10 @@ FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
 """Flags of a regular expression, which mean the same in Java and here."""
 EXPRESSION: Final = re.compile(r"\$\{[^}]*\}")
 """What a ConfigProvider would replace (Kafka's `ConfigTransformer`)."""
+
+NO_REFERENCE: Final = "a mirror's config holds values, or references like ${file:path:key}: resolve this expression first"
+TOOL_PROVIDERS: Final = "file, dir or env, or by config.providers in the same file"
+RESOLVED_BY_BROKERS: Final = "the brokers of {} resolve it, by config.providers in their properties; the commands, as " + TOOL_PROVIDERS
 
 
 @dataclass(slots=True)
@@ -248,7 +253,8 @@ def _convert_replication_factor(converted: ConvertedFlow, flow: Mapping[str, str
 
 
 def _point_at_expressions(converted: ConvertedFlow) -> None:
-    """What is printed and written holds them as they are: each has to be replaced before the commands are run."""
+    """What is printed and written holds them as they are. References to config providers in settings of security are resolved where they are
+    used; any other expression has to be replaced before the commands are run."""
     places = [
         (f"{converted.target}.bootstrap.servers", converted.target_bootstrap, "the commands"),
         ("topics or topics.exclude", converted.topic_pattern, "the commands"),
@@ -256,7 +262,14 @@ def _point_at_expressions(converted: ConvertedFlow) -> None:
         *((name, value, converted.command_file) for name, value in converted.command_configs.items()),
     ]
     for name, value, where in places:
-        if EXPRESSION.search(value):
+        if name.startswith(SECURITY_PREFIXES) and has_references({name: value}):
+            who = (
+                f"the commands resolve it, as {TOOL_PROVIDERS}"
+                if where == converted.command_file
+                else RESOLVED_BY_BROKERS.format(converted.target)
+            )
+            converted.notes.append(f"{name} in {where} holds a reference to a config provider: {who}")
+        elif EXPRESSION.search(value):
             converted.notes.append(f"put the value of {name} into {where}: it holds an expression")
 
 
@@ -308,8 +321,8 @@ def _convert_security(converted: ConvertedFlow, flow: Mapping[str, str], setting
             converted.not_converted[f"{converted.source}.{name}"] = "a mirror has no such security setting"
         else:
             converted.mirror_configs[name] = value
-            if EXPRESSION.search(value):
-                converted.not_converted[f"{converted.source}.{name}"] = NO_COUNTERPART_PREFIXES["config.providers"]
+            if EXPRESSION.search(value) and not has_references({name: value}):
+                converted.not_converted[f"{converted.source}.{name}"] = NO_REFERENCE
 
 
 def _convert_groups(converted: ConvertedFlow, flow: Mapping[str, str], used: set[str]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from kmirror.common.errors import ConfigError
+from kmirror.network.config_providers import is_provider_config, resolve_own
+from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.java_properties import decode_properties
 
 
@@ -15,3 +18,13 @@ def read_properties(path: Path) -> dict[str, str]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     return decode_properties(str(path), data)
+
+
+def read_node_properties(path: Path) -> dict[str, str]:
+    """A node's properties, with what its own `config.providers` resolve."""
+    return resolve_own(read_properties(path), OsFileSystem(), os.environ)
+
+
+def read_mirror_configs(path: Path) -> dict[str, str]:
+    """What a file for --mirror-config or --reverse-config says of the mirror. Its `config.providers` are the command's own; brokers have theirs."""
+    return {name: value for name, value in read_properties(path).items() if not is_provider_config(name)}

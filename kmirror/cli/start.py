@@ -10,12 +10,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import sys
 from pathlib import Path
 
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ConfigError
+from kmirror.network.config_providers import resolve_own
 from kmirror.node_main import LOG_DATE_FORMAT, LOG_FORMAT, serve
+from kmirror.runtime.os_files import OsFileSystem
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.request_log import REQUEST_LOGGER
 
@@ -36,7 +39,7 @@ def run(command: str, options: argparse.Namespace) -> int:
         if not separator:
             raise ConfigError(f"--override {override!r} is not of the form property=value")
         properties[name.strip()] = value.strip()
-    config = KafkaConfig.from_props(properties)
+    config = KafkaConfig.from_props(resolve_own(properties, OsFileSystem(), os.environ))
     config.log_unknown()
     if options.request_log is not None:
         log_requests_to(options.request_log)

@@ -50,12 +50,12 @@ def run(command: str, options: argparse.Namespace) -> int:
     if command == "random-uuid":
         print(Uuid.random(ports.random))
         return 0
-    from kmirror.cli.properties import read_properties
+    from kmirror.cli.properties import read_node_properties
     from kmirror.controller.dynamic_voter import parse_initial_controllers
     from kmirror.controller.storage_tool import FormatOptions, format_node, parse_feature_argument
     from kmirror.server.kafka_config import KafkaConfig
 
-    config = KafkaConfig.from_props(read_properties(options.config))
+    config = KafkaConfig.from_props(read_node_properties(options.config))
     for line in format_node(
         config,
         FormatOptions(

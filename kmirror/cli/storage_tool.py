@@ -46,10 +46,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _info(options: argparse.Namespace) -> int:
     """Exit code 1 when there is a problem."""
-    from kmirror.cli.properties import read_properties
+    from kmirror.cli.properties import read_node_properties
     from kmirror.server.kafka_config import KafkaConfig
 
-    config = KafkaConfig.from_props(read_properties(options.config))
+    config = KafkaConfig.from_props(read_node_properties(options.config))
     found, problems, metadata = inspect(sorted(dict.fromkeys([config.metadata_log_dir, *config.log_dirs])))
     if options.json:
         print_json({"logDirectories": found, "metadata": metadata, "problems": problems})

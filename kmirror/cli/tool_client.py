@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -11,8 +12,10 @@ from kmirror.admin.admin_client import DEFAULT_TIMEOUT_MS, AdminClient, parse_bo
 from kmirror.cli.properties import read_properties
 from kmirror.common.errors import ConfigError
 from kmirror.network.client_security import ClientSecurity
+from kmirror.network.config_providers import ConfigProviders
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
+from kmirror.runtime.os_files import OsFileSystem
 
 T = TypeVar("T")
 
@@ -20,8 +23,14 @@ TIMEOUT_SETTING = "default.api.timeout.ms"
 
 
 def command_properties(command_config: str | None) -> dict[str, str]:
-    """The settings of `--command-config`; none without it."""
-    return {} if command_config is None else read_properties(Path(command_config))
+    """The settings of `--command-config`, with what their references to config providers name; none without it."""
+    return {} if command_config is None else resolved(read_properties(Path(command_config)))
+
+
+def resolved(properties: Mapping[str, str]) -> dict[str, str]:
+    """`properties` with the values that `${file:...}`, `${env:...}` and `${dir:...}` name on this machine; ConfigError for what names nothing."""
+    files = OsFileSystem()
+    return ConfigProviders.of_a_tool(properties, files, os.environ).resolve(properties)
 
 
 def open_admin(

@@ -54,3 +54,4 @@ class MirrorConfig:
     offsets_retention_ms: int = 604_800_000  # offsets.retention.minutes
     static_topic_configs: Mapping[str, str] = field(default_factory=dict)  # topic defaults by the broker's properties
     has_authorizer: bool = False  # authorizer.class.name
+    config_providers: Mapping[str, str] = field(default_factory=dict)  # config.providers and config.providers.*

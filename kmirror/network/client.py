@@ -24,9 +24,11 @@ The records of a large response are views into its frame; the frame lives as lon
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kmirror.common.errors import ConfigError
 from kmirror.common.exponential_backoff import ExponentialBackoff
 from kmirror.network.client_connection import ClientConnection, RequestMessage
 from kmirror.network.client_errors import (
@@ -79,13 +81,16 @@ class NetworkClient:
         client_id: str,
         *,
         settings: ClientSettings | None = None,
-        security: ClientSecurity = ClientSecurity.PLAINTEXT,
+        security: ClientSecurity | Callable[[], ClientSecurity] = ClientSecurity.PLAINTEXT,
     ) -> None:
+        """`security` as a function is asked before each connection: what it gives may change, by a secret that was replaced."""
         self._runtime = runtime
         self._client_id = client_id
         self._settings = settings or ClientSettings()
         self._backoff = ExponentialBackoff(self._settings.reconnect_backoff_ms, self._settings.reconnect_backoff_max_ms, BACKOFF_JITTER)
-        self._channel = None if security.security_protocol == "PLAINTEXT" else ClientChannelBuilder(security, runtime)
+        self._security_source = None if isinstance(security, ClientSecurity) else security
+        self._security = security if isinstance(security, ClientSecurity) else security()
+        self._channel = self._new_channel()
         self._scratch = new_scratch()
         self.metrics = ClientMetrics(runtime.clock)
         self._nodes: dict[tuple[str, int, str], Node] = {}
@@ -221,17 +226,30 @@ class NetworkClient:
             raise DisconnectError(f"cannot connect to {node.host}:{node.port}: {error.strerror or error}") from error
         except (RequestTimeoutError, UnsupportedVersionError) as error:
             raise DisconnectError(str(error)) from error
+        except ConfigError as error:
+            raise DisconnectError(f"the connection to {node.host}:{node.port} cannot be secured: {error}") from error
         except ProtocolReadError as error:
             raise DisconnectError(f"{node.host}:{node.port} does not speak Kafka's protocol: {error}") from error
         finally:
             self._note_outcome(node, succeeded=succeeded)
 
     async def _connect(self, node: Node) -> ClientConnection:
+        self._renew_security()
         connection = ClientConnection(self, node)
         buffers = SocketBuffers(self._settings.send_buffer_bytes, self._settings.receive_buffer_bytes)
         await self._runtime.connect(node.host, node.port, lambda: self._over_tls(connection), buffers=buffers)
         node.connection = connection
         return connection
+
+    def _renew_security(self) -> None:
+        """For connections that are made from now on."""
+        security = self._security if self._security_source is None else self._security_source()
+        if security != self._security:
+            self._security = security
+            self._channel = self._new_channel()
+
+    def _new_channel(self) -> ClientChannelBuilder | None:
+        return None if self._security.security_protocol == "PLAINTEXT" else ClientChannelBuilder(self._security, self._runtime)
 
     def _over_tls(self, connection: ClientConnection) -> ConnectionProtocol:
         return connection if self._channel is None else self._channel.wrap(connection, connection.host)

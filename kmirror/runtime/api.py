@@ -25,7 +25,7 @@ All callbacks and all methods belong to the loop's thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kmirror.common.ports import Buffer, Clock, FileSlice, FileSystem, Random
@@ -133,6 +133,11 @@ class Runtime(Protocol):
 
     @property
     def files(self) -> FileSystem: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables of the process's environment."""
+        ...
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Start a task. Whoever spawns owns it: keep it, or use a `TaskScope`."""

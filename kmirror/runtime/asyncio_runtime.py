@@ -9,8 +9,9 @@ import asyncio
 import errno
 import ipaddress
 import logging
+import os
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -43,6 +44,7 @@ class AsyncioRuntime:
         self.random: Random = random or SystemRandom()
         self.files: FileSystem = files or OsFileSystem()
         self.clock: Clock = clock or SystemClock()
+        self.environment: Mapping[str, str] = os.environ
         self._workers = ThreadPoolExecutor(worker_count, thread_name_prefix="kmirror-worker")
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:

@@ -19,6 +19,7 @@ from kmirror.controller.controller_config import ControllerConfig
 from kmirror.metadata.authorizer.standard_authorizer import AUTHORIZER_CONFIGS
 from kmirror.metadata.registrations import Endpoint
 from kmirror.metadata.topic_configs import inherited_topic_configs
+from kmirror.network.config_providers import is_provider_config
 from kmirror.network.socket_server import SocketServerLimits
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.server.broker_configs import broker_configs
@@ -41,7 +42,7 @@ class KafkaConfig:
         configs = broker_configs()
         self.props = _with_synonyms(props)
         self.values = configs.parse(self.props)
-        self.unknown = [name for name in configs.unknown_names(props) if name not in AUTHORIZER_CONFIGS and not _is_of_listener(name)]
+        self.unknown = [name for name in configs.unknown_names(props) if not _is_used_elsewhere(name)]
         self._protocols = self._effective_protocol_map()
         self.listeners = parse_listeners(self.get_list("listeners"), self._protocols)
         self.advertised_listeners = self._effective_advertised_listeners()
@@ -348,6 +349,10 @@ class KafkaConfig:
     def _leader_imbalance_check_interval_ms(self) -> int:
         enabled = self.get_bool("auto.leader.rebalance.enable")
         return self.get_int("leader.imbalance.check.interval.seconds") * 1_000 if enabled else 0
+
+
+def _is_used_elsewhere(name: str) -> bool:
+    return name in AUTHORIZER_CONFIGS or is_provider_config(name) or _is_of_listener(name)
 
 
 def _is_of_listener(name: str) -> bool:

@@ -6,6 +6,7 @@ from kmirror.coordinator.group.group_coordinator_config import ConsumerGroupMigr
 from kmirror.coordinator.share.share_coordinator_config import ShareCoordinatorConfig
 from kmirror.metadata.topic_configs import inherited_topic_configs
 from kmirror.mirror.ports import MirrorConfig
+from kmirror.network.config_providers import provider_props
 from kmirror.server.kafka_config import KafkaConfig
 
 
@@ -70,4 +71,5 @@ def mirror_config(config: KafkaConfig) -> MirrorConfig:
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
         static_topic_configs=inherited_topic_configs(config.props),
         has_authorizer=bool(config.get_string("authorizer.class.name")),
+        config_providers=provider_props(config.props),
     )

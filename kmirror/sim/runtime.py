@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from kmirror.common.ports import Random
@@ -137,6 +137,7 @@ class SimRuntime:
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.clock = node.clock
         self.files = node.disk
+        self.environment: Mapping[str, str] = {}
         self.random: Random = SeededRandom(f"{node.world.loop.seed}/{node.name}/{node.lives}")
         self._worker_random = SeededRandom(f"{node.world.loop.seed}/{node.name}/{node.lives}/workers")
         self._node = node

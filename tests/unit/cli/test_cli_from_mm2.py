@@ -172,14 +172,27 @@ def test_an_alias_with_dots_was_no_cluster() -> None:
         ({"target.bootstrap.servers": "${file:/s:servers}"}, "put the value of target.bootstrap.servers into the commands"),
         ({"source.bootstrap.servers": "${file:/s:servers}"}, "put the value of bootstrap.servers into the mirror's config file"),
         ({"source->target.topics": "${env:TOPICS}"}, "put the value of topics or topics.exclude into the commands"),
-        ({"target.sasl.jaas.config": "${file:/s:jaas}"}, "put the value of sasl.jaas.config into source-to-target.command.properties"),
-        ({"source.sasl.jaas.config": "${file:/s:jaas}"}, "put the value of sasl.jaas.config into the mirror's config file"),
+        ({"target.sasl.jaas.config": "${KEY}"}, "put the value of sasl.jaas.config into source-to-target.command.properties"),
+        ({"source.sasl.jaas.config": "${KEY}"}, "put the value of sasl.jaas.config into the mirror's config file"),
     ],
 )
 def test_expressions_were_pointed_at_in_the_sources_security_only(change: dict[str, str], note: str) -> None:
     plain = {name: value for name, value in TO_A_CLOUD.items() if name != "target.sasl.jaas.config"}
     assert not any("expression" in text for text in convert(plain)[0].notes)
     assert f"{note}: it holds an expression" in convert(plain | change)[0].notes
+
+
+def test_references_to_config_providers_are_kept_for_the_brokers_of_the_target() -> None:
+    (flow,) = convert(
+        TO_A_CLOUD
+        | {"source.sasl.jaas.config": "${file:/s:jaas}", "target.sasl.jaas.config": "${file:/s:jaas}"}
+        | {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}
+    )
+    assert flow.mirror_configs["sasl.jaas.config"] == flow.command_configs["sasl.jaas.config"] == "${file:/s:jaas}"
+    notes = [note for note in flow.notes if "reference to a config provider" in note]
+    assert "the brokers of target resolve it, by config.providers in their properties" in notes[0] and "the commands resolve it" in notes[1]
+    assert "put these lines into their properties" in flow.not_converted["config.providers.file.class"]
+    assert not any("put the value of" in note for note in flow.notes)
 
 
 @pytest.mark.parametrize(("text", "factor", "listed"), [("3", 3, False), ("-1", None, False), ("0", None, True), ("three", None, True)])
@@ -200,7 +213,7 @@ def test_both_directions_are_two_mirrors_that_must_not_overlap() -> None:
     first, second = convert(TO_A_CLOUD | {"target->source.enabled": "true"})
     assert {first.mirror_name, second.mirror_name} == {"source-to-target", "target-to-source"}
     assert all(any("in one direction only" in note for note in flow.notes) for flow in (first, second))
-    assert second.not_converted["target.sasl.jaas.config"].endswith("resolve them first")
+    assert second.not_converted["target.sasl.jaas.config"].endswith("resolve this expression first")
 
 
 PROPERTIES_OF_MM2 = [

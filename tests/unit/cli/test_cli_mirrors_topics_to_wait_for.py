@@ -184,7 +184,7 @@ def test_a_created_mirror_whose_source_the_tool_cannot_reach_counted_as_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Key stores are on the brokers: where the tool runs they may be missing."""
-    monkeypatch.setattr(mirrors_actions, "read_properties", lambda path: {})
+    monkeypatch.setattr(mirrors_actions, "read_mirror_configs", lambda path: {})
     run_tool(Cluster({}), "create", "--mirror-config", str(tmp_path), source_error=ConfigError("no such key store"))
     captured = capsys.readouterr()
     assert captured.out == "Created mirror m\n" and "no such key store" in captured.err

@@ -1,0 +1,210 @@
+"""Config providers (KIP-297): values that stand elsewhere, and are named in a config by a reference that is replaced when it is used.
+
+    ${file:/etc/kafka/east.properties:password}   FileConfigProvider: a key of a properties file
+    ${dir:/run/secrets/east:password}             DirectoryConfigProvider: the whole contents of a file in a folder
+    ${env:EAST_PASSWORD}                          EnvVarConfigProvider: a variable of the process's environment
+
+`file`, `dir` and `env` are names that properties give to providers, as Kafka's do:
+
+    config.providers=file
+    config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
+    config.providers.file.param.allowed.paths=/etc/kafka,/run/secrets      (of file and dir: these folders and files, and what is in them)
+    config.providers.env.param.allowlist.pattern=EAST_.*                   (of env: the variables' whole names)
+
+Without these properties a broker has no provider: whoever may alter a mirror's configs could otherwise have the broker read any file of its
+and send it to a source of their choice.
+
+A reference may be a part of a value, and a value may have several; what comes of one is not looked at again. Kafka leaves a reference that
+nothing resolves as it stands; here it is an error, which names the reference and never a value: a login with the text `${file:...}` for a
+password tells nobody what is wrong. Values are read anew each time, so a file that is replaced holds from then on.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from kmirror.common.errors import ConfigError, CorruptFileError
+from kmirror.common.ports import FileSystem
+from kmirror.storage.java_properties import decode_properties
+
+CONFIG_PROVIDERS_CONFIG: Final = "config.providers"
+_PACKAGE: Final = "org.apache.kafka.common.config.provider."
+_REFERENCE: Final = re.compile(r"\$\{([^}:]+):(?:([^}:]*):)?([^}]*)\}")
+"""Provider, path (may be missing), key."""
+
+
+class ConfigProvider(Protocol):
+    """One kind of place where values stand."""
+
+    def get(self, path: str, key: str) -> str:
+        """The value; ConfigError saying why there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """The files that a provider may read: those of `allowed.paths`, all of them where that is not set."""
+
+    files: FileSystem
+    allowed: tuple[str, ...]
+
+    @classmethod
+    def from_params(cls, files: FileSystem, params: Mapping[str, str]) -> _Paths:
+        allowed = tuple(posixpath.normpath(path.strip()) for path in params.get("allowed.paths", "").split(",") if path.strip())
+        for path in allowed:
+            if not path.startswith("/"):
+                raise ConfigError(f"Path {path} is not absolute")
+        return cls(files, allowed)
+
+    def read(self, path: str) -> bytes:
+        path = posixpath.normpath(path)
+        if not path.startswith("/"):
+            raise ConfigError(f"{path} is not an absolute path")
+        if self.allowed and not any(path == allowed or path.startswith(f"{allowed.rstrip('/')}/") for allowed in self.allowed):
+            raise ConfigError(f"{path} is not among allowed.paths")
+        try:
+            return self.files.read_bytes(path)
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class FileConfigProvider:
+    """`path` is a properties file."""
+
+    paths: _Paths
+
+    def get(self, path: str, key: str) -> str:
+        data = self.paths.read(path)
+        try:
+            values = decode_properties(path, data)
+        except CorruptFileError as error:
+            raise ConfigError(f"{path} is no properties file: broken at byte {error.position}") from None  # whose text has the line
+        if key not in values:
+            raise ConfigError(f"{path} has no key {key}")
+        return values[key]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryConfigProvider:
+    """`path` is a folder, `key` a file in it."""
+
+    paths: _Paths
+
+    def get(self, path: str, key: str) -> str:
+        if key in ("", ".", "..") or "/" in key:
+            raise ConfigError(f"'{key}' is not the name of a file in {path}")
+        try:
+            return self.paths.read(f"{path}/{key}").decode()
+        except UnicodeDecodeError:
+            raise ConfigError(f"{path}/{key} is not UTF-8") from None
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVarConfigProvider:
+    """`key` is a variable; there is no path."""
+
+    environment: Mapping[str, str]
+    allowlist: re.Pattern[str] | None
+
+    @classmethod
+    def from_params(cls, environment: Mapping[str, str], params: Mapping[str, str]) -> EnvVarConfigProvider:
+        pattern = params.get("allowlist.pattern")
+        try:
+            return cls(environment, re.compile(pattern) if pattern else None)
+        except re.error as error:
+            raise ConfigError(f"Invalid allowlist.pattern {pattern}: {error}") from error
+
+    def get(self, path: str, key: str) -> str:
+        if path:
+            raise ConfigError("Path is not supported for EnvVarConfigProvider")
+        if self.allowlist is not None and self.allowlist.fullmatch(key) is None:
+            raise ConfigError(f"{key} does not match allowlist.pattern")
+        if key not in self.environment:
+            raise ConfigError(f"the environment has no variable {key}")
+        return self.environment[key]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProviders:
+    """The providers of a process, by the names that references use."""
+
+    providers: Mapping[str, ConfigProvider] = field(default_factory=dict)
+
+    @classmethod
+    def from_props(cls, props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ConfigProviders:
+        """Those of `config.providers`; ConfigError for one without a class, or with one that kmirror does not have."""
+        names = [name.strip() for name in props.get(CONFIG_PROVIDERS_CONFIG, "").split(",") if name.strip()]
+        return cls({name: _provider(name, props, files, environment) for name in names})
+
+    @classmethod
+    def of_a_tool(cls, props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ConfigProviders:
+        """`from_props`; without that property `file`, `dir` and `env`, for a command may read what whoever gives it may."""
+        if props.get(CONFIG_PROVIDERS_CONFIG, "").strip():
+            return cls.from_props(props, files, environment)
+        everything = _Paths(files, ())
+        return cls(
+            {
+                "file": FileConfigProvider(everything),
+                "dir": DirectoryConfigProvider(everything),
+                "env": EnvVarConfigProvider(environment, None),
+            }
+        )
+
+    def resolve(self, props: Mapping[str, str]) -> dict[str, str]:
+        """`props` with their references replaced. ConfigError, naming config and reference, for one that cannot be."""
+        return {name: self._resolved(name, value) if "${" in value else value for name, value in props.items()}
+
+    def _resolved(self, name: str, value: str) -> str:
+        def replace(match: re.Match[str]) -> str:
+            provider = self.providers.get(match[1])
+            if provider is None:
+                raise ConfigError(f"{name}: {match[0]} cannot be resolved: there is no config provider {match[1]} (config.providers)")
+            try:
+                return provider.get(match[2] or "", match[3])
+            except ConfigError as error:
+                raise ConfigError(f"{name}: {match[0]} cannot be resolved: {error}") from error
+
+        return _REFERENCE.sub(replace, value)
+
+
+def resolve_own(props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> dict[str, str]:
+    """A node's own properties, resolved by the providers that they define; as they stand where they define none (as in Kafka)."""
+    providers = ConfigProviders.from_props(props, files, environment)
+    return providers.resolve(props) if providers.providers else dict(props)
+
+
+def has_references(props: Mapping[str, str]) -> bool:
+    """Whether any value names another place."""
+    return any("${" in value and _REFERENCE.search(value) is not None for value in props.values())
+
+
+def provider_props(props: Mapping[str, str]) -> dict[str, str]:
+    """The properties that define providers, of all that a process has."""
+    return {name: value for name, value in props.items() if is_provider_config(name)}
+
+
+def is_provider_config(name: str) -> bool:
+    return name == CONFIG_PROVIDERS_CONFIG or name.startswith(f"{CONFIG_PROVIDERS_CONFIG}.")
+
+
+def _provider(name: str, props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ConfigProvider:
+    prefix = f"{CONFIG_PROVIDERS_CONFIG}.{name}."
+    kind = props.get(f"{prefix}class", "").strip()
+    params = {key.removeprefix(f"{prefix}param."): value for key, value in props.items() if key.startswith(f"{prefix}param.")}
+    match kind.removeprefix(_PACKAGE):
+        case "FileConfigProvider":
+            return FileConfigProvider(_Paths.from_params(files, params))
+        case "DirectoryConfigProvider":
+            return DirectoryConfigProvider(_Paths.from_params(files, params))
+        case "EnvVarConfigProvider":
+            return EnvVarConfigProvider.from_params(environment, params)
+    if not kind:
+        raise ConfigError(f"{prefix}class is not set")
+    raise ConfigError(
+        f"Invalid value {kind} for configuration {prefix}class: kmirror has FileConfigProvider, DirectoryConfigProvider and EnvVarConfigProvider"
+    )
