@@ -20,6 +20,7 @@ from kmirror.sim.fleet_history import Healed
 from kmirror.sim.history import Acknowledged, Appended, Batch, Event, LogKey, Removed, StateWritten
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.replay import Place, Replay
+from kmirror.sim.topic_history import TopicGone
 
 Key = tuple[Place, bytes]
 MIRRORED = (State.PREPARING, State.MIRRORING, State.PAUSING)
@@ -36,6 +37,7 @@ class Acknowledgements:
     awaited: dict[Place, set[bytes]] = field(default_factory=dict)
     """What a mirror cut that its source has: until it is stopped it may come back."""
     healed: dict[str, Healed] = field(default_factory=dict)
+    deleted: dict[tuple[str, str], None] = field(default_factory=dict)
 
     def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
         if isinstance(event, Appended):
@@ -47,6 +49,8 @@ class Acknowledgements:
         elif isinstance(event, StateWritten):
             if event.state is State.STOPPED and replay.takes_effect and replay.is_fleet(event.log):
                 self._stopped(replay.place(event.log), replay)
+        elif isinstance(event, TopicGone):
+            self.deleted[event.cluster, event.topic] = None
         elif isinstance(event, Healed):
             self.healed[event.cluster] = event
 
@@ -83,7 +87,7 @@ class Acknowledgements:
 
     def _removed(self, event: Removed, replay: Replay) -> None:
         place = replay.place(event.log)
-        if event.cause == "power loss" and replay.is_fleet(event.log):
+        if event.cause in ("power loss", "disk lost") and replay.is_fleet(event.log):
             return
         kept = None
         for batch in event.batches:
@@ -108,6 +112,8 @@ class Acknowledgements:
                 continue
             log = self._last_log(place, event, replay)
             if log is None:
+                if place[0] in self.healed and (place[0], place[1].topic) not in self.deleted:
+                    yield event.now_us, f"{event.log} acknowledged {value.decode()}, and {place[0]} does not know the topic any more"
                 continue
             if place not in left:
                 left[place] = {value for batch in replay.log(log) for value in batch.values}

@@ -9,7 +9,8 @@ loss keeps a prefix of the journal, at least what was committed. So a file whose
 have its old name, unless its directory was synced too: what POSIX allows, more than ext4 does.
 
 Faults. `fail_next` makes operations fail; a failed fsync drops the pending writes of the file from what can become
-durable, as Linux does. `capacity_bytes` makes writes fail with ENOSPC after writing what fits. `corrupt` flips bits.
+durable, as Linux does. `capacity_bytes` makes writes fail with ENOSPC after writing what fits. `corrupt` flips bits. A directory may be a
+volume of its own (`mount`, `sim.disk_volumes`), which fills, fails or lies for itself; the journal of names is one for all volumes.
 
 A `SimFile` belongs to one life of its node: after `detach` (crash or power loss) each use of it raises `NodeKilledError`.
 Known holes: no times on directories, no hard links, no permissions, metadata of one rename is never torn.
@@ -26,9 +27,8 @@ from typing import Protocol
 from kmirror.common.ports import Buffer, Clock, Random
 from kmirror.sim.disk_contents import FileNode, Truncate, Write
 from kmirror.sim.disk_tree import Directory, DiskTree
+from kmirror.sim.disk_volumes import DEFAULT_CAPACITY_BYTES, Volume, Volumes
 from kmirror.sim.owners import NodeKilledError
-
-DEFAULT_CAPACITY_BYTES = 1 << 40
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class SimDisk:
     """One node's disk; it outlives the node. `note` puts what happens into the trace."""
 
     def __init__(self, clock: Clock, random: Random, *, note: Callable[[str], None], capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
-        self.capacity_bytes = capacity_bytes
+        self.volumes = Volumes(Volume("/", capacity_bytes))
         self.watcher: DiskWatcher | None = None
         self._clock = clock
         self._random = random
@@ -75,6 +75,26 @@ class SimDisk:
     @property
     def life(self) -> int:
         return self._life
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Of what lies on no volume of its own."""
+        return self.volumes.root.capacity_bytes
+
+    @capacity_bytes.setter
+    def capacity_bytes(self, capacity_bytes: int) -> None:
+        self.volumes.root.capacity_bytes = capacity_bytes
+
+    def mount(self, path: str) -> Volume:
+        """A file system of its own at that directory, which is made where there is none."""
+        self._tree.make_dirs(path, self._clock.time_ms())
+        self._tree.commit(self._tree.root)
+        return self.volumes.mount(path)
+
+    def lose(self, path: str) -> None:
+        """What lay below that directory is gone for good: another disk stands in its place."""
+        self._tree.empty(path)
+        self._note(f"disk lost {path}")
 
     def detach(self, *, power_loss: bool) -> None:
         """The node died. With `power_loss`, so did the page cache."""
@@ -114,8 +134,9 @@ class SimDisk:
         node = self._tree.find(path)
         return sorted(node.entries) if isinstance(node, Directory) else []
 
-    def used_bytes(self) -> int:
-        return sum(file.cached.size for file in self._tree.files())
+    def used_bytes(self, volume: Volume | None = None) -> int:
+        """Of one volume, or of all of them. What was never written, as most of a preallocated index, takes no room."""
+        return sum(len(file.cached.data) for file in self._tree.files("/" if volume is None else volume.path))
 
     def check(self, operation: str, path: str) -> None:
         """Raise when the node is dead or a fault is due."""
@@ -131,6 +152,16 @@ class SimDisk:
                     self._faults.remove(fault)
                 self._note(f"disk fault {operation} {path} {fault.error_number}")
                 raise OSError(fault.error_number, os.strerror(fault.error_number), path)
+        error_number = self.volumes.at(path).error_of(operation)
+        if error_number is not None:
+            raise OSError(error_number, os.strerror(error_number), path)
+
+    def _may_look(self, operation: str, path: str) -> bool:
+        """Whether a question that cannot fail gets an answer, and not just a no."""
+        if self.volumes.at(path).error_of(operation) is not None and self._attached:
+            return False
+        self.check(operation, path)
+        return True
 
     # FileSystem
 
@@ -151,12 +182,10 @@ class SimDisk:
         return SimFile(self, node, path, writable=write)
 
     def exists(self, path: str) -> bool:
-        self.check("exists", path)
-        return self._tree.find(path) is not None
+        return self._may_look("exists", path) and self._tree.find(path) is not None
 
     def is_dir(self, path: str) -> bool:
-        self.check("is_dir", path)
-        return isinstance(self._tree.find(path), Directory)
+        return self._may_look("is_dir", path) and isinstance(self._tree.find(path), Directory)
 
     def list_dir(self, path: str) -> list[str]:
         self.check("list_dir", path)
@@ -217,6 +246,9 @@ class SimDisk:
     def fsync_path(self, path: str) -> None:
         self.check("fsync", path)
         node = self._tree.node_at(path)
+        if self.lies_at(path):
+            self._note(f"disk lies about fsync {path}")
+            return
         if isinstance(node, FileNode):
             node.sync()
         else:
@@ -230,7 +262,8 @@ class SimDisk:
 
     def free_bytes(self, path: str) -> tuple[int, int]:
         self.check("free_bytes", path)
-        return self.capacity_bytes, max(0, self.capacity_bytes - self.used_bytes())
+        volume = self.volumes.at(path)
+        return volume.capacity_bytes, max(0, volume.capacity_bytes - self.used_bytes(volume))
 
     # What files need of us
 
@@ -240,11 +273,15 @@ class SimDisk:
     def now_ms(self) -> int:
         return self._clock.time_ms()
 
-    def room_for(self, growth: int) -> int:
-        """How many of `growth` more bytes fit."""
-        if growth <= 0 or self.capacity_bytes >= DEFAULT_CAPACITY_BYTES:
+    def lies_at(self, path: str) -> bool:
+        return self.volumes.at(path).lies
+
+    def room_for(self, growth: int, path: str) -> int:
+        """How many of `growth` more bytes fit where the path lies."""
+        volume = self.volumes.at(path)
+        if growth <= 0 or volume.capacity_bytes >= DEFAULT_CAPACITY_BYTES:
             return growth
-        return max(0, min(growth, self.capacity_bytes - self.used_bytes()))
+        return max(0, min(growth, volume.capacity_bytes - self.used_bytes(volume)))
 
 
 class SimFile:
@@ -269,8 +306,8 @@ class SimFile:
         self._check("pwrite")
         self._ensure_writable()
         data = b"".join(buffers)
-        growth = position + len(data) - self._node.cached.size
-        missing = growth - self._disk.room_for(growth) if growth > 0 else 0
+        growth = position + len(data) - len(self._node.cached.data)
+        missing = growth - self._disk.room_for(growth, self.path) if growth > 0 else 0
         fitting = data[: max(0, len(data) - missing)]
         if fitting:
             self._node.change(Write(position, fitting), self._disk.now_ms())
@@ -300,6 +337,9 @@ class SimFile:
         except OSError:
             self._node.pending.clear()
             raise
+        if self._disk.lies_at(self.path):
+            self._disk.note_change(f"disk lies about fsync {self.path}")
+            return
         self._node.sync()
         self._disk.note_change(f"disk fsync {self.path}")
         if self._disk.watcher is not None:

@@ -93,8 +93,10 @@ class DiskTree:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return self.directory_at("/".join(names[:-1])), names[-1]
 
-    def files(self) -> list[FileNode]:
-        return _files_of(self.root)
+    def files(self, path: str = "/") -> list[FileNode]:
+        """Those below `path`; none where there is no such directory."""
+        node = self.find(path)
+        return _files_of(node) if isinstance(node, Directory) else []
 
     # Changes
 
@@ -149,6 +151,13 @@ class DiskTree:
             if isinstance(node, Directory):
                 self._remove_entries(node)
             self.change((directory, name, None))
+
+    def empty(self, path: str) -> None:
+        """Nothing is below that directory any more, nor ever was as far as its journal goes."""
+        directory = self.directory_at(path)
+        directory.entries.clear()
+        directory.durable_entries.clear()
+        self._journal = [entry for entry in self._journal if not entry.concerns(directory)]
 
     # The journal
 

@@ -1,4 +1,4 @@
-"""What goes wrong, by the seed: crashes, power cuts, partitions, resets, slow links, long pauses, clocks that jump.
+"""What goes wrong, by the seed: crashes, power cuts, partitions, resets, slow links, long pauses, clocks that jump, disks (`disk_faults`).
 
 `FaultInjector.run` draws a fault, lets it happen, waits, draws the next, while `active`. What it breaks it mends: a node that it
 stopped starts again, a partition heals, a link gets fast again. `hold` takes a node out of its hands (the story wants it dead).
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from kmirror.common.ports import Random
 from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim import disk_faults
+from kmirror.sim.disk_faults import DiskFaults
 from kmirror.sim.history import History, Told
 from kmirror.sim.hosts import Link
 from kmirror.sim.runtime import SimWorld
@@ -32,20 +34,25 @@ class FaultRates:
     slow_link: int = 2
     node_pause: int = 1
     clock_jump: int = 1
+    disk_fails: int = 0
+    disk_fills: int = 0
+    disk_lies: int = 0
+    disk_lost: int = 0
     min_pause_ms: int = 150
     max_pause_ms: int = 900
 
     def table(self) -> list[str]:
-        kinds = ("crash", "power_loss", "partition", "reset", "slow_link", "node_pause", "clock_jump")
+        kinds = ("crash", "power_loss", "partition", "reset", "slow_link", "node_pause", "clock_jump", *disk_faults.KINDS)
         return [kind for kind in kinds for _ in range(getattr(self, kind))]
 
 
 NO_FAULTS = FaultRates(0, 0, 0, 0, 0, 0, 0)
+MIN_DISK_MS, MAX_DISK_MS = 300, 2_500
 
 
 class FaultInjector:
-    """`hosts` are all that talk to each other; `clusters` those that can die. `way_to_die(server, power_loss)` says
-    whether the one that was drawn loses its power then: True, or False for a crash, or None: not now."""
+    """`hosts` are all that talk to each other; `clusters` those that can die, `disks` those whose disks can break. `way_to_die(server,
+    power_loss)` says whether the one that was drawn loses its power then: True, or False for a crash, or None: not now."""
 
     def __init__(
         self,
@@ -56,6 +63,7 @@ class FaultInjector:
         history: History,
         *,
         way_to_die: Callable[[SimServer, bool], bool | None] = lambda server, power_loss: power_loss,
+        disks: Sequence[SimServer] = (),
     ) -> None:
         self.active = False
         self._way_to_die = way_to_die
@@ -65,6 +73,8 @@ class FaultInjector:
         self._rates = rates
         self._history = history
         self._random: Random = SeededRandom(f"{world.loop.seed}/faults")
+        self._with_disks = list(disks)
+        self._disks = DiskFaults(world.loop, self._random, history, lambda server: server.name in self._held)
         self._held: dict[str, None] = {}
         self._mending: dict[asyncio.Task[None], None] = {}
 
@@ -89,6 +99,7 @@ class FaultInjector:
             await task
         self._heal()
         for cluster in self._clusters:
+            self._disks.mend(cluster)
             if not cluster.alive:
                 cluster.start()
             cluster.node.clock.offset_ms = 0
@@ -99,13 +110,10 @@ class FaultInjector:
     def _between(self, low: int, high: int) -> int:
         return low + self._random.randrange(high - low + 1)
 
-    def _later(self, delay_ms: int, action: str, cluster: SimServer | None) -> None:
+    def _later(self, delay_ms: int, action: str, act: Callable[[], object]) -> None:
         async def mend() -> None:
             await asyncio.sleep(delay_ms / 1000)
-            if cluster is None:
-                self._heal()
-            elif not cluster.alive and cluster.name not in self._held:
-                cluster.start()
+            act()
 
         task = self._world.loop.create_task(mend(), name=f"mend-{action}")
         self._mending[task] = None
@@ -114,6 +122,8 @@ class FaultInjector:
     def _inject(self, kind: str) -> None:
         if kind in ("crash", "power_loss"):
             self._kill(power_loss=kind == "power_loss")
+        elif kind in disk_faults.KINDS:
+            self._break_disk(kind)
         elif kind in ("partition", "reset", "slow_link"):
             first, second = self._two_hosts()
             getattr(self, f"_{kind}")(first, second)
@@ -121,11 +131,25 @@ class FaultInjector:
             cluster = self._clusters[self._random.randrange(len(self._clusters))]
             getattr(self, f"_{kind}")(cluster)
 
+    def _one_that_may_die(self, clusters: Sequence[SimServer]) -> SimServer | None:
+        candidates = [cluster for cluster in clusters if cluster.is_serving and cluster.alive and cluster.name not in self._held]
+        return candidates[self._random.randrange(len(candidates))] if candidates else None
+
+    def _break_disk(self, kind: str) -> None:
+        """One at a time of a server; to its fleet it is as if the power were lost, at the most."""
+        server = self._one_that_may_die(self._with_disks)
+        if server is not None and not server.needs_restart and self._way_to_die(server, True):
+            mend = self._disks.happen(kind, server)
+            self._later(self._between(MIN_DISK_MS, MAX_DISK_MS), "disk", mend)
+
+    def _restart(self, cluster: SimServer) -> None:
+        if not cluster.alive and cluster.name not in self._held:
+            cluster.start()
+
     def _kill(self, *, power_loss: bool) -> None:
-        candidates = [cluster for cluster in self._clusters if cluster.is_serving and cluster.alive and cluster.name not in self._held]
-        if not candidates:
+        cluster = self._one_that_may_die(self._clusters)
+        if cluster is None:
             return
-        cluster = candidates[self._random.randrange(len(candidates))]
         way = self._way_to_die(cluster, power_loss)
         if way is None:
             return
@@ -133,7 +157,7 @@ class FaultInjector:
             cluster.lose_power()
         else:
             cluster.crash()
-        self._later(self._between(50, 700), "restart", cluster)
+        self._later(self._between(50, 700), "restart", lambda: self._restart(cluster))
 
     def _two_hosts(self) -> tuple[str, str]:
         first = self._random.randrange(len(self._hosts))
@@ -144,7 +168,7 @@ class FaultInjector:
         both_ways = self._random.randrange(2) == 0
         self._world.network.partition([first], [second], both_ways=both_ways)
         self._tell(f"{first} and {second} are cut off from each other" if both_ways else f"nothing from {first} reaches {second}")
-        self._later(self._between(100, 1_800), "heal", None)
+        self._later(self._between(100, 1_800), "heal", self._heal)
 
     def _reset(self, first: str, second: str) -> None:
         count = self._world.network.reset(first, second)
@@ -154,7 +178,7 @@ class FaultInjector:
     def _slow_link(self, first: str, second: str) -> None:
         self._world.network.set_link(first, second, SLOW)
         self._tell(f"the link from {first} to {second} is slow")
-        self._later(self._between(300, 1_500), "heal", None)
+        self._later(self._between(300, 1_500), "heal", self._heal)
 
     def _node_pause(self, cluster: SimServer) -> None:
         duration_ms = self._between(50, 800)

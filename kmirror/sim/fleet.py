@@ -21,7 +21,7 @@ from kmirror.sim.cluster import CONTROLLER_PORT, PORT, SMALL, cluster_id_of
 from kmirror.sim.history import History
 from kmirror.sim.log_watch import KnownChains
 from kmirror.sim.runtime import SimWorld
-from kmirror.sim.server import DATA_DIR, SimServer
+from kmirror.sim.server import DATA_DIR, SECOND_DATA_DIR, SimServer
 from kmirror.sim.topic_watch import TopicWatch
 
 CONTROLLER_ID = 100
@@ -59,7 +59,9 @@ class SimFleet:
         features: Mapping[str, int] | None = None,
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
         config: Mapping[str, str] | None = None,
+        log_dirs: int = 1,
     ) -> None:
+        """Each broker has that many log directories (1 or 2), each on a volume of its own."""
         self.name = name
         self._lost_power = False
         self._names = [f"{name}{number}" for number in range(1, brokers + 1)]
@@ -80,7 +82,7 @@ class SimFleet:
 
         self.controller = server(controller, _controller(controller))
         self.controller.watch.topics = TopicWatch(name)
-        self.brokers = {name: server(name, _broker(number, name)) for number, name in enumerate(self._names, 1)}
+        self.brokers = {name: server(name, _broker(number, name, log_dirs)) for number, name in enumerate(self._names, 1)}
 
     @property
     def servers(self) -> list[SimServer]:
@@ -166,8 +168,9 @@ def _controller(name: str) -> dict[str, str]:
     }
 
 
-def _broker(number: int, name: str) -> dict[str, str]:
+def _broker(number: int, name: str, log_dirs: int) -> dict[str, str]:
     return {
+        "log.dirs": ",".join((DATA_DIR, SECOND_DATA_DIR)[:log_dirs]),
         "node.id": str(number),
         "process.roles": "broker",
         "listeners": f"PLAINTEXT://{name}:{PORT}",

@@ -83,7 +83,8 @@ class Appended(Event):
 
 @dataclass(slots=True)
 class Removed(Event):
-    """Batches went. `cause`: "truncate", "retention", "topic deleted", "recovery" or "power loss"; ascending."""
+    """Batches went. `cause`: "truncate", "retention", "topic deleted", "recovery", "power loss", "disk lost", or "move" (a future log without
+    them took the current one's place); ascending."""
 
     log: LogKey
     batches: list[Batch]

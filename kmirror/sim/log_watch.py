@@ -1,8 +1,9 @@
 """LogWatch: turns what a simulated disk sees into events about logs.
 
-It follows the `.log` files of one node below its data directory: each write is batches that were appended, each truncation
+It follows the `.log` files of one node below its data directories: each write is batches that were appended, each truncation
 and removal takes batches away, an fsync makes what the file holds durable. After a power loss it reads the disk again, for
-anything may be missing or torn. Writes to `__mirror_state` become the states that they hold, and those of a fleet's controller to the
+anything may be missing or torn. A future log is not followed until it takes the place of the current one: what the two differ by goes then
+("move") or is appended. Writes to `__mirror_state` become the states that they hold, and those of a fleet's controller to the
 metadata log the topics that there are (`topics`). The metadata log of other nodes and the offsets topic are not followed.
 
 It never asks the program, and the program never sees it.
@@ -10,7 +11,7 @@ It never asks the program, and the program never sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kmirror.common.errors import ApiException
@@ -37,11 +38,19 @@ from kmirror.sim.history import (
 from kmirror.sim.state_watch import States, StateWatch, read_all
 from kmirror.sim.topic_history import was_deletion_asked
 from kmirror.sim.topic_watch import METADATA_FOLDER, TopicWatch
-from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, parse_topic_partition_name
+from kmirror.storage.log_file_names import (
+    DELETE_DIR_SUFFIX,
+    FUTURE_DIR_SUFFIX,
+    STRAY_DIR_SUFFIX,
+    log_dir_name,
+    parse_topic_partition_name,
+)
 
 SUFFIX = ".log"
 MIRROR_STATE_TOPIC = "__mirror_state"
 SET_ASIDE = (DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX)
+NO_CURRENT_LOG = (*SET_ASIDE, FUTURE_DIR_SUFFIX)
+MOVE, DISK_LOST = "move", "disk lost"
 NOT_FOLLOWED = ("__cluster_metadata", "__consumer_offsets")
 
 
@@ -53,17 +62,20 @@ class KnownChains:
 
 
 class LogWatch:
-    """The watcher of one cluster's one disk. `logs` is what the logs hold now."""
+    """The watcher of one node's disk, with one data directory or several. `logs` is what the logs hold now."""
 
-    def __init__(self, cluster: str, data_dir: str, disk: SimDisk, history: History, known: KnownChains, now_us: Callable[[], int]) -> None:
+    def __init__(
+        self, cluster: str, data_dirs: Sequence[str], disk: SimDisk, history: History, known: KnownChains, now_us: Callable[[], int]
+    ) -> None:
         self.logs: dict[TopicPartition, list[Batch]] = {}
         self.is_starting = False
         self.changed: Callable[[], object] = _nothing
         self.topics: TopicWatch | None = None
         self._cluster = cluster
         self._states = StateWatch(cluster)
-        self._prefix = data_dir + "/"
-        self._data_dir = data_dir
+        self._data_dirs = tuple(data_dirs)
+        self._homes: dict[TopicPartition, str] = {}
+        self._renamed: dict[str, str] = {}
         self._disk = disk
         self._history = history
         self._known = known
@@ -74,9 +86,22 @@ class LogWatch:
         """Mirror name and state of each partition, by this disk's `__mirror_state`."""
         return self._states.states
 
+    def data_dir_of(self, partition: TopicPartition) -> str | None:
+        """The log directory that the partition lies in; None where nothing was written to it yet."""
+        folders = self._folders(partition)
+        home = self._homes.get(partition, "")
+        found = home if home in folders else folders[0] if folders else None
+        return found.rpartition("/")[0] if found is not None else None
+
+    def moving(self) -> list[TopicPartition]:
+        """Partitions that have a future log."""
+        names = (name for data_dir in self._data_dirs for name in self._disk.names(data_dir))
+        return [parse_topic_partition_name(name) for name in names if name.endswith(FUTURE_DIR_SUFFIX)]
+
     # DiskWatcher
 
     def on_write(self, path: str, position: int, data: bytes) -> None:
+        path = self._now_at(path)
         partition = self._partition_of(path)
         if partition is None:
             self._see_topics(path, data)
@@ -93,12 +118,13 @@ class LogWatch:
             self.changed()
 
     def _see_topics(self, path: str, data: bytes) -> None:
-        if self.topics is not None and path.endswith(SUFFIX) and path.startswith(self._prefix + METADATA_FOLDER):
+        if self.topics is not None and path.endswith(SUFFIX) and self._folder_of(path).startswith(METADATA_FOLDER):
             for _, batch in _batches(data):
                 for event in self.topics.read(self._now_us(), batch):
                     self._history.add(event)
 
     def on_truncate(self, path: str, size: int) -> None:
+        path = self._now_at(path)
         partition = self._partition_of(path)
         if partition is None:
             return
@@ -107,6 +133,7 @@ class LogWatch:
         self._drop(partition, lambda batch: batch.path == path and batch.position >= size, "truncate")
 
     def on_fsync(self, path: str) -> None:
+        path = self._now_at(path)
         partition = self._partition_of(path)
         if partition is not None:
             for batch in self.logs.get(partition, ()):
@@ -116,15 +143,45 @@ class LogWatch:
     def on_rename(self, source: str, destination: str) -> None:
         if self._partition_of(source) is not None:
             self.on_remove(source)
-        elif source.startswith(self._prefix) and destination.endswith(SET_ASIDE):
-            self._set_aside(parse_topic_partition_name(source))
+        elif source.rpartition("/")[0] in self._data_dirs and source.endswith(FUTURE_DIR_SUFFIX) and not destination.endswith(SET_ASIDE):
+            self._renamed[source] = destination
+            self._take_over(destination)
+        elif source.rpartition("/")[0] in self._data_dirs and destination.endswith(SET_ASIDE):
+            self._set_aside(parse_topic_partition_name(source), source)
 
-    def _set_aside(self, partition: TopicPartition) -> None:
-        """A node that starts does so with the logs of topics that were deleted while it was down; of others it would be a loss."""
+    def _take_over(self, folder: str) -> None:
+        """That folder is the partition's log from now on, and what the log held before that is not in it is gone. As in Kafka, nobody has synced it
+        as a whole: what was durable in the other folder may go with the power."""
+        partition = parse_topic_partition_name(folder)
+        self._homes[partition] = folder
+        if partition.topic == MIRROR_STATE_TOPIC:
+            self._reload_states()
+            return
+        before = self.logs.get(partition, [])
+        batches, _ = self._scan(partition)
+        kept, had = {batch.key for batch in batches}, {batch.key for batch in before}
+        self._drop(partition, lambda batch: batch.key not in kept, MOVE)
+        self.logs[partition] = batches
+        for batch in batches:
+            batch.durable = False
+            if batch.key not in had:
+                self._history.add(Appended(self._now_us(), LogKey(self._cluster, partition), batch))
+        self.changed()
+
+    def _set_aside(self, partition: TopicPartition, folder: str) -> None:
+        """A node that starts does so with the logs of topics that were deleted while it was down; of others it would be a loss. Where the
+        partition lies in another directory, too, that is its log."""
+        others = [other for other in self._folders(partition) if other != folder]
+        if self._homes.get(partition, folder) != folder:
+            return
+        if others:
+            self._take_over(others[0])
+            return
         is_deleted = was_deletion_asked(self._history, self._history.hosts.get(self._cluster, self._cluster), partition.topic)
         self._drop(partition, lambda batch: True, "topic deleted" if is_deleted or not self.is_starting else "recovery")
 
     def on_remove(self, path: str) -> None:
+        path = self._now_at(path)
         partition = self._partition_of(path)
         if partition is None:
             return
@@ -151,6 +208,13 @@ class LogWatch:
             for event in self.topics.read_again(self._now_us(), self._batches_below(METADATA_FOLDER)):
                 self._history.add(event)
 
+    def after_disk_loss(self, data_dir: str) -> None:
+        """Nothing is in that directory any more."""
+        for partition in [partition for partition, home in self._homes.items() if home.startswith(data_dir + "/")]:
+            self._drop(partition, lambda batch: True, DISK_LOST)
+            del self._homes[partition]
+        self._reload_states()
+
     def after_start(self) -> None:
         """The node serves: what recovery has left."""
         self.is_starting = False
@@ -161,16 +225,32 @@ class LogWatch:
 
     # Inside
 
+    def _now_at(self, path: str) -> str:
+        """Whoever opened a file of a future log before it took over goes on naming it by its old folder."""
+        folder, _, name = path.rpartition("/")
+        return f"{self._renamed[folder]}/{name}" if folder in self._renamed else path
+
+    def _folder_of(self, path: str) -> str:
+        """The name of the log's folder that the file lies in; "" where it lies in none."""
+        place, _, folder = path.rpartition("/")[0].rpartition("/")
+        return folder if place in self._data_dirs else ""
+
+    def _folders(self, partition: TopicPartition) -> list[str]:
+        """Where the partition lies: more than one directory only where the power was lost while one took the other's place."""
+        name = log_dir_name(partition)
+        return [f"{data_dir}/{name}" for data_dir in self._data_dirs if name in self._disk.names(data_dir)]
+
     def _partition_of(self, path: str) -> TopicPartition | None:
-        if not path.endswith(SUFFIX) or not path.startswith(self._prefix):
+        if not path.endswith(SUFFIX):
             return None
-        folder = path[len(self._prefix) :].rpartition("/")[0]
-        if not folder or folder.startswith(NOT_FOLLOWED) or folder.endswith(SET_ASIDE):
+        folder = self._folder_of(path)
+        if not folder or folder.startswith(NOT_FOLLOWED) or folder.endswith(NO_CURRENT_LOG):
             return None
         return parse_topic_partition_name(folder)
 
     def _append(self, partition: TopicPartition, record_batch: RecordBatch, path: str, position: int) -> None:
         log = self.logs.setdefault(partition, [])
+        self._homes[partition] = path.rpartition("/")[0]
         self._drop(partition, lambda batch: batch.base_offset >= record_batch.base_offset, "truncate")
         batch = self._batch(partition, log[-1] if log else None, record_batch, path, position)
         log.append(batch)
@@ -217,7 +297,10 @@ class LogWatch:
 
     def _scan(self, partition: TopicPartition) -> tuple[list[Batch], int | None]:
         """The valid batches on disk, and where the first invalid bytes lie (position in their segment)."""
-        folder = f"{self._data_dir}/{partition.topic}-{partition.partition}"
+        folders = self._folders(partition)
+        folder = self._homes.get(partition, "")
+        if folder not in folders:
+            folder = folders[0] if folders else f"{self._data_dirs[0]}/{log_dir_name(partition)}"
         durable = {batch.key for batch in self.logs.get(partition, ()) if batch.durable}
         batches: list[Batch] = []
         for name in self._disk.names(folder):
@@ -254,11 +337,15 @@ class LogWatch:
 
     def _batches_below(self, prefix: str) -> Iterator[RecordBatch]:
         """Of all logs whose folders' names begin with that."""
-        for folder in self._disk.names(self._data_dir):
-            if folder.startswith(prefix) and not folder.endswith(SET_ASIDE):
-                for name in self._disk.names(f"{self._data_dir}/{folder}"):
-                    for _, batch in _batches(self._disk.contents(f"{self._data_dir}/{folder}/{name}")) if name.endswith(SUFFIX) else ():
-                        yield batch
+        for data_dir in self._data_dirs:
+            for folder in self._disk.names(data_dir):
+                if folder.startswith(prefix) and not folder.endswith(NO_CURRENT_LOG):
+                    yield from self._batches_in(f"{data_dir}/{folder}")
+
+    def _batches_in(self, folder: str) -> Iterator[RecordBatch]:
+        for name in self._disk.names(folder):
+            for _, batch in _batches(self._disk.contents(f"{folder}/{name}")) if name.endswith(SUFFIX) else ():
+                yield batch
 
 
 def _batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:

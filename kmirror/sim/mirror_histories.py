@@ -27,7 +27,7 @@ NO_EPOCH = -1
 FAR = Link(850_000, 900_000, 2_000_000)
 
 
-async def _b_takes_over(stage: MirrorStage) -> None:
+async def b_takes_over(stage: MirrorStage) -> None:
     """B mirrors A until it has all of it, and is failed over to."""
     await stage.mirror("a", "b")
     await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
@@ -40,10 +40,11 @@ def expect(condition: bool, what: str) -> None:
         raise KmirrorError(f"expected: {what}")
 
 
-def _leader(stage: MirrorStage, cluster: str) -> SimServer:
-    leader = stage.leader(cluster, ORDERS)
+def leader_of(stage: MirrorStage, cluster: str, partition: TopicPartition = ORDERS) -> SimServer:
+    """KmirrorError where there is none."""
+    leader = stage.leader(cluster, partition)
     if leader is None:
-        raise KmirrorError(f"{ORDERS} has no leader at {cluster}")
+        raise KmirrorError(f"{partition} has no leader at {cluster}")
     return leader
 
 
@@ -60,7 +61,7 @@ async def _keep_coordinator_from_follower(stage: MirrorStage, cluster: str, *, s
     states = TopicPartition(MIRROR_STATE_TOPIC_NAME, 0)
     await stage.until(f"{cluster} has a coordinator", lambda: stage.leader(cluster, states) is not None)
     if stage.leader(cluster, states) is _follower(stage, cluster):
-        first = _leader(stage, cluster)
+        first = leader_of(stage, cluster)
         first.crash()
         await stage.until(f"{cluster} has another leader", lambda: stage.leader(cluster, ORDERS) not in (None, first))
         first.start()
@@ -68,7 +69,7 @@ async def _keep_coordinator_from_follower(stage: MirrorStage, cluster: str, *, s
 
 
 def _cut_off_the_follower(stage: MirrorStage, cluster: str) -> None:
-    leader, follower = _leader(stage, cluster), _follower(stage, cluster)
+    leader, follower = leader_of(stage, cluster), _follower(stage, cluster)
     stage.world.network.partition([leader.name], [follower.name])
     stage.tell(f"{leader.name} and {follower.name} are cut off from each other")
 
@@ -82,7 +83,8 @@ async def _open_with_leaders_that_may_be_alone(stage: MirrorStage) -> None:
     await stage.open(replication_factor=2, configs=ALONE)
 
 
-async def _end(stage: MirrorStage, source: str, destination: str) -> None:
+async def end_history(stage: MirrorStage, source: str, destination: str) -> None:
+    """Everything heals, and the destination equals the source."""
     await stage.settle()
     await stage.until_equal(source, destination)
     await stage.end()
@@ -102,7 +104,7 @@ async def slow_follower_at_alignment(stage: MirrorStage) -> None:
     await stage.until_state("b", State.MIRRORING)
     await stage.until("B's leader has all of A", lambda: stage.equal("a", "b", ORDERS))
     stage.world.network.heal()
-    await _end(stage, "a", "b")
+    await end_history(stage, "a", "b")
 
 
 async def produce_that_waits(stage: MirrorStage) -> None:
@@ -110,7 +112,7 @@ async def produce_that_waits(stage: MirrorStage) -> None:
     await stage.open(replication_factor=2, config={"replica.lag.time.max.ms": "6000", "mirror.topic.replication.factor": "1"})
     await _keep_coordinator_from_follower(stage, "a", source="b")
     await stage.write("a", batches=3)
-    await _b_takes_over(stage)
+    await b_takes_over(stage)
     await stage.write("b", batches=6)
     _cut_off_the_follower(stage, "a")
     waiting = stage.clients.spawn(_produce_and_wait(stage), name="waiting-producer")
@@ -120,7 +122,7 @@ async def produce_that_waits(stage: MirrorStage) -> None:
     await stage.until("A's leader has all of B", lambda: stage.equal("b", "a", ORDERS))
     stage.world.network.heal()
     await waiting
-    await _end(stage, "b", "a")
+    await end_history(stage, "b", "a")
 
 
 async def _produce_and_wait(stage: MirrorStage) -> None:
@@ -136,19 +138,24 @@ async def _produce_and_wait(stage: MirrorStage) -> None:
     stage.tell(f"the waiting produce hears {'nothing' if row is None else Errors.for_code(row.error_code).name}")
 
 
+async def let_another_lead(stage: MirrorStage, cluster: str) -> None:
+    """The first partition's leader goes and comes back; the leader epoch is one higher, and all is in sync."""
+    first = leader_of(stage, cluster)
+    first.crash()
+    await stage.until(f"{cluster} has another leader", lambda: stage.leader(cluster, ORDERS) not in (None, first))
+    first.start()
+    await stage.until("every replica is in sync", stage.is_whole)
+
+
 async def _fail_back_without_follower(stage: MirrorStage) -> SimServer:
     """A has its own records of epoch 1 on both replicas, B its own of epoch 1; A's follower is down while A mirrors B. The follower."""
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=3)
-    await _b_takes_over(stage)
-    first = _leader(stage, "a")
-    first.crash()
-    await stage.until("A has another leader", lambda: stage.leader("a", ORDERS) not in (None, first))
-    first.start()
-    await stage.until("A's replicas are in sync", stage.is_whole)
+    await b_takes_over(stage)
+    await let_another_lead(stage, "a")
     await stage.write("a", batches=2)
     follower = _follower(stage, "a")
-    await stage.until("A's follower has it", lambda: stage.chain_of(follower) == stage.chain_of(_leader(stage, "a")))
+    await stage.until("A's follower has it", lambda: stage.chain_of(follower) == stage.chain_of(leader_of(stage, "a")))
     follower.crash()
     stage.tell(f"{follower.name}, A's follower, is down")
     await stage.write("b", batches=8)
@@ -162,7 +169,7 @@ async def follower_down_at_failback(stage: MirrorStage) -> None:
     """F12: A took own records in epoch 1 after the failover; its follower is down during failback, returns, and has the same epoch."""
     follower = await _fail_back_without_follower(stage)
     follower.start()
-    await _end(stage, "b", "a")
+    await end_history(stage, "b", "a")
 
 
 async def mirror_deleted_before_return(stage: MirrorStage) -> None:
@@ -180,9 +187,9 @@ async def silent_source_broker(stage: MirrorStage) -> None:
     """C6, C7: at failback the source's leader does not answer; silence was taken for "no last mirror epoch", and A emptied."""
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
-    await _b_takes_over(stage)
+    await b_takes_over(stage)
     await stage.write("b", batches=3)
-    mute, asking = _leader(stage, "b"), [server.name for server in stage.fleets["a"].brokers.values()]
+    mute, asking = leader_of(stage, "b"), [server.name for server in stage.fleets["a"].brokers.values()]
     stage.world.network.partition([mute.name], asking, both_ways=False)
     stage.tell(f"nothing from {mute.name}, the source's leader, reaches A")
     began = len(stage.history.events)
@@ -193,7 +200,7 @@ async def silent_source_broker(stage: MirrorStage) -> None:
     expect(stage.state("a", ORDERS) is State.PREPARING, "A waits in PREPARING")
     stage.world.network.heal()
     await stage.until_state("a", State.MIRRORING)
-    await _end(stage, "b", "a")
+    await end_history(stage, "b", "a")
 
 
 async def source_leader_behind(stage: MirrorStage) -> None:
@@ -201,10 +208,10 @@ async def source_leader_behind(stage: MirrorStage) -> None:
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=3)
     await stage.operator.create_topic("b", TOPIC, configs=ALONE, replicas={0: [2, 3]}, mirror_topic_id=stage.topic_id("a"))
-    await _b_takes_over(stage)
+    await b_takes_over(stage)
     await stage.write("b", batches=3)
     await stage.until("B's replicas are in sync", stage.is_whole)
-    first, second = _leader(stage, "b"), _follower(stage, "b")
+    first, second = leader_of(stage, "b"), _follower(stage, "b")
     stage.world.network.partition([stage.fleets["b"].controller.name], [second.name], both_ways=False)
     stage.tell(f"nothing from the controller reaches {second.name}, B's follower")
     first.crash()
@@ -217,7 +224,7 @@ async def source_leader_behind(stage: MirrorStage) -> None:
     stage.world.network.heal()
     first.start()
     await stage.until_state("a", State.MIRRORING)
-    await _end(stage, "b", "a")
+    await end_history(stage, "b", "a")
 
 
 async def epochs_above_ours(stage: MirrorStage) -> None:
@@ -225,12 +232,12 @@ async def epochs_above_ours(stage: MirrorStage) -> None:
     await stage.open(replication_factor=3)
     await stage.mirror("a", "b")
     for _ in range(2):
-        first = _leader(stage, "a")
+        first = leader_of(stage, "a")
         first.crash()
         await stage.until("A has another leader", lambda: stage.leader("a", ORDERS) not in (None, first))  # noqa: B023 - awaited here
         first.start()
         await stage.write("a", batches=1)
-    await _end(stage, "a", "b")
+    await end_history(stage, "a", "b")
 
 
 async def late_offset_sync(stage: MirrorStage) -> None:
@@ -266,7 +273,7 @@ async def transaction_open_at_failback(stage: MirrorStage) -> None:
     """C41: a transaction is open at A when A becomes the mirror; its marker was refused, and the transactional id was never free again."""
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
-    await _b_takes_over(stage)
+    await b_takes_over(stage)
     await stage.write("b", batches=2)
     first = TransactionalProducer(stage.crowds["a"].client("first"), "a/pay", 0, [ORDERS], stage.history)
     expect(await first.init() and await first.write(ORDERS, (b"a/pay/0/1",)), "A has an open transaction")
@@ -276,7 +283,7 @@ async def transaction_open_at_failback(stage: MirrorStage) -> None:
     await stage.until(
         "the transactional id has another producer", lambda: any(isinstance(event, InstanceBegan) for event in stage.history.events[began:])
     )
-    await _end(stage, "b", "a")
+    await end_history(stage, "b", "a")
 
 
 async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
@@ -293,7 +300,7 @@ async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
         await stage.until("B's last mirror epoch is forgotten", lambda: _last_mirror_epoch(stage, "b") == NO_EPOCH)
     await stage.sleep_ms(stage.between(1_000, 4_000))
     await stage.mirror("a", "b")
-    await _end(stage, "a", "b")
+    await end_history(stage, "a", "b")
 
 
 def _last_mirror_epoch(stage: MirrorStage, cluster: str) -> int | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from kmirror.admin.admin_client import AdminClient
-from kmirror.common.errors import Errors, KmirrorError
+from kmirror.admin.admin_client import AdminClient, NoBrokerError
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
@@ -18,7 +18,7 @@ from kmirror.sim.ablations import Ablations
 from kmirror.sim.cluster import QUICK
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.fleet_clients import FleetProducer
+from kmirror.sim.fleet_clients import LOST, FleetProducer
 from kmirror.sim.fleet_crowd import GROUP, FleetCrowd
 from kmirror.sim.fleet_groups import committed_offsets
 from kmirror.sim.fleet_history import GroupSynced
@@ -70,6 +70,9 @@ class MirrorStage(SimStage):
     def servers(self) -> list[SimServer]:
         return [server for fleet in self.fleets.values() for server in fleet.servers]
 
+    def servers_with_disks(self) -> list[SimServer]:
+        return [server for fleet in self.fleets.values() for server in fleet.brokers.values()]
+
     async def open(
         self,
         *,
@@ -79,8 +82,10 @@ class MirrorStage(SimStage):
         config: Mapping[str, str] | None = None,
         configs: Mapping[str, str] | None = None,
         features: Mapping[str, int] = FEATURES,
+        log_dirs: int = 1,
     ) -> None:
-        """Start everything, each node with `config` and `features`; fleet "a" has the topic, with `configs`."""
+        """Start everything, each node with `config` and `features`, each broker with that many log directories; fleet "a" has the topic, with
+        `configs`."""
         self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         for name in names:
             fleet = SimFleet(
@@ -91,6 +96,7 @@ class MirrorStage(SimStage):
                 features=features,
                 safeguards=self.ablations.safeguards,
                 config=MIRRORED | dict(config or {}),
+                log_dirs=log_dirs,
             )
             self.fleets[name] = fleet
             self.crowds[name] = FleetCrowd(self, fleet, self.partitions, slowness=SLOWNESS)
@@ -138,16 +144,33 @@ class MirrorStage(SimStage):
         assert topic is not None, f"{cluster} has no topic {TOPIC}"
         return topic.id
 
-    async def write(self, cluster: str, *, batches: int) -> None:
-        """That many acknowledged batches to the first partition; KmirrorError when the cluster takes none for too long."""
+    async def write(self, cluster: str, *, batches: int, partition: TopicPartition | None = None) -> None:
+        """That many acknowledged batches to the partition, or to the first; KmirrorError when the cluster takes none for too long."""
+        partition = partition or self.partitions[0]
         producer = FleetProducer(self.crowds[cluster].client("writer"), self.partitions, self.history, idempotent=False)
         for _ in range(batches):
             for _ in range(WRITE_TRIES):
-                if await producer.write_once(self.partitions[0]):
+                if await producer.write_once(partition):
                     break
                 await self.sleep_ms(WRITE_PAUSE_MS)
             else:
                 raise KmirrorError(f"{cluster} takes no batch")
+
+    async def move(self, server: SimServer, partition: TopicPartition) -> str | None:
+        """Ask the broker to move its replica to its other log directory (AlterReplicaLogDirs), once; the directory, None where it did not take it."""
+        paths = [volume.path for volume in server.volumes]
+        home = server.watch.data_dir_of(partition)
+        if home is None or len(paths) < 2:
+            return None
+        path = paths[1 - paths.index(home)]
+        admin = self.operator.admin(self.history.hosts[server.name])
+        number = int(server.name.removeprefix(self.history.hosts[server.name]))
+        try:
+            error = (await admin.alter_replica_log_dirs({(partition, number): path}))[partition, number]
+        except (ApiException, NoBrokerError, *LOST) as refused:
+            error = refused if isinstance(refused, ApiException) else ApiException(Errors.NETWORK_EXCEPTION, "no answer")
+        self.tell(f"{partition} moves to {path} at {server.name}" + ("" if error is None else f": {error.error.name}"))
+        return path if error is None else None
 
     # waiting
 
@@ -207,6 +230,9 @@ class MirrorStage(SimStage):
     async def end(self) -> None:
         """Now the truth is what the logs say."""
         await self.until("every replica is its leader's equal", self._replicas_are_equal)
+        await self.until(
+            "no replica is on its way to another directory", lambda: not any(server.watch.moving() for server in self.servers())
+        )
         for crowd in self.crowds.values():
             crowd.healed()
             leader = self.leader(crowd.fleet.name, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))

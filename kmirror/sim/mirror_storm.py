@@ -21,6 +21,7 @@ from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_operators import MirrorOperator
 from kmirror.sim.mirror_share_groups import WITH_SHARE_GROUPS, MovedShareGroup
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
+from kmirror.sim.mirror_world import MirrorWorld
 from kmirror.sim.run import HistoryFunction, Setting
 
 GROUP_PERCENT = 30
@@ -28,13 +29,24 @@ SECOND_MEMBER_PERCENT = 40
 SHARE_GROUP_PERCENT = 12
 QUARREL_PERCENT = 25
 DELETION_PERCENT = 15
+MIN_MOVE_PAUSE_MS, MAX_MOVE_PAUSE_MS = 150, 900
 
 
 async def mirrors(stage: MirrorStage) -> None:
     """Two fleets of three brokers, mirrors both ways in turn, an operator at random, clients of all kinds, faults of all kinds."""
+    world = MirrorWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world"))
+    stage.rates = world.rates(stage.rates)
+    stage.tell(f"the world: {world}")
     random = SeededRandom(f"{stage.world.loop.seed}/groups")
     share = MovedShareGroup(stage, random) if random.randrange(100) < SHARE_GROUP_PERCENT else None
-    await stage.open(partitions=stage.between(1, 2), replication_factor=stage.between(2, 3), **WITH_SHARE_GROUPS if share else {})
+    await stage.open(
+        partitions=stage.between(1, 2),
+        replication_factor=stage.between(2, 3),
+        log_dirs=world.log_dirs,
+        **WITH_SHARE_GROUPS if share else {},
+    )
+    if world.log_dirs > 1:
+        stage.world.loop.create_task(_moves(stage), name="moves")
     story = _Story(stage, share, members=1 + (random.randrange(100) < SECOND_MEMBER_PERCENT))
     story.start_clients()
     stage.faults.active = True
@@ -44,6 +56,17 @@ async def mirrors(stage: MirrorStage) -> None:
         await stage.sleep_ms(stage.between(100, 700))
         await happen()
     await story.end()
+
+
+async def _moves(stage: MirrorStage) -> None:
+    """Replicas move from one log directory of their broker to the other, as long as faults happen."""
+    random = SeededRandom(f"{stage.world.loop.seed}/moves")
+    while True:
+        await stage.sleep_ms(MIN_MOVE_PAUSE_MS + random.randrange(MAX_MOVE_PAUSE_MS - MIN_MOVE_PAUSE_MS))
+        servers = [server for server in stage.servers_with_disks() if server.is_serving]
+        if stage.faults.active and servers:
+            server = servers[random.randrange(len(servers))]
+            await stage.move(server, stage.partitions[random.randrange(len(stage.partitions))])
 
 
 class _Story:

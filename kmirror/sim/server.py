@@ -4,7 +4,9 @@ The program is the one that `kmirror start` runs, `KafkaServer`, with the proper
 whatever its disk holds, formatting an empty one as an operator would; `crash`, `lose_power` and `stop` (a controlled
 shutdown) end that life. `watch` sees the logs on its disk.
 
-A node that does not start again is a finding: `start_failed` says why.
+A node that does not start again, or that ends by itself, is a finding: `start_failed` says why. Unless its disks are to blame (`is_disk_bad`):
+a node may refuse to start, or end, because a volume of its log directories fails, is full, or came back empty and is not formatted;
+`refused` says why then, and the operator of the story mends the disk (`mend_disks`) and starts it again.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from kmirror.sim.log_watch import KnownChains, LogWatch
 from kmirror.sim.runtime import SimRuntime, SimWorld
 
 DATA_DIR = "/data"
+SECOND_DATA_DIR = "/data2"
 
 
 class SimServer:
@@ -49,9 +52,14 @@ class SimServer:
         self._safeguards = safeguards
         self._features = dict(features)
         self._config = KafkaConfig.from_props(properties)
+        self._is_formatted = False
+        self._empty: dict[str, None] = {}
+        self._needs_restart = False
+        self.refused: str | None = None
+        self.volumes = [self.node.disk.mount(path) for path in self._config.log_dirs]
         self._started: asyncio.Future[None] = world.loop.create_future()
         self._life: asyncio.Task[None] | None = None
-        self.watch = LogWatch(name, DATA_DIR, self.node.disk, history, known, lambda: world.loop.now_us)
+        self.watch = LogWatch(name, self._config.log_dirs, self.node.disk, history, known, lambda: world.loop.now_us)
         self.node.disk.watcher = self.watch
 
     @property
@@ -62,9 +70,46 @@ class SimServer:
     def is_serving(self) -> bool:
         return self._started.done()
 
+    @property
+    def is_disk_bad(self) -> bool:
+        """Whether a volume fails or is full, or was replaced and is not formatted yet."""
+        return bool(self._empty) or any(volume.is_broken for volume in self.volumes)
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether its disks were bad in this life: a directory that went offline comes back with the next start only."""
+        return self._needs_restart or self.is_disk_bad
+
+    def note_bad_disk(self) -> None:
+        """Whoever broke a volume says so."""
+        self._needs_restart = True
+
+    def replace_disk(self, path: str) -> None:
+        """The node is off; when it starts again that log directory is empty, until the operator formats it."""
+        assert not self.alive, f"{self.name} is running"
+        self.node.disk.lose(path)
+        self._empty[path] = None
+        self.note_bad_disk()
+        self.watch.after_disk_loss(path)
+        self._tell(f"has another disk at {path}, which is empty")
+
+    def mend_disks(self) -> None:
+        """Space is freed, disks work again; the node is off, and what came back empty is formatted."""
+        assert not self.alive, f"{self.name} is running"
+        for volume in self.volumes:
+            volume.mend()
+        if self._empty:
+            runtime = self.node.boot()
+            self._format(runtime)
+            self.node.kill()
+            self._empty.clear()
+        self._tell("has its disks mended")
+
     def start(self) -> None:
         """Boot; `wait_started` says when it serves."""
         runtime = self.node.boot()
+        self._needs_restart = self.is_disk_bad
+        self.refused = None
         self._tell("starts")
         self._started = self._loop.create_future()
         self.watch.is_starting = True
@@ -82,25 +127,44 @@ class SimServer:
     async def _run(self, runtime: SimRuntime) -> None:
         started = self._started
         try:
-            if not runtime.files.exists(f"{DATA_DIR}/meta.properties"):
+            if not self._is_formatted:
                 self._format(runtime)
+                self._is_formatted = True
             server = KafkaServer(self._config, runtime, safeguards=self._safeguards)
             await server.start()
         except (KmirrorError, OSError) as error:
-            self.start_failed = f"{self.name} does not start: {type(error).__name__}: {error}"
+            self._does_not_run(f"does not start: {type(error).__name__}: {error}")
             return
+        server.fatal.add_done_callback(lambda fatal: self._halted(runtime, fatal.result()))
         self.server = server
         self.watch.after_start()
         self._tell("serves")
         started.set_result(None)
 
+    def _does_not_run(self, why: str) -> None:
+        """The process ends."""
+        if not self._needs_restart:
+            self.start_failed = f"{self.name} {why}"
+            return
+        self.refused = why
+        self._tell(why)
+        self._loop.call_soon(self._end_refused, self.node.runtime)
+
+    def _end_refused(self, runtime: SimRuntime) -> None:
+        if self.node.runtime is runtime:
+            self._end(power_loss=False)
+
+    def _halted(self, runtime: SimRuntime, reason: str) -> None:
+        if self.node.runtime is runtime and runtime.alive:
+            self._does_not_run(f"ends: {reason}")
+
     def _format(self, runtime: SimRuntime) -> None:
         """As an operator does before the first start; a power loss in the middle of it is not what is simulated."""
-        runtime.files.make_dirs(DATA_DIR)
-        runtime.files.fsync_path("/")
-        format_node(self._config, FormatOptions(cluster_id=self.cluster_id, features=self._features), runtime)
-        runtime.files.fsync_path(f"{DATA_DIR}/meta.properties")
-        runtime.files.fsync_path(DATA_DIR)
+        options = FormatOptions(cluster_id=self.cluster_id, features=self._features, ignore_formatted=True)
+        format_node(self._config, options, runtime)
+        for path in self._config.log_dirs:
+            runtime.files.fsync_path(f"{path}/meta.properties")
+            runtime.files.fsync_path(path)
 
     def crash(self) -> None:
         """SIGKILL: the page cache survives."""

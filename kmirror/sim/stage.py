@@ -34,12 +34,16 @@ class SimStage:
         self.ablations = ablations
         self.known = KnownChains()
         self.patience_ms = WAIT_MS if ablations.is_whole else IMPATIENT_MS
-        self._rates = rates
+        self.rates = rates
         self._waiters: list[asyncio.Future[None]] = []
 
     def servers(self) -> Sequence[SimServer]:
         """Every node of the stage."""
         raise NotImplementedError
+
+    def servers_with_disks(self) -> Sequence[SimServer]:
+        """Those whose disks may break."""
+        return ()
 
     async def start_servers(self, way_to_die: Callable[[SimServer, bool], bool | None] = lambda server, power_loss: power_loss) -> None:
         """Start all of them, and have the faults ready (`faults.active` lets them happen)."""
@@ -49,7 +53,9 @@ class SimStage:
         for server in self.servers():
             await server.wait_started()
         hosts = [CLIENTS, *(server.name for server in self.servers())]
-        self.faults = FaultInjector(self.world, self.servers(), hosts, self._rates, self.history, way_to_die=way_to_die)
+        self.faults = FaultInjector(
+            self.world, self.servers(), hosts, self.rates, self.history, way_to_die=way_to_die, disks=self.servers_with_disks()
+        )
         self.world.loop.create_task(self.faults.run(), name="faults")
 
     def between(self, low: int, high: int) -> int:

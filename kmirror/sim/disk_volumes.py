@@ -1,0 +1,74 @@
+"""Volumes of a simulated machine: file systems that fill, fail or lie each on its own, while the others are healthy.
+
+A directory of `log.dirs` on a disk of its own is a volume; "/" is what lies on none of them. A volume
+
+    fills   `capacity_bytes` are taken: writes that grow a file take what fits and then fail with ENOSPC
+    fails   with `error_number`, in the operations that `failing` names (all, unless told)
+    lies    an fsync says yes, and a power loss forgets what it was asked for
+
+until it is mended. What a broken disk answers to a question that cannot fail (does this exist?) is no, as Python's `os.path` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+DEFAULT_CAPACITY_BYTES = 1 << 40
+WRITING = frozenset({"pwrite", "truncate", "fsync", "rename", "remove", "remove_tree", "make_dirs", "lock", "set_mtime_ms"})
+READING = frozenset({"pread", "list_dir", "size", "open"})
+
+
+@dataclass(slots=True, eq=False)
+class Volume:
+    """The file system at `path`."""
+
+    path: str
+    capacity_bytes: int = DEFAULT_CAPACITY_BYTES
+    error_number: int | None = None
+    failing: frozenset[str] | None = None
+    lies: bool = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether something fails here, or may (a lie shows only when the power is lost)."""
+        return self.error_number is not None or self.capacity_bytes < DEFAULT_CAPACITY_BYTES
+
+    def fail(self, error_number: int, operations: Collection[str] | None = None) -> None:
+        """From now on, in those operations of File and FileSystem, or in all."""
+        self.error_number = error_number
+        self.failing = None if operations is None else frozenset(operations)
+
+    def mend(self) -> None:
+        """There is room again, nothing fails, and what is synced from now on is durable."""
+        self.capacity_bytes = DEFAULT_CAPACITY_BYTES
+        self.error_number = self.failing = None
+        self.lies = False
+
+    def error_of(self, operation: str) -> int | None:
+        """What the operation fails with; None where it does not."""
+        if self.error_number is None or (self.failing is not None and operation not in self.failing):
+            return None
+        return self.error_number
+
+
+class Volumes:
+    """All volumes of a machine, by path; `root` has what lies on no other."""
+
+    def __init__(self, root: Volume) -> None:
+        self.root = root
+        self._mounted: dict[str, Volume] = {}
+
+    def mount(self, path: str) -> Volume:
+        """The volume at `path`, made if there is none yet."""
+        return self._mounted.setdefault(path, Volume(path))
+
+    def mounted(self) -> list[Volume]:
+        return list(self._mounted.values())
+
+    def at(self, path: str) -> Volume:
+        """Where the path lies."""
+        for mount, volume in self._mounted.items():
+            if path.startswith(mount) and (len(path) == len(mount) or path[len(mount)] == "/"):
+                return volume
+        return self.root

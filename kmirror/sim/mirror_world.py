@@ -1,0 +1,37 @@
+"""What the world of a seed is like, beside its story: what its brokers' disks do, and how their logs move between them.
+
+Drawn apart from the story (`SeededRandom` of its own), so that a world without any of this has the story that it always had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kmirror.common.ports import Random
+from kmirror.sim.faults import FaultRates
+
+TWO_LOG_DIRS_PERCENT = 20
+DISK_FAULTS_PERCENT = 0
+DISK_RATES = {"disk_fails": 3, "disk_fills": 3, "disk_lies": 2, "disk_lost": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorWorld:
+    """`log_dirs` of each broker, between which replicas move where there are two; whether disks break."""
+
+    log_dirs: int = 1
+    disks_break: bool = False
+
+    @classmethod
+    def drawn(cls, random: Random) -> MirrorWorld:
+        two = random.randrange(100) < TWO_LOG_DIRS_PERCENT
+        return cls(log_dirs=2 if two else 1, disks_break=random.randrange(100) < DISK_FAULTS_PERCENT)
+
+    def rates(self, rates: FaultRates) -> FaultRates:
+        """Those of a storm in this world."""
+        return replace(rates, **DISK_RATES) if self.disks_break and rates.crash else rates
+
+    def __str__(self) -> str:
+        found = [f"{self.log_dirs} log directories a broker"] if self.log_dirs > 1 else []
+        found += ["disks break"] if self.disks_break else []
+        return ", ".join(found) or "nothing out of the ordinary"
