@@ -224,4 +224,4 @@ def _is_equal(ours: BatchHeader, *, is_compacted: bool) -> Generator[Question, A
         if 0 <= end.end_offset <= ours.base_offset:
             return False
         raise SourceError(f"the source does not serve the batch at {ours.base_offset} yet (its high watermark is {fetched.high_watermark})")
-    return same_batch(ours, next(iter_batches(fetched.records)), is_compacted=is_compacted)
+    return same_batch(ours, next(iter_batches(fetched.records)))

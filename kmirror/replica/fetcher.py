@@ -409,8 +409,7 @@ class AbstractFetcher:
     async def _look_for_the_end(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
         """There was no news: the leader's log may end where we asked, and an idle leader would never say so."""
         end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
-        if end_offset > state.fetch_offset:
-            return
+        end_offset = min(end_offset, state.fetch_offset + 1)  # its log may go on with a hole that its cleaner left
         start_offset = await _offset(self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch))
         if self._states.get(topic_partition) is state:
             nothing = FetchedPartition(

@@ -1,35 +1,50 @@
-"""Whether a follower's log is the beginning of its leader's: C36b, wherever mirroring is enabled.
+"""Whether a follower's log is the beginning of its leader's (C36b).
 
 The batches of a mirror topic carry epochs of another cluster, so equal epochs do not mean equal batches: a follower that was away
-while its leader cut the log and copied another history sees no divergence, and would join the ISR with batches of its own. What
-tells is the last batch. So in a new leader epoch such a follower first fetches from the base offset of its last batch and compares
-what comes with what it has; nothing is asked twice but that batch.
+while its leader cut the log and copied another history sees no divergence, and would join the ISR with batches of its own. So in
+each leader epoch a follower first fetches from the base offset of its last batch and compares what comes with what it has. Every
+topic is verified, at every feature level: one that is in no mirror now may have been in one while this follower was away (F5), and
+so may a cluster that has lowered mirror.version since. It costs the last batch once more a partition and leader epoch.
 
-    equal to the end of our log     verified: what comes behind it is appended
-    equal, then different           cut behind the last equal batch
-    different, or not there         go back 1, 2, 4 … batches and compare from there; before the leader's log start: start over there
-    equal as far as the answer goes compare on from there; different, or not there, then: cut there
+*What a batch of the leader proves.* Two batches that overlap are of one history when they agree in what no cleaner changes
+(`same_batch`); then everything before them is of one history too, for a log grows in order. Else everything from there on is not.
+Where the leader has no batch, a cleaner was there: offsets are contiguous otherwise. Such a hole proves nothing of our batches in it.
 
-An empty log whose end lies above the leader's log start begins there, or the records between would be skipped. An answer without
-records from below the leader's high watermark says nothing: it had no room, or the leader is throttled, and is asked for again. No
-answer at all, from a leader that has no news, may mean that its log ends there; then it is asked for its end (`AbstractFetcher`).
-A batch that is damaged at the leader says nothing of ours, which may be the only good one: it is an error, and is asked for again.
+    our last batch is equal              verified: what comes behind it is appended
+    nothing of ours is different         verified: what lies in the leader's holes stays, tombstones above all
+    a different one right behind an      cut behind the equal one
+      equal one
+    a different one behind a hole        start over: what we have in the hole may be the leader's history or not. Left there, it may be a
+                                         key that nobody has; cut off, it may be the tombstone that the leader no longer has either
+    a different one, no equal one        start over
+    our own cleaner was behind the cut   start over: it dropped what the records replaced that go now
 
-Every topic is verified, because one that is in no mirror now may have been in one while this follower was away (F5). What the leader's
-cleaner took away or rewrote in a compacted topic that has no `mirror.name` says nothing (`is_lenient`): there only a batch at the same
-offset with another epoch or producer is a difference.
+To find the equal one we go back 1, 2, 4 ... batches, and compare forward from there. The leader's log start and an answer that
+ends before our log are borders like any other. An empty log whose end lies above the leader's log start begins there, or the records
+between would be skipped.
+
+An answer without records from below the leader's high watermark says nothing: it had no room, or the leader is throttled, and is
+asked for again; in the end it is taken for a hole up to the leader's end. No answer at all, from a leader that has no news, may mean
+that its log ends there; then it is asked for its end (`AbstractFetcher`). A batch that is damaged at the leader says nothing of ours,
+which may be the only good one: it is an error, and is asked for again.
+
+Known hole, Kafka's own: a tombstone behind our log's end that the leader has dropped before we fetched it (delete.retention.ms) is
+missed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.record.record_batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch, iter_batches
 from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.unified_log import UnifiedLog
+
+KIND_FLAGS = CONTROL_FLAG | TRANSACTIONAL_FLAG
 
 
 class Verified(NamedTuple):
@@ -40,7 +55,7 @@ class Verified(NamedTuple):
 
 
 class StartOver(NamedTuple):
-    """Nothing of the log is the leader's: empty it, to go on at `offset`."""
+    """The log is not the leader's, or not known how far: empty it, to go on at `offset`."""
 
     offset: int
 
@@ -51,14 +66,15 @@ class CompareAt(NamedTuple):
     offset: int
 
 
-def same_batch(ours: BatchHeader, theirs: RecordBatch, *, is_compacted: bool) -> bool:
-    """Whether two headers are of one batch. CORRUPT_MESSAGE: they differ, and the other side's is damaged, which says nothing of ours."""
-    is_same = (
-        _same_origin(ours, theirs)
-        and ours.last_offset == theirs.last_offset
-        and ours.max_timestamp == theirs.max_timestamp
-        and (is_compacted or ours.crc == theirs.crc)
-    )
+def same_batch(ours: BatchHeader, theirs: RecordBatch) -> bool:
+    """Whether two headers are of one batch, which cleaners may have rewritten on either side.
+
+    A cleaner keeps offsets, epoch, producer and kind. It takes records out, which lowers the count and may lower the largest timestamp,
+    and it notes when tombstones may go. Where it has done neither, the CRC tells, in compacted topics too. What the topic's policy is now
+    says nothing: it may have been compacted before. CORRUPT_MESSAGE: they differ, and the other side's is damaged, which says nothing of ours.
+    """
+    is_equal = ours.crc == theirs.crc and ours.max_timestamp == theirs.max_timestamp
+    is_same = _same_origin(ours, theirs) and (is_equal or _may_be_cleaned(ours, theirs))
     if not is_same:
         theirs.ensure_valid()
     return is_same
@@ -68,11 +84,52 @@ def _same_origin(ours: BatchHeader, theirs: RecordBatch) -> bool:
     """What a cleaner leaves as it was."""
     return (
         ours.base_offset == theirs.base_offset
+        and ours.last_offset == theirs.last_offset
         and ours.partition_leader_epoch == theirs.partition_leader_epoch
         and ours.producer_id == theirs.producer_id
         and ours.producer_epoch == theirs.producer_epoch
         and ours.base_sequence == theirs.base_sequence
+        and ours.attributes & KIND_FLAGS == theirs.attributes & KIND_FLAGS
     )
+
+
+def _may_be_cleaned(ours: BatchHeader, theirs: RecordBatch) -> bool:
+    """Whether a cleaner can be why two batches of one origin differ."""
+    our_missing = ours.last_offset_delta + 1 - ours.record_count
+    their_missing = theirs.last_offset_delta + 1 - theirs.record_count
+    if our_missing and their_missing:
+        return True
+    if our_missing:
+        return ours.max_timestamp <= theirs.max_timestamp
+    if their_missing:
+        return theirs.max_timestamp <= ours.max_timestamp
+    has_horizon = ours.has_delete_horizon or theirs.has_delete_horizon
+    return has_horizon and ours.max_timestamp == theirs.max_timestamp
+
+
+class Overlap(NamedTuple):
+    """The first batch of ours that overlaps one of theirs, from where the comparison began."""
+
+    ours: BatchHeader
+    is_same: bool
+
+
+def overlaps(ours: Iterator[BatchHeader], theirs: Iterable[RecordBatch]) -> Iterator[Overlap]:
+    """Walk along two logs in the order of their offsets. What lies in a hole of the other side is passed over; the walk ends with the
+    first pair that differs, or with either side."""
+    our = next(ours, None)
+    for batch in theirs:
+        while our is not None and our.last_offset < batch.base_offset:
+            our = next(ours, None)
+        if our is None:
+            return
+        if batch.last_offset < our.base_offset:
+            continue
+        is_same = same_batch(our, batch)
+        yield Overlap(our, is_same)
+        if not is_same:
+            return
+        our = next(ours, None)
 
 
 EMPTY_ANSWERS_ASKED_AGAIN = 10
@@ -80,12 +137,21 @@ EMPTY_ANSWERS_ASKED_AGAIN = 10
 
 @dataclass(slots=True)
 class _Progress:
-    """How far one log's verification is: how many batches the next step back takes, up to where the logs are known to be equal, and
-    how many answers in a row said nothing."""
+    """How far one log's verification is."""
 
-    is_lenient: bool
+    cleaned_until: Callable[[], int]
+    """Where the part of our log ends that our own cleaner has been through."""
+
+    begin: int
+    """Where the present way forward began: at this batch of ours."""
+
     stride: int = 1
-    equal_until: int | None = None
+    """How many batches the next step back takes."""
+
+    equal: BatchHeader | None = None
+    """The last batch of ours that is known to be the leader's; then the way leads forward only."""
+
+    has_difference: bool = False
     empty_answers: int = 0
 
 
@@ -97,13 +163,14 @@ class LogVerification:
         self.of_batches: dict[TopicPartition, None] = {}
         """Those whose logs are not empty: what the leader has there, or that its log ends before, has to be heard."""
 
-    def begin(self, topic_partition: TopicPartition, log: UnifiedLog, *, is_lenient: bool = False) -> int:
-        """From now on answers go to `check`; the offset to fetch from first."""
-        self._pending[topic_partition] = _Progress(is_lenient)
+    def begin(self, topic_partition: TopicPartition, log: UnifiedLog, *, cleaned_until: Callable[[], int] = lambda: 0) -> int:
+        """From now on answers go to `check`; the offset to fetch from first. `cleaned_until`: how far our own cleaner has been."""
         last = log.last_batch()
+        offset = log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
+        self._pending[topic_partition] = _Progress(cleaned_until, offset)
         if last is not None:
             self.of_batches[topic_partition] = None
-        return log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
+        return offset
 
     def is_pending(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self._pending
@@ -114,66 +181,79 @@ class LogVerification:
 
     def is_worth_asking_again(self, topic_partition: TopicPartition, *, is_throttled: bool) -> bool:
         """After an answer without records from an offset below the leader's high watermark: other partitions may have taken the room of
-        the response, and a log must not be cut for that. Or the leader's cleaner took the batches, so this ends, but not while the
-        topic is throttled, when most answers are like that. (Leniently nothing is cut.)"""
-        progress = self._pending[topic_partition]
-        if progress.is_lenient:
-            return False
+        the response. Or the leader's cleaner took the batches, so this ends, but not while the topic is throttled, when most answers are
+        like that."""
         if is_throttled:
             return True
+        progress = self._pending[topic_partition]
         progress.empty_answers += 1
         return progress.empty_answers <= EMPTY_ANSWERS_ASKED_AGAIN
 
-    def is_lenient(self, topic_partition: TopicPartition) -> bool:
-        """How the verification under way was begun."""
-        return self._pending[topic_partition].is_lenient
-
     def check(
-        self, topic_partition: TopicPartition, log: UnifiedLog, *, fetch_offset: int, records: Buffer, leader_log_start_offset: int
+        self,
+        topic_partition: TopicPartition,
+        log: UnifiedLog,
+        *,
+        fetch_offset: int,
+        records: Buffer,
+        leader_log_start_offset: int,
+        leader_has_more: bool = False,
     ) -> Verified | StartOver | CompareAt:
-        """What an answer to a fetch from `fetch_offset` says about `log`. CORRUPT_MESSAGE: a batch that differs is damaged."""
-        ours = log.batch_headers(fetch_offset)
-        our: BatchHeader | None = next(ours, None)
-        if our is None:
+        """What an answer to a fetch from `fetch_offset` says about `log`. `leader_has_more`: its log goes on behind `fetch_offset` whatever
+        the answer has. CORRUPT_MESSAGE: a batch that differs is damaged."""
+        last = log.last_batch()
+        if last is None or last.last_offset < fetch_offset:
             return StartOver(leader_log_start_offset) if leader_log_start_offset < fetch_offset else Verified(fetch_offset, 0)
         progress = self._pending[topic_partition]
-        if progress.is_lenient:
-            return self._check_leniently(progress, log, our, records, leader_log_start_offset)
-        equal_until, position = None, 0
-        for batch in iter_batches(memoryview(records)):
-            if our is None:
-                return Verified(log.log_end_offset if equal_until is None else equal_until, position)
-            if not same_batch(our, batch, is_compacted=log.config.compact):
+        theirs = list(iter_batches(memoryview(records)))
+        end = theirs[-1].next_offset if theirs else fetch_offset
+        different = None if theirs or leader_has_more else log.batch_containing(fetch_offset)
+        for pair in overlaps(log.batch_headers(fetch_offset), theirs):
+            if not pair.is_same:
+                different = pair.ours
                 break
-            equal_until, position, our = our.next_offset, position + batch.size_in_bytes, next(ours, None)
-        else:
-            if equal_until is not None and our is not None:
-                progress.equal_until = equal_until
-                return CompareAt(equal_until)
-            if equal_until is not None:
-                return Verified(equal_until, position)
-        if equal_until is not None or progress.equal_until == fetch_offset:
-            return Verified(fetch_offset if equal_until is None else equal_until)
-        return self._step_back(progress, log, fetch_offset, leader_log_start_offset)
+            progress.equal = pair.ours
+        if different is not None:
+            return self._differs(progress, log, different, leader_log_start_offset)
+        if theirs and end <= last.last_offset:
+            return CompareAt(end)
+        if progress.equal is None and not progress.has_difference:
+            return self._step_back(progress, log, leader_log_start_offset) or self._all_there_is(last, theirs)
+        return self._all_there_is(last, theirs)
 
-    def _check_leniently(
-        self, progress: _Progress, log: UnifiedLog, our: BatchHeader, records: Buffer, leader_log_start_offset: int
+    def _all_there_is(self, last: BatchHeader, theirs: list[RecordBatch]) -> Verified:
+        """Nothing is different up to our end. A gap behind our last batch, which our cleaner left, is fetched again."""
+        position = 0
+        for batch in theirs:
+            if batch.base_offset >= last.next_offset:
+                break
+            position += batch.size_in_bytes
+        return Verified(last.next_offset, position)
+
+    def _differs(
+        self, progress: _Progress, log: UnifiedLog, different: BatchHeader, leader_log_start_offset: int
     ) -> Verified | StartOver | CompareAt:
-        """Only the batch at our own one's offset is looked at: equal, or not there any more, is good enough."""
-        theirs = next(iter_batches(memoryview(records)), None)
-        if theirs is None or theirs.base_offset != our.base_offset or _same_origin(our, theirs):
-            return Verified(log.log_end_offset if progress.stride == 1 else our.next_offset)
-        theirs.ensure_valid()
-        return self._step_back(progress, log, our.base_offset, leader_log_start_offset)
+        equal = progress.equal
+        if equal is None:
+            progress.has_difference = True
+            return self._step_back(progress, log, leader_log_start_offset) or StartOver(leader_log_start_offset)
+        previous = log.batch_before(different.base_offset)
+        is_next = previous is not None and previous.base_offset == equal.base_offset
+        if not is_next or progress.cleaned_until() > equal.next_offset:
+            return StartOver(leader_log_start_offset)
+        return Verified(equal.next_offset)
 
-    def _step_back(self, progress: _Progress, log: UnifiedLog, offset: int, leader_log_start_offset: int) -> StartOver | CompareAt:
+    def _step_back(self, progress: _Progress, log: UnifiedLog, leader_log_start_offset: int) -> CompareAt | None:
+        """Compare from an earlier batch on; None when there is none that the leader may have."""
         candidate: BatchHeader | None = None
+        offset = progress.begin
         for _ in range(progress.stride):
             previous = log.batch_before(offset)
             if previous is None or previous.base_offset < leader_log_start_offset:
                 break
             candidate, offset = previous, previous.base_offset
         if candidate is None:
-            return StartOver(leader_log_start_offset)
+            return None
         progress.stride *= 2
-        return CompareAt(candidate.base_offset)
+        progress.begin = max(candidate.base_offset, log.log_start_offset)
+        return CompareAt(progress.begin)

@@ -3,7 +3,7 @@
 A follower appends the leader's bytes as they are, takes over its high watermark and log start, and cuts its log where the
 leader says that it diverges. In a mirror partition the batches carry epochs of the source cluster; the bound for them is
 then the mirror leader epoch that the leader answers with (KIP-1279), not the leader epoch; and because equal epochs do not mean
-equal batches there, followers verify their logs in each new leader epoch where mirroring is enabled (`log_verification`).
+equal batches there, followers verify their logs in each new leader epoch (`log_verification`).
 
 Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash modulo `num.replica.fetchers`. A partition that cannot
 begin, for its log cannot be read now, is tried again after the backoff, and keeps no other from beginning.
@@ -49,13 +49,14 @@ class ReplicaFetcher:
         self.verification = LogVerification()
 
     def first_fetch_offset(self, topic_partition: TopicPartition, fetch_offset: int) -> int:
-        """Where a new leader epoch begins: at `fetch_offset`, or before it where the log has to be verified."""
-        partition = self._partition(topic_partition)
+        """Where a new leader epoch begins: at the last batch, for the log has to be verified; `fetch_offset` is where it ends."""
         self.verification.end(topic_partition)
-        if not partition.has_mirror_name and not self._replica_manager.is_mirroring_enabled:
-            return fetch_offset
-        log = partition.local_log
-        return self.verification.begin(topic_partition, log, is_lenient=log.config.compact and not partition.has_mirror_name)
+        return self._begin_verification(topic_partition)
+
+    def _begin_verification(self, topic_partition: TopicPartition) -> int:
+        log = self._partition(topic_partition).local_log
+        log_manager = self._replica_manager.log_manager
+        return self.verification.begin(topic_partition, log, cleaned_until=lambda: log_manager.cleaned_until(log))
 
     def _partition(self, topic_partition: TopicPartition) -> Partition:
         return self._replica_manager.get_partition_or_exception(topic_partition)
@@ -99,7 +100,8 @@ class ReplicaFetcher:
     def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> tuple[int, int | None]:
         """Compare what came with what is there; then go on as usual, or compare on."""
         log = self._partition(topic_partition).local_log
-        if not data.records and data.high_watermark > state.fetch_offset:
+        leader_has_more = data.high_watermark > state.fetch_offset
+        if not data.records and leader_has_more:
             is_throttled = self._replica_manager.quotas.leader.has_throttle(topic_partition.topic)
             if self.verification.is_worth_asking_again(topic_partition, is_throttled=is_throttled):
                 return state.fetch_offset, log.latest_epoch
@@ -109,12 +111,13 @@ class ReplicaFetcher:
             fetch_offset=state.fetch_offset,
             records=data.records,
             leader_log_start_offset=data.log_start_offset,
+            leader_has_more=leader_has_more,
         )
         if isinstance(verdict, CompareAt):
             return verdict.offset, log.latest_epoch
         self.verification.end(topic_partition)
         if isinstance(verdict, StartOver):
-            _log.warning("Nothing of %s is the leader's; starting over at offset %d", topic_partition, verdict.offset)
+            _log.warning("%s is not the leader's, or not known how far; starting over at offset %d", topic_partition, verdict.offset)
             log.truncate_fully_and_start_at(verdict.offset)
             return log.log_end_offset, log.latest_epoch
         if verdict.keep_until < log.log_end_offset:
@@ -141,8 +144,7 @@ class ReplicaFetcher:
             _log.warning("Truncating %s to offset %d below high watermark %d", topic_partition, offset, log.high_watermark)
         log.truncate_to(offset, at_batch_boundary=True)
         if self.verification.is_pending(topic_partition):
-            is_lenient = self.verification.is_lenient(topic_partition)
-            return self.verification.begin(topic_partition, log, is_lenient=is_lenient), log.latest_epoch
+            return self._begin_verification(topic_partition), log.latest_epoch
         return log.log_end_offset, log.latest_epoch
 
     def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: int) -> None:

@@ -4,7 +4,8 @@ Some of the mirror are fields of `MirrorSafeguards`, more are in `sim.mirror_abl
 the program; each is taken out from here, for the time of one run:
 
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
-    epoch_truncation    a follower tells the epoch of its last batch, so that the leader can say where the logs part (KIP-101, KIP-595)
+    epoch_truncation    a follower tells the epoch of its last batch, so that the leader can say where the logs part (KIP-101, KIP-595);
+                        and compares it (C36b), which would notice, too
     min_isr             acks=all needs min.insync.replicas in the ISR
     epoch_fencing       coordinator and partitions refuse a transactional producer of an older epoch
     last_stable_offset  read_committed ends before the first open transaction
@@ -25,7 +26,8 @@ from kmirror.coordinator.transaction.transaction_metadata import TransactionMeta
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
 from kmirror.replica.partition import Partition
-from kmirror.sim.mirror_ablations import MIRROR_REPLACEMENTS, Replacement
+from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.sim.mirror_ablations import MIRROR_REPLACEMENTS, Replacement, from_the_end
 from kmirror.storage import log_segment_recovery
 from kmirror.storage.log_state import LogState
 from kmirror.storage.producer_append_info import ProducerAppendInfo
@@ -129,7 +131,7 @@ def _the_high_watermark(last_stable_offset: Any) -> Any:
 
 _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "tail_recovery": [(log_segment_recovery, "refuse_crc", _trusting)],
-    "epoch_truncation": [(BrokerLeaderEndPoint, "_partition", _without_epoch)],
+    "epoch_truncation": [(BrokerLeaderEndPoint, "_partition", _without_epoch), (ReplicaFetcher, "first_fetch_offset", from_the_end)],
     "min_isr": [(Partition, "effective_min_isr", _one)],
     "epoch_fencing": [
         (transaction_coordinator_shard, "_end_v2", _any_epoch_ends),

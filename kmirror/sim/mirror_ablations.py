@@ -2,6 +2,7 @@
 
 pending_produces_fail    F3   becoming a mirror fails the produces that wait, and so does a cut
 follower_verification    F5, F12: a follower compares its last batch with the leader's in each new leader epoch (C36b)
+verified_at_any_level    F5   ... also after mirror.version was lowered to 0
 mirror_leader_epoch      C36  followers of a mirror take batches of epochs above the local one
 batch_boundary           F2   a cut inside a batch takes the whole batch, and no gap is left (C35)
 own_epochs_not_stored    F6   what was removed before it mirrored keeps its last mirror epoch (D4 step 4)
@@ -100,8 +101,17 @@ def _no_epoch(original: Any) -> Any:
     return none
 
 
-def _from_the_end(first_fetch_offset: Any) -> Any:
+def from_the_end(first_fetch_offset: Any) -> Any:
     return lambda self, topic_partition, fetch_offset: fetch_offset
+
+
+def _where_mirroring_is_on(first_fetch_offset: Any) -> Any:
+    def ask(self: ReplicaFetcher, topic_partition: Any, fetch_offset: int) -> Any:
+        if not self._partition(topic_partition).has_mirror_name and not self._replica_manager.is_mirroring_enabled:
+            return fetch_offset
+        return first_fetch_offset(self, topic_partition, fetch_offset)
+
+    return ask
 
 
 def _no_mirror_epoch(first_mirror_leader_epoch: Any) -> Any:
@@ -225,7 +235,8 @@ def _as_if_stopped(ways: Any) -> Any:
 
 MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "pending_produces_fail": [(Partition, "fail_pending_produces", _nothing)],
-    "follower_verification": [(ReplicaFetcher, "first_fetch_offset", _from_the_end)],
+    "follower_verification": [(ReplicaFetcher, "first_fetch_offset", from_the_end)],
+    "verified_at_any_level": [(ReplicaFetcher, "first_fetch_offset", _where_mirroring_is_on)],
     "mirror_leader_epoch": [(ReplicaFetcher, "first_mirror_leader_epoch", _no_mirror_epoch)],
     "batch_boundary": [(LogMaintenance, "truncate_to", _anywhere)],
     "own_epochs_not_stored": [(stopping, "last_mirror_epoch_to_store", _as_if_mirrored)],

@@ -183,6 +183,18 @@ async def mirror_deleted_before_return(stage: MirrorStage) -> None:
     await stage.end()
 
 
+async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
+    """F5 by the documented way back: A takes over, the mirror is deleted and mirror.version lowered to 0 before the follower returns."""
+    follower = await _fail_back_without_follower(stage)
+    await stage.fail_over("a")
+    await stage.operator.delete_mirror("a", MIRROR)
+    await stage.operator.switch_off("a")
+    await stage.write("a", batches=1)
+    follower.start()
+    await stage.settle()
+    await stage.end()
+
+
 async def silent_source_broker(stage: MirrorStage) -> None:
     """C6, C7: at failback the source's leader does not answer; silence was taken for "no last mirror epoch", and A emptied."""
     await stage.open(replication_factor=3)
@@ -321,6 +333,7 @@ NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "produce_that_waits": (produce_that_waits, CALM),
     "follower_down_at_failback": (follower_down_at_failback, CALM),
     "mirror_deleted_before_return": (mirror_deleted_before_return, CALM),
+    "mirrors_switched_off_before_return": (mirrors_switched_off_before_return, CALM),
     "source_leader_behind": (source_leader_behind, CALM),
     "epochs_above_ours": (epochs_above_ours, CALM),
     "silent_source_broker": (silent_source_broker, CALM),

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kmirror.admin.admin_client import AdminClient, NoBrokerError
+from kmirror.admin.features import UpgradeType
 from kmirror.admin.results import NewTopic
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.metadata.features import MIRROR_VERSION
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
@@ -283,6 +285,17 @@ class Operator:
             await self.admin(cluster).delete_mirror(mirror)
 
         await self._insist(f"delete mirror {mirror} at {cluster}", attempt, done=Errors.UNKNOWN_MIRROR)
+
+    async def switch_off(self, cluster: str) -> None:
+        """Lower mirror.version to 0, for which no mirror may be left."""
+
+        async def attempt() -> None:
+            found = await self.admin(cluster).update_features({MIRROR_VERSION: (0, UpgradeType.SAFE_DOWNGRADE)})
+            for error in found.values():
+                if error is not None:
+                    raise error
+
+        await self._insist(f"switch mirroring off at {cluster}", attempt, done=Errors.NONE)
 
     async def delete_topic(self, cluster: str, topic: str, topic_id: Uuid | None = None) -> None:
         """By its id where that is given: a request that was given up, and is carried out late, takes no other topic of that name."""

@@ -190,6 +190,11 @@ class LogCleanerManager:
     def all_cleaner_checkpoints(self) -> dict[TopicPartition, int]:
         return {partition: offset for checkpoint in self._checkpoints.values() for partition, offset in checkpoint.read().items()}
 
+    def cleaned_until(self, log_dir: str, topic_partition: TopicPartition) -> int:
+        """Where the part of a log ends that was cleaned; 0 if none was."""
+        checkpoint = self._checkpoints.get(log_dir)
+        return 0 if checkpoint is None else checkpoint.read().get(topic_partition, 0)
+
     def update_checkpoint(self, log_dir: str, topic_partition: TopicPartition, first_dirty_offset: int) -> None:
         self._rewrite(log_dir, lambda offsets: offsets.update({topic_partition: first_dirty_offset}))
 

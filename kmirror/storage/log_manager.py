@@ -399,6 +399,12 @@ class LogManager:
         if self.cleaner is not None:
             self.cleaner.resume_cleaning([topic_partition])
 
+    def cleaned_until(self, log: UnifiedLog) -> int:
+        """Where the part of a log ends that our cleaner has been through: what a cut below it leaves has lost what the cut records replaced."""
+        if self.cleaner is None or log.is_future:
+            return 0
+        return self.cleaner.manager.cleaned_until(log.parent_dir, log.topic_partition)
+
     def _maybe_truncate_cleaner_checkpoint(self, log: UnifiedLog) -> None:
         if self.cleaner is not None:
             self.cleaner.manager.maybe_truncate_checkpoint(log.parent_dir, log.topic_partition, log.active_segment.base_offset)

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
+from broker_doubles import NOW_MS, BrokerWorld, ManualRuntime, batch_of, run
+from cleaned_histories import case, end_of, live, split
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.builder import build_batch, rebuild_batch
+from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch
 from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.replica.replica_types import DivergingEpoch
@@ -28,6 +32,18 @@ def history(*values: bytes, start: int = 0, epoch: int = 0) -> list[bytes]:
     return batches
 
 
+def without_records(batch: bytes, *offsets: int) -> bytes:
+    """What a cleaner leaves of a batch when it takes these records: the offsets of the batch stay."""
+    header = RecordBatch(batch)
+    return bytes(rebuild_batch(header, [record for record in header.records() if record.offset not in offsets]))
+
+
+def keyed(*rows: tuple[int, bytes, bytes | None]) -> bytes:
+    """One batch of (offset, key, value)."""
+    records = [Record(offset, NOW_MS + offset, key, value) for offset, key, value in rows]
+    return bytes(build_batch(records, base_offset=rows[0][0], partition_leader_epoch=0))
+
+
 class Follower:
     """Broker 1 follows broker 2, whose log is `leader`: batches from offset `leader_start` on."""
 
@@ -41,9 +57,11 @@ class Follower:
 
     def have(self, batches: list[bytes]) -> None:
         for batch in batches:
-            self.world.partition("t").append_records_to_follower(bytearray(batch), leader_epoch=0)
+            self.world.partition("t").append_records_to_follower(bytearray(batch), leader_epoch=99)
 
-    def follow(self, leader: list[bytes], *, leader_start: int = 0, batches_a_fetch: int = 100, max_rounds: int = 60) -> list[int]:
+    def follow(
+        self, leader: list[bytes], *, leader_start: int = 0, batches_a_fetch: int = 100, max_rounds: int = 60, high_watermark: int = 0
+    ) -> list[int]:
         """Fetch until equal; the offsets that were fetched from."""
         offset = self.hooks.first_fetch_offset(T0, self.log.log_end_offset)
         offsets = []
@@ -51,8 +69,8 @@ class Follower:
             offsets.append(offset)
             rest = [batch for batch in leader if int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big") >= offset]
             answer = b"".join(rest[:batches_a_fetch])
-            data = FetchedPartition(Errors.NONE, 0, leader_start, answer)
-            offset, _ = self.hooks.process_partition_data(T0, PartitionFetchState(self.topic_id, offset, 0, 0), data)
+            data = FetchedPartition(Errors.NONE, high_watermark, leader_start, answer)
+            offset, _ = self.hooks.process_partition_data(T0, PartitionFetchState(self.topic_id, offset, 99, 99), data)
             if not rest and offset == offsets[-1] and not self.hooks.verification.is_pending(T0):
                 break
         return offsets
@@ -166,15 +184,6 @@ def test_any_two_histories_end_as_the_leaders(tmp_path: Path, seed: int) -> None
     run(scenario)
 
 
-def test_only_mirror_topics_are_verified_unless_mirroring_is_enabled(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        plain = Follower(tmp_path, configs={})
-        plain.have(history(b"a", b"b"))
-        assert plain.hooks.first_fetch_offset(T0, 2) == 2
-
-    run(scenario)
-
-
 def test_the_followers_of_a_throttled_leader_were_not_verified(tmp_path: Path) -> None:
     """Most of its answers have no records; the log is compared when some come, and is not cut before."""
 
@@ -248,32 +257,40 @@ def test_a_topic_whose_mirror_was_deleted_while_the_follower_was_away_is_verifie
     run(scenario)
 
 
-@pytest.mark.parametrize(("theirs", "is_kept"), [([], True), (["rewritten"], True), (["other epoch"], False)])
-def test_what_the_leaders_cleaner_did_is_no_difference(tmp_path: Path, theirs: list[str], is_kept: bool) -> None:
-    """A compacted topic without a mirror: the leader's batch may be gone or rewritten; another epoch at its offset is a difference."""
+@pytest.mark.parametrize(("theirs", "is_kept"), [("gone", True), ("rewritten", True), ("other epoch", False)])
+@pytest.mark.parametrize(
+    "configs", [{"cleanup.policy": "compact"}, {"mirror.name": "m.removed"}, {"cleanup.policy": "compact", "mirror.name": "m"}]
+)
+def test_what_the_leaders_cleaner_did_is_no_difference(tmp_path: Path, theirs: str, is_kept: bool, configs: dict[str, str]) -> None:
+    """The leader's batch may be gone, or have lost records; another epoch at its offset is a difference."""
 
     async def scenario() -> None:
-        follower = Follower(tmp_path, configs={"cleanup.policy": "compact"})
-        follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
+        follower = Follower(tmp_path, configs=configs)
         common = history(b"a", b"b")
         follower.have(common + history(b"xx", start=2))
         last = []
-        if theirs == ["rewritten"]:
-            last = [bytes(batch_of(b"other", base_offset=2, partition_leader_epoch=0))]
-        elif theirs:
+        if theirs == "rewritten":
+            last = [without_records(history(b"xx", start=2)[0], 2)]
+        elif theirs == "other epoch":
             last = history(b"yy", start=2, epoch=1)
         before = follower.content()
-        follower.follow(common + last, max_rounds=3)
+        follower.follow(common + last, max_rounds=30, high_watermark=4)
+        assert not follower.hooks.verification.is_pending(T0)
         assert follower.content().startswith(before) is is_kept
 
     run(scenario)
 
 
-def test_without_mirroring_plain_topics_are_not_verified(tmp_path: Path) -> None:
+def test_a_follower_that_came_back_after_the_downgrade_of_the_feature_was_not_verified(tmp_path: Path) -> None:
+    """The mirrors were deleted and mirror.version lowered to 0 while it was away (issue 15, A6); its own batches of equal epochs stayed."""
+
     async def scenario() -> None:
         follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
-        follower.have(history(b"a", b"bb"))
-        assert follower.hooks.first_fetch_offset(T0, 3) == 3
+        common = history(b"a", b"b", b"c")
+        follower.have(common + history(b"x", b"y", b"z", start=3))
+        leader = common + history(b"1", b"2", start=3)
+        follower.follow(leader)
+        assert follower.content() == b"".join(leader)
 
     run(scenario)
 
@@ -296,5 +313,54 @@ def test_the_end_of_an_idle_leaders_log_is_heard(tmp_path: Path, common: int) ->
         asked = leader.asked_for_end
         await fetcher.do_work()
         assert leader.asked_for_end == asked <= 3
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["m", "m.removed", None])
+def test_a_tombstone_that_the_leader_has_dropped_was_cut(tmp_path: Path, name: str | None) -> None:
+    """Issue 15, A5: a follower of a compacted topic was away for longer than tombstones are kept. Its last batches lie in a hole that the leader's
+    cleaner left; they were cut behind the last equal batch, and the deleted key was back."""
+
+    async def scenario() -> None:
+        configs = {"cleanup.policy": "compact"} | ({} if name is None else {"mirror.name": name})
+        follower = Follower(tmp_path, configs=configs)
+        first = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
+        ours = [first, keyed((2, b"a", b"1")), keyed((3, b"customer-1", None)), keyed((4, b"b", b"1"))]
+        follower.have(ours)
+        follower.follow([without_records(first, 0), ours[1], keyed((5, b"b", b"2"))], high_watermark=6)
+        assert live(split(follower.content())) == {b"x": b"1", b"a": b"1", b"b": b"2"}
+
+    run(scenario)
+
+
+def test_a_difference_behind_a_hole_is_no_reason_to_guess_where_the_logs_part(tmp_path: Path) -> None:
+    """What we have in the hole may be the leader's tombstone, or a record that nobody else has: everything is copied again."""
+
+    async def scenario() -> None:
+        follower = Follower(tmp_path, configs={"cleanup.policy": "compact"})
+        first = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
+        follower.have([first, keyed((2, b"customer-1", None)), keyed((3, b"a", b"ours"))])
+        leader = [without_records(first, 0), keyed((3, b"a", b"theirs"))]
+        follower.follow(leader, high_watermark=4)
+        assert follower.content() == b"".join(leader)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_after_any_two_cleaned_histories_the_live_keys_are_the_leaders(tmp_path: Path, block: int) -> None:
+    async def scenario() -> None:
+        for seed in range(block * 25, block * 25 + 25):
+            found = case(seed)
+            follower = Follower(tmp_path / str(seed), configs={"cleanup.policy": "compact"})
+            follower.have(found.ours)
+            follower.world.replica_manager.log_manager.cleaned_until = lambda log, found=found: found.cleaned_until
+            follower.follow(found.theirs, high_watermark=end_of(found.theirs), batches_a_fetch=random.Random(seed).choice((1, 2, 100)))
+            left = split(follower.content())
+            if found.is_provable or not found.has_parted:
+                assert live(left) == live(found.theirs_whole), seed
+            if not found.is_provable:
+                assert left[: len(found.ours)] == found.ours, seed
 
     run(scenario)
