@@ -110,7 +110,7 @@ class ReplicaFetcher:
             log,
             fetch_offset=state.fetch_offset,
             records=data.records,
-            leader_log_start_offset=data.log_start_offset,
+            leader_log_start_offset=max(0, data.log_start_offset),
             leader_has_more=leader_has_more,
         )
         if isinstance(verdict, CompareAt):
