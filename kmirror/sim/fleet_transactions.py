@@ -35,8 +35,16 @@ class TransactionalProducer:
     """One instance; `run` until it is fenced, or for ever."""
 
     def __init__(
-        self, client: FleetClient, transactional_id: str, instance: int, partitions: Sequence[TopicPartition], history: History
+        self,
+        client: FleetClient,
+        transactional_id: str,
+        instance: int,
+        partitions: Sequence[TopicPartition],
+        history: History,
+        *,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
     ) -> None:
+        self._timeout_ms = timeout_ms
         self.writing = True
         self.fenced = False
         self._client = client
@@ -60,7 +68,7 @@ class TransactionalProducer:
 
     async def init(self) -> bool:
         """InitProducerId, until it is answered; False when the id was refused for good."""
-        request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+        request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=self._timeout_ms)
         while not self.fenced:
             asked_us = self._client.loop.now_us
             response = await self._client.ask_coordinator(self._id, TRANSACTION_COORDINATOR, request, max_version=INIT_VERSION)

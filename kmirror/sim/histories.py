@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kmirror.common.errors import KmirrorError
+from kmirror.sim.disk_histories import DISK_HISTORIES
 from kmirror.sim.fleet_storm import FLEET_HISTORIES
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
 from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 from kmirror.sim.named_histories import NAMED_HISTORIES
 from kmirror.sim.run import HistoryFunction, RunResult, Setting, run_history
+from kmirror.sim.state_histories import STATE_HISTORIES
 from kmirror.sim.storm import CALM, STORM, storm
 
 HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
@@ -22,6 +24,8 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     **MIRROR_HISTORIES,
     **NAMED_MIRROR_HISTORIES,
     **SHARE_GROUP_HISTORIES,
+    **DISK_HISTORIES,
+    **STATE_HISTORIES,
 }
 _STORM_SUMMARY = {
     "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",

@@ -26,6 +26,10 @@ share_groups_synced      SYN15 where share groups begin is synced
 markers_swallowed        C41  a marker for a partition that has become a mirror is answered with success, and not appended
 mirrors_not_deleted      B30  a mirror's topic is deleted only when its partitions are STOPPED
 deleted_is_forgotten     D3-34 the states and last mirror epochs of a topic that is deleted are forgotten
+states_by_birth_count    15 A7: states are placed by the number of partitions that __mirror_state was made with
+stopped_log_believed     15 A7: ... and a log whose own reset only this cluster's records follow is not stopped once more
+state_topic_not_grown    15 A7: nobody grows __mirror_state
+errors_of_one_partition  15 A1: what a follower cannot take of one partition is that one's, and its fetcher goes on
 reset_in_recovery        C10  a reset empties the producer state in recovery, too
 
 C9 has none: that a reset also forgets open transactions shows only where one is open at the reset, and since STOPPING cuts to the fixpoint
@@ -39,17 +43,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kmirror.common.errors import Errors
-from kmirror.controller import mirror_state_topic
+from kmirror.controller import mirror_state_topic, replication_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.mirror import last_mirror_epoch, mirror_fetcher, mirror_state_machine, partition_states, preparing, stopping
 from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
 from kmirror.mirror.log_verifier import Action, Verdict
 from kmirror.mirror.mirror import Mirror
+from kmirror.mirror.mirror_coordinator import MirrorCoordinator
 from kmirror.mirror.mirror_fetcher import MirrorFetcher
 from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
 from kmirror.mirror.share_group_sync import ShareGroupSync
+from kmirror.replica.fetcher import AbstractFetcher
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.server.apis import mirror_guard
@@ -226,6 +232,17 @@ def _undefined_is_zero(alignment_point: Any) -> Any:
     return ask
 
 
+def _of_now(partition_count: Any) -> Any:
+    return lambda self, topic: len(topic.partitions)
+
+
+def _of_all(on_failure: Any) -> Any:
+    def run(self: AbstractFetcher, topic_partition: Any, state: Any, failure: Exception, *, is_moving: bool) -> None:
+        raise RuntimeError(f"{topic_partition}: {failure}") from failure
+
+    return run
+
+
 def _as_if_stopped(ways: Any) -> Any:
     async def ask(manager: Any, topics: Any) -> Any:
         return dict.fromkeys(await ways(manager, topics), mirror_guard._Way.OWN)
@@ -263,5 +280,9 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "markers_swallowed": [(_Append, "_mirror_answer", _refused)],
     "mirrors_not_deleted": [(mirror_guard, "_ways", _as_if_stopped)],
     "deleted_is_forgotten": [(MirrorStateClient, "remove_topics", _nothing_async)],
+    "states_by_birth_count": [(MirrorCoordinator, "_partition_count", _of_now)],
+    "stopped_log_believed": [(LogSummary, "is_written_since_own_reset", _never)],
+    "state_topic_not_grown": [(replication_control_manager, "check_no_new_partitions", _nothing)],
+    "errors_of_one_partition": [(AbstractFetcher, "_on_failure", _of_all)],
     "reset_in_recovery": [(producer_state_update, "_is_pid_reset", _never)],
 }

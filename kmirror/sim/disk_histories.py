@@ -1,0 +1,110 @@
+"""Named histories of disks: one log directory of two fails while the other is healthy, a node starts on one that cannot be read.
+
+Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.sim.history import Removed
+from kmirror.sim.mirror_checkers import check_mirrors
+from kmirror.sim.mirror_histories import ORDERS, end_history, expect, leader_of
+from kmirror.sim.mirror_stage import TOPIC, MirrorStage
+from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.server import SimServer
+
+PARTITIONS = 4
+
+
+async def _open(stage: MirrorStage) -> None:
+    """Two log directories a broker; B has all of A's four partitions on each of its brokers."""
+    await stage.open(partitions=PARTITIONS, replication_factor=3, log_dirs=2)
+    await _write_to_all(stage, "a")
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: all(stage.equal("a", "b", partition) for partition in stage.partitions))
+    await stage.until("every replica is in sync", stage.is_whole)
+
+
+async def _write_to_all(stage: MirrorStage, cluster: str) -> None:
+    for partition in stage.partitions:
+        await stage.write(cluster, batches=1, partition=partition)
+
+
+def _in_sync(stage: MirrorStage, server: SimServer, partition: TopicPartition) -> bool:
+    fleet = stage.fleets[stage.history.hosts[server.name]]
+    return any(fleet.broker_named(replica) is server for replica in fleet.registrations()[partition].isr)
+
+
+def _fail(stage: MirrorStage, server: SimServer, path: str, error_number: int) -> None:
+    server.node.disk.volumes.at(path).fail(error_number)
+    server.note_bad_disk()
+    stage.tell(f"{path} of {server.name} fails with {errno.errorcode[error_number]}")
+
+
+async def _mend_and_restart(stage: MirrorStage, server: SimServer) -> None:
+    if server.alive:
+        server.crash()
+    server.mend_disks()
+    server.start()
+    await server.wait_started()
+
+
+async def directory_fails(stage: MirrorStage) -> None:
+    """A1: one log directory of a broker at A fails; the partitions in its healthy one go on being copied, from it and to it."""
+    await _open(stage)
+    server = _leader_of_some(stage, "a")
+    path = server.volumes[1].path
+    healthy = [partition for partition in stage.partitions if server.watch.data_dir_of(partition) != path]
+    expect(0 < len(healthy) < PARTITIONS, f"{server.name} has partitions in both of its directories")
+    _fail(stage, server, path, errno.EIO)
+    for _ in range(2):
+        await _write_to_all(stage, "a")
+        await stage.sleep_ms(1_500)
+    what = f"{server.name} is in sync for what lies in its healthy directory"
+    await stage.until("B has all of A", lambda: all(stage.equal("a", "b", partition) for partition in stage.partitions))
+    await stage.sleep_ms(3_000)
+    await stage.until(what, lambda: all(_in_sync(stage, server, partition) for partition in healthy))
+    await _mend_and_restart(stage, server)
+    await end_history(stage, "a", "b")
+
+
+def _leader_of_some(stage: MirrorStage, cluster: str) -> SimServer:
+    return leader_of(stage, cluster, stage.partitions[stage.between(0, PARTITIONS - 1)])
+
+
+async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
+    """A2: the same with a disk that cannot be read for a while, or no file descriptors left, or no rights."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=5)
+    await stage.mirror("a", "b")
+    await stage.until("every replica is in sync", stage.is_whole)
+    fleet = stage.fleets["a"]
+    server = fleet.controller if stage.chance(50) else leader_of(stage, "a", ORDERS)
+    operations, error_number = [({"pread"}, errno.EIO), ({"open"}, errno.EMFILE), ({"open"}, errno.EACCES)][stage.between(0, 2)]
+    server.crash()
+    (volume,) = server.volumes
+    volume.fail(error_number, operations)
+    server.note_bad_disk()
+    stage.tell(f"{', '.join(operations)} fails with {errno.errorcode[error_number]} at {server.name}")
+    before = len(stage.history.events)
+    server.start()
+    await stage.sleep_ms(3_000)
+    _expect_nothing_lost(stage, server, before)
+    await _mend_and_restart(stage, server)
+    await stage.until("A's controller serves", lambda: fleet.controller.is_serving)
+    expect(fleet.image().topics.topic(TOPIC) is not None, f"A has {TOPIC}")
+    await end_history(stage, "a", "b")
+
+
+def _expect_nothing_lost(stage: MirrorStage, server: SimServer, since: int) -> None:
+    lost = [event for event in stage.history.events[since:] if isinstance(event, Removed) and event.log.cluster == server.name]
+    expect(not lost, f"{server.name} removes nothing while its disk is bad, not {lost[0].batches[0] if lost else ''}")
+
+
+CALM = Setting(MirrorStage, check_mirrors)
+DISK_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+    "directory_fails": (directory_fails, CALM),
+    "unreadable_disk_at_restart": (unreadable_disk_at_restart, CALM),
+}

@@ -1,0 +1,93 @@
+"""Named histories of what mirrors stand on: the topic `__mirror_state` that is grown, by an operator and underneath.
+
+Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
+from kmirror.controller.controller_result import ControllerResult
+from kmirror.metadata.record import ApiMessageAndVersion
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.sim.fleet import SimFleet
+from kmirror.sim.fleet_transactions import TransactionalProducer
+from kmirror.sim.mirror_checkers import check_mirrors
+from kmirror.sim.mirror_histories import ORDERS, b_takes_over, expect, let_another_lead
+from kmirror.sim.mirror_stage import MirrorStage
+from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.wire.messages.partition_record import PartitionRecord
+
+GROWN = (2, 3, 5)
+LONG_MS = 120_000
+
+
+async def state_topic_grows(stage: MirrorStage) -> None:
+    """A7: `__mirror_state` has more partitions than it was made with; the stopped topic of B, which is written to, would be stopped once more."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=3)
+    await b_takes_over(stage)
+    await stage.write("b", batches=1)
+    open_one = TransactionalProducer(stage.crowds["b"].client("open"), "b/pay", 0, [ORDERS], stage.history, timeout_ms=LONG_MS)
+    expect(await open_one.init() and await open_one.write(ORDERS, (b"b/pay/0/1",)), "B has an open transaction")
+    await stage.write("b", batches=2)
+    await _expect_refused(_grow(stage, "b", GROWN[0]))
+    for count in GROWN:
+        await _grow_underneath(stage, stage.fleets["b"], count)
+        await let_another_lead(stage, "b")
+        await stage.sleep_ms(1_000)
+    expect(stage.state("b", ORDERS) is State.STOPPED, "B's topic is STOPPED, as it was")
+    await stage.settle()
+    await stage.end()
+
+
+async def _grow(stage: MirrorStage, cluster: str, count: int) -> None:
+    """CreatePartitions, once."""
+    (await stage.operator.admin(cluster).create_partitions({MIRROR_STATE_TOPIC_NAME: count})).all()
+
+
+async def _expect_refused(asking: Awaitable[object]) -> None:
+    try:
+        await asking
+    except ApiException as refusal:
+        expect(
+            refusal.error is Errors.INVALID_PARTITIONS, f"growing {MIRROR_STATE_TOPIC_NAME} is INVALID_PARTITIONS, not {refusal.error.name}"
+        )
+        return
+    raise KmirrorError(f"expected: {MIRROR_STATE_TOPIC_NAME} is not grown")
+
+
+async def _grow_underneath(stage: MirrorStage, fleet: SimFleet, count: int) -> None:
+    """As a controller of an older version would: the records are there, whoever asked for them."""
+    server, runtime = fleet.controller.server, fleet.controller.node.runtime
+    if server is None or server.controller is None or server.controller.controller is None or runtime is None:
+        raise KmirrorError("the controller is not serving")
+    topic = fleet.image().topics.topic(MIRROR_STATE_TOPIC_NAME)
+    assert topic is not None, MIRROR_STATE_TOPIC_NAME
+    first = topic.partitions[0]
+    records = [
+        ApiMessageAndVersion(
+            PartitionRecord(
+                partition_id=number,
+                topic_id=topic.id,
+                replicas=list(first.replicas),
+                isr=list(first.replicas),
+                leader=first.leader,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=list(first.directories),
+            ),
+            PartitionRecord.HIGHEST_VERSION,
+        )
+        for number in range(len(topic.partitions), count)
+    ]
+    result: ControllerResult[None] = ControllerResult(records)
+    await runtime.spawn(server.controller.controller.write("grow", lambda: result), name="grow")
+    stage.tell(f"{MIRROR_STATE_TOPIC_NAME} of {fleet.name} has {count} partitions, by what its controller wrote")
+    await stage.until("every replica is in sync", stage.is_whole)
+
+
+CALM = Setting(MirrorStage, check_mirrors)
+STATE_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {"state_topic_grows": (state_topic_grows, CALM)}

@@ -1,0 +1,45 @@
+"""Named histories of what lies around mirrors: disks that fail or fill, the topic of states that is grown; and that their absence is noticed.
+
+The rows say which number of issue 15 showed it first.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kmirror.sim.campaign import run_seed
+from kmirror.sim.disk_histories import DISK_HISTORIES
+from kmirror.sim.state_histories import STATE_HISTORIES
+
+TRIES = range(1, 5)
+NAMED = {
+    "directory_fails": "15 A1",
+    "unreadable_disk_at_restart": "15 A2",
+    "state_topic_grows": "15 A7",
+}
+ABLATIONS = [
+    ("errors_of_one_partition", "directory_fails"),
+    ("state_topic_not_grown", "state_topic_grows"),
+    ("states_by_birth_count", "state_topic_grows"),
+    ("states_by_birth_count,stopped_log_believed", "state_topic_grows"),
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", NAMED)
+def test_named_history_breaks_no_rule(name, seed):
+    assert run_seed(name, seed, ()).violations == ()
+
+
+def test_every_history_is_tested():
+    assert set(NAMED) == {*DISK_HISTORIES, *STATE_HISTORIES}
+
+
+@pytest.mark.parametrize(("without", "history"), ABLATIONS)
+def test_a_checker_notices_that_a_safeguard_is_off(without, history):
+    assert any(not run_seed(history, seed, tuple(without.split(","))).ok for seed in TRIES)
+
+
+def test_a_topic_that_is_stopped_once_more_loses_what_was_acknowledged():
+    off = ("states_by_birth_count", "stopped_log_believed")
+    assert any("acknowledged" in run_seed("state_topic_grows", seed, off).rules for seed in TRIES)
