@@ -7,7 +7,11 @@
     zstd    one frame at level 3
 
 A compressed batch of 1 MB may claim gigabytes. `decompress` never produces more than `max_size` bytes: it asks the codec for the size
-where the format tells it, and reads in steps where it does not. Every fault of the stream is CORRUPT_MESSAGE.
+where the format tells it, and reads in steps where it does not.
+
+Every fault of a stream is CORRUPT_MESSAGE (`DecompressionError`), also a stream that ends too early: a codec that gives what it has
+until then would make it look like too few records. Only zstd calls no bytes at all a stream (of no records), as in Java. A leader tells
+producers otherwise, see `validation`.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from typing import Final
 
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.ports import Buffer
-from kmirror.record.record import corrupt_message
 
 MAX_DECOMPRESSED_SIZE_BYTES: Final = 512 * 1024 * 1024
 """What one batch may unpack to unless the caller says otherwise."""
@@ -27,7 +30,20 @@ _STEP_BYTES: Final = 1024 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_SKIPPABLE_MAGIC: Final = 0x184D2A50
 _GZIP_HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
+
+
+class DecompressionError(ApiException):
+    """A compressed stream is damaged or ends too early."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Errors.CORRUPT_MESSAGE, f"Failed to decompress record stream: {message}")
+
+
+class DecompressedTooLargeError(DecompressionError):
+    """A stream gives more bytes than the caller takes."""
 
 
 class CompressionType(IntEnum):
@@ -87,18 +103,18 @@ def compress(compression: CompressionType, data: Buffer, *, level: int | None = 
 
 
 def decompress(compression: CompressionType, data: Buffer, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> Buffer:
-    """The bytes of a compressed stream. CORRUPT_MESSAGE if it is damaged or would give more than `max_size` bytes."""
+    """The bytes of a compressed stream. `DecompressionError` if it is damaged or would give more than `max_size` bytes."""
     if compression is CompressionType.NONE:
         return data
     return _DECOMPRESSORS[compression](memoryview(data), max_size)
 
 
-def _too_big(compression: CompressionType, max_size: int) -> ApiException:
-    return corrupt_message(f"Failed to decompress record stream: the {compression.text} data unpacks to more than {max_size} bytes")
+def _too_big(compression: CompressionType, max_size: int) -> DecompressedTooLargeError:
+    return DecompressedTooLargeError(f"the {compression.text} data unpacks to more than {max_size} bytes")
 
 
-def _damaged(compression: CompressionType, error: Exception | str) -> ApiException:
-    return corrupt_message(f"Failed to decompress record stream: damaged {compression.text} data ({error})")
+def _damaged(compression: CompressionType, error: Exception | str) -> DecompressionError:
+    return DecompressionError(f"damaged {compression.text} data ({error})")
 
 
 def _decompress_gzip(data: memoryview, max_size: int) -> Buffer:
@@ -145,6 +161,8 @@ def _decompress_snappy(data: memoryview, max_size: int) -> Buffer:
     while position < len(data):
         if bytes(data[position : position + 8]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
+            if position > len(data):
+                raise _damaged(CompressionType.SNAPPY, "the header is cut off")
             continue
         if position + 4 > len(data):
             raise _damaged(CompressionType.SNAPPY, "a block's length is cut off")
@@ -198,6 +216,9 @@ def _decompress_lz4(data: memoryview, max_size: int) -> Buffer:
 def _decompress_zstd(data: memoryview, max_size: int) -> Buffer:
     import zstandard
 
+    if not data:
+        return b""
+    _ensure_zstd_frames_are_whole(data)
     decompressor = zstandard.ZstdDecompressor()
     parts: list[bytes] = []
     left = max_size
@@ -214,6 +235,42 @@ def _decompress_zstd(data: memoryview, max_size: int) -> Buffer:
     except zstandard.ZstdError as error:
         raise _damaged(CompressionType.ZSTD, error) from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _ensure_zstd_frames_are_whole(data: memoryview) -> None:
+    """Go from block to block (of up to 128 KiB of records): the library gives what it has of a frame that ends too early.
+
+    Anything else that is wrong is the library's to find (RFC 8878, 3.1).
+    """
+    position = 0
+    while position < len(data):
+        magic = int.from_bytes(data[position : position + 4], "little")
+        if magic & ~0xF == _ZSTD_SKIPPABLE_MAGIC:
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
+        elif magic == _ZSTD_MAGIC or position + 4 > len(data):
+            position = _end_of_zstd_frame(data, position)
+        else:
+            return
+    if position > len(data):
+        raise _damaged(CompressionType.ZSTD, "unexpected end of the stream")
+
+
+def _end_of_zstd_frame(data: memoryview, position: int) -> int:
+    """Where the frame at `position` ends; behind the data when it is cut off."""
+    descriptor = data[position + 4] if position + 4 < len(data) else 0
+    is_single_segment = descriptor >> 5 & 1
+    position += 5 + (not is_single_segment)
+    position += (0, 1, 2, 4)[descriptor & 3]  # dictionary id
+    position += (is_single_segment, 2, 4, 8)[descriptor >> 6]  # content size
+    is_last = 0
+    while not is_last:
+        if position + 3 > len(data):
+            return len(data) + 1
+        header = int.from_bytes(data[position : position + 3], "little")
+        is_last = header & 1
+        is_run_of_one_byte = header >> 1 & 3 == 1
+        position += 3 + (1 if is_run_of_one_byte else header >> 3)
+    return position + 4 * (descriptor >> 2 & 1)  # checksum
 
 
 _DECOMPRESSORS: Final = {

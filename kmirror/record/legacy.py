@@ -11,12 +11,15 @@ CORRUPT_MESSAGE, as in Kafka.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import corrupt_message, invalid_record
-from kmirror.record.record_batch import COMPRESSION_MASK, CURRENT_MAGIC, next_batch_size
+from kmirror.record.record_batch import COMPRESSION_MASK, CURRENT_MAGIC, LOG_OVERHEAD, next_batch_size
+
+MAX_INT: Final = 2**31 - 1
 
 
 class RecordSetKind(Enum):
@@ -50,8 +53,11 @@ def classify_records(buffer: Buffer) -> RecordSetKind:
 def validate_produce_records(version: int, buffer: Buffer) -> None:
     """What Kafka checks of a produce request's records for one partition before anything else (`ProduceRequest.validateRecords`).
 
-    Exactly one batch, magic 2 (INVALID_RECORD otherwise); zstd only from version 7 on (UNSUPPORTED_COMPRESSION_TYPE).
+    Exactly one batch, magic 2 (INVALID_RECORD otherwise); zstd only from version 7 on (UNSUPPORTED_COMPRESSION_TYPE). A length that
+    with what is before it does not fit into 31 bits is UNKNOWN_SERVER_ERROR: Kafka's sum overflows.
     """
+    if len(buffer) >= LOG_OVERHEAD and int.from_bytes(buffer[8:LOG_OVERHEAD], "big", signed=True) > MAX_INT - LOG_OVERHEAD:
+        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "The length of the record batch is out of range")
     kind = classify_records(buffer)
     if kind is RecordSetKind.EMPTY:
         raise invalid_record(f"Produce requests with version {version} must have at least one record batch per partition")

@@ -9,6 +9,11 @@ INVALID_RECORD.
 In place, the bytes stay as the producer sent them but for base offset, leader epoch and, only if it changes, max timestamp or
 timestamp type (then the CRC is computed anew). The batch is rebuilt if the codec differs from the topic's or if the offset deltas
 of a compressed batch are not 0, 1, 2 ...
+
+A stream that does not decompress is UNKNOWN_SERVER_ERROR, as in Kafka: clients give up, while they send a batch again for ever that is
+CORRUPT_MESSAGE, which a damaged batch on its way is. One that unpacks to more than we take is MESSAGE_TOO_LARGE: Java's producer
+splits such a batch. Here the whole stream is read before its records; Kafka reads both together, and so finds a fault of a
+record before one of the stream behind it.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from kmirror.common.ports import Buffer
 from kmirror.common.varint import VarintError, read_varint, read_varlong
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import assemble, rewrite_crc
-from kmirror.record.compression import CompressionType, compress
+from kmirror.record.compression import CompressionType, DecompressedTooLargeError, DecompressionError, compress
 from kmirror.record.record import NO_TIMESTAMP, Record, invalid_record, write_record
 from kmirror.record.record_batch import (
     ATTRIBUTES_POSITION,
@@ -103,8 +108,8 @@ def validate_and_assign_offsets(
 
     `target_compression` is the topic's codec, already resolved: for compression.type=producer it is the source's. An uncompressed
     control batch is never compressed. Raises `RecordValidationException`, or ApiException INVALID_RECORD / CORRUPT_MESSAGE /
-    UNSUPPORTED_FOR_MESSAGE_FORMAT (CORRUPT_MESSAGE too for a batch that unpacks to more than `MAX_VALIDATED_SIZE_BYTES`); the
-    bytes are unchanged then.
+    UNSUPPORTED_FOR_MESSAGE_FORMAT / UNKNOWN_SERVER_ERROR (does not decompress) / MESSAGE_TOO_LARGE (unpacks to more than
+    `MAX_VALIDATED_SIZE_BYTES`); the bytes are unchanged then.
     """
     if memoryview(records).readonly:
         records = bytearray(records)
@@ -113,7 +118,7 @@ def validate_and_assign_offsets(
     if batch.is_control and source_compression is CompressionType.NONE:
         target_compression = CompressionType.NONE
     rules = _Rules(topic_partition, now_ms, compact, timestamp_type, timestamp_before_max_ms, timestamp_after_max_ms)
-    body = batch.payload(max_size=MAX_VALIDATED_SIZE_BYTES)
+    body = _unpacked(batch)
     max_timestamp, consecutive = _validate_records(batch, body, rules)
     compressed = not (source_compression is CompressionType.NONE and target_compression is CompressionType.NONE)
     if source_compression is not target_compression or (compressed and not consecutive):
@@ -142,6 +147,15 @@ def validate_and_assign_offsets(
         record_count=batch.record_count,
         next_offset=last_offset + 1,
     )
+
+
+def _unpacked(batch: RecordBatch) -> Buffer:
+    try:
+        return batch.payload(max_size=MAX_VALIDATED_SIZE_BYTES)
+    except DecompressedTooLargeError as error:
+        raise ApiException(Errors.MESSAGE_TOO_LARGE, error.message) from error
+    except DecompressionError as error:
+        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, error.message) from error
 
 
 def _only_batch(records: bytearray | memoryview) -> RecordBatch:

@@ -129,8 +129,12 @@ def _append_info(headers: list[RawHeader], valid_bytes: int, max_timestamp: int)
 
 
 def _source_compression(headers: list[RawHeader]) -> CompressionType:
+    """The codec of the last batch that has one. UNKNOWN_SERVER_ERROR for a code that stands for none, as in Kafka."""
     codes = [header[5] & COMPRESSION_MASK for header in headers if header[5] & COMPRESSION_MASK]
-    return CompressionType.for_id(codes[-1] if codes else 0)
+    try:
+        return CompressionType.for_id(codes[-1] if codes else 0)
+    except ApiException as error:
+        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, error.message) from error
 
 
 def _check_leader_append(

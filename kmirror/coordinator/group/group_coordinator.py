@@ -361,7 +361,7 @@ class GroupCoordinator:
         return await self._read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_group(group_id, api_version))
 
     async def delete_group(self, group_id: str) -> DeletableGroupResult:
-        self._check_group_id(group_id)
+        """The empty id too: offsets that are committed without a group have it."""
         if self.share is not None:
             await self.share.delete_states_of_group(group_id)
         results = await self._write(self._shard_of(group_id), lambda shard, _: shard.delete_groups([group_id]))

@@ -27,7 +27,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.legacy import validate_produce_records
+from kmirror.record.legacy import classify_records, validate_produce_records
 from kmirror.record.record_batch import ATTRIBUTES_POSITION, CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, TRANSACTIONAL_FLAG
 from kmirror.replica.replica_types import PartitionResponse
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
@@ -60,10 +60,10 @@ _log = logging.getLogger(__name__)
 async def handle_produce(apis: KafkaApis, request: Request) -> Any:
     message: ProduceRequest = request.message
     entries: dict[TopicPartition, Buffer] = {}
-    refused: dict[int, Errors] = {}
+    refused: dict[int, PartitionResponse] = {}
     if _has_transactional_records(message) and not _may_use_transaction(apis, request):
-        error = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return _answer(apis, request, {}, {id(data): error for topic in message.topic_data for data in topic.partition_data})
+        denied = PartitionResponse(Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _answer(apis, request, {}, {id(data): denied for topic in message.topic_data for data in topic.partition_data})
     for topic in message.topic_data:
         _check_topic(apis, request, topic, entries, refused)
     verified = await _verify_transaction(apis, request, entries) if any(map(is_transactional, entries.values())) else NOTHING_TO_VERIFY
@@ -104,7 +104,7 @@ async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[T
 
 
 def _check_topic(
-    apis: KafkaApis, request: Request, topic: TopicProduceData, entries: dict[TopicPartition, Buffer], refused: dict[int, Errors]
+    apis: KafkaApis, request: Request, topic: TopicProduceData, entries: dict[TopicPartition, Buffer], refused: dict[int, PartitionResponse]
 ) -> None:
     """Sort a topic's partitions into what is appended and what is refused before (by the identity of its data)."""
     topic_error = Errors.NONE
@@ -118,28 +118,29 @@ def _check_topic(
         topic_error = Errors.TOPIC_AUTHORIZATION_FAILED
     for data in topic.partition_data:
         topic_partition = TopicPartition(topic.name, data.index)
-        error = topic_error
-        if error is Errors.NONE and not apis.metadata_cache.contains(topic_partition):
-            error = Errors.UNKNOWN_TOPIC_OR_PARTITION
-        if error is Errors.NONE:
-            records = data.records
-            if isinstance(records, (bytes, bytearray, memoryview)):
-                error = validate_records(records, request.api_version)
-                entries.setdefault(topic_partition, records) if error is Errors.NONE else None
+        if topic_error is not Errors.NONE:
+            refused[id(data)] = PartitionResponse(topic_error)
+        elif not apis.metadata_cache.contains(topic_partition):
+            refused[id(data)] = PartitionResponse(Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        elif not isinstance(data.records, (bytes, bytearray, memoryview)):
+            refused[id(data)] = PartitionResponse(Errors.INVALID_RECORD)
+        else:
+            try:
+                validate_produce_records(request.api_version, data.records)
+            except ApiException as error:
+                refused[id(data)] = _malformed(data.records, error)
             else:
-                error = Errors.INVALID_RECORD
-        if error is not Errors.NONE:
-            refused[id(data)] = error
+                entries.setdefault(topic_partition, data.records)
         data.records = None
 
 
-def validate_records(records: Buffer, api_version: int) -> Errors:
-    """Exactly one batch of magic 2, with a codec that the version has; NONE when so. The log checks the rest."""
+def _malformed(records: Buffer, error: ApiException) -> PartitionResponse:
+    """The answer for bytes that are not one batch of magic 2; Kafka sends the text only if the first batch is corrupt."""
     try:
-        validate_produce_records(api_version, records)
-    except ApiException as error:
-        return error.error
-    return Errors.NONE
+        classify_records(records)
+    except ApiException as corrupt:
+        return PartitionResponse(corrupt.error, error_message=corrupt.message)
+    return PartitionResponse(error.error)
 
 
 def is_transactional(records: Buffer) -> bool:
@@ -147,7 +148,9 @@ def is_transactional(records: Buffer) -> bool:
     return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG)
 
 
-def _answer(apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: dict[int, Errors]) -> Any:
+def _answer(
+    apis: KafkaApis, request: Request, results: dict[TopicPartition, PartitionResponse], refused: dict[int, PartitionResponse]
+) -> Any:
     message: ProduceRequest = request.message
     leaders = LeaderEndpoints(apis.metadata_cache, request.listener_name)
     failed: list[str] = []
@@ -156,8 +159,7 @@ def _answer(apis: KafkaApis, request: Request, results: dict[TopicPartition, Par
         responses: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             topic_partition = TopicPartition(topic.name, data.index)
-            error = refused.get(id(data))
-            result = PartitionResponse(error) if error is not None else results[topic_partition]
+            result = refused.get(id(data)) or results[topic_partition]
             if result.error is not Errors.NONE:
                 failed.append(f"{topic_partition} -> {result.error.name}")
             response = _partition_response(data.index, result)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from harness import Pair
+from harness import Pair, Side
 from steps import create_topic
 
 from kmirror.wire.messages import alter_configs as ac
@@ -144,11 +146,23 @@ def test_incremental_alter_configs(pair: Pair) -> None:
     pair.same(iac.IncrementalAlterConfigsRequest([]), 1, note="nothing")
 
 
+def await_topic_config(side: Side, topic: str, name: str, value: str, timeout_s: float = 20) -> None:
+    """A broker takes its own dynamic settings when it reads them from the metadata log, a moment after the answer."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        config = side.ask(describe(TOPIC, topic, name), 4).results[0].configs[0]
+        if config.value == value:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{side.name}: {name} of {topic} is {config.value}, not {value}")
+
+
 def test_what_was_altered_is_described(pair: Pair) -> None:
     create_topic(pair, "wa")
     pair.same(incremental(TOPIC, "wa", ("retention.ms", SET, "1000"), ("cleanup.policy", APPEND, "compact")), 1)
     pair.same(incremental(BROKER, "", ("log.flush.interval.ms", SET, "99999")), 1)
     pair.same(incremental(BROKER, "1", ("log.flush.interval.ms", SET, "88888"), ("log.segment.bytes", SET, "1048577")), 1)
+    pair.each(lambda side: await_topic_config(side, "wa", "flush.ms", "88888"))
     for kind, name in ((TOPIC, "wa"), (BROKER, ""), (BROKER, "1")):
         pair.same(describe(kind, name), 4, edit=drop_places, note=repr((kind, name)))
     pair.same(incremental(BROKER, "", ("log.flush.interval.ms", DELETE, None)), 1)

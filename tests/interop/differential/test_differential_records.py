@@ -10,10 +10,12 @@ from harness import Pair, Side
 from steps import TIME, create_topic, fill, produce, produce_by_id, records
 
 from kmirror.common.errors import Errors
+from kmirror.common.ports import Buffer
 from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch, rewrite_crc
-from kmirror.record.compression import CompressionType
+from kmirror.record.compression import CompressionType, compress
 from kmirror.record.record import Record
+from kmirror.record.record_batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 from kmirror.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kmirror.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kmirror.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -152,6 +154,53 @@ def test_produce_of_broken_compressed_batches(pair: Pair, codec: CompressionType
     }.items():
         for version in (7, 9, 13):
             send(pair, topic, broken, version, note=f"{codec.name} {name}")
+
+
+def payload_of(data: bytearray, payload: Buffer) -> bytearray:
+    """The batch with other bytes in the place of its records; length and CRC fit them."""
+    changed = data[:RECORD_BATCH_OVERHEAD] + bytearray(payload)
+    return patched(changed, 8, ">i", len(changed) - LOG_OVERHEAD)
+
+
+def flipped(data: Buffer, position: int) -> bytearray:
+    changed = bytearray(data)
+    changed[position] ^= 0x55
+    return changed
+
+
+def damaged_streams(codec: CompressionType, stream: bytes) -> dict[str, Buffer]:
+    """What a producer with a broken compressor could send in the place of `stream`.
+
+    Bytes in the midst are left alone: then a record may be wrong before the stream is. Kafka finds
+    the record first; it also takes records whose fields do not add up to their lengths, which
+    kmirror refuses, since a consumer could not read them.
+    """
+    size = len(stream)
+    return {
+        "whole": stream,
+        "empty": b"",
+        "garbage": b"garbagegarbage",
+        "zeros": bytes(40),
+        "of non-records": compress(codec, b"not records at all"),
+        "of nothing": compress(codec, b""),
+        "and bytes behind": stream + b"\xff" * 20,
+        "and zeros behind": stream + bytes(20),
+        "twice": stream + stream,
+        **{f"cut to {cut}": stream[:cut] for cut in (1, 3, 6, 9, 12, 16, 20, 30, size // 2)},
+        **{f"cut by {cut}": stream[:-cut] for cut in (40, 20, 9, 8, 5, 4, 3, 1)},
+        **{f"byte {at} flipped": flipped(stream, at) for at in (0, 2, -1, -2)},
+    }
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CompressionType if codec is not CompressionType.NONE])
+def test_produce_of_streams_that_do_not_decompress(pair: Pair, codec: CompressionType) -> None:
+    """Clients retry CORRUPT_MESSAGE; what Kafka says here, none does."""
+    topic = f"pd-{codec.name.lower()}"
+    create_topic(pair, topic)
+    for size in (4, 400, 40_000):
+        data = build_batch(records(bytes(range(97, 123)) * (size // 26 + 1), b"v1", b"v2" * 20), compression=codec)
+        for name, stream in damaged_streams(codec, bytes(data[RECORD_BATCH_OVERHEAD:])).items():
+            send(pair, topic, payload_of(data, stream), 9, note=f"{codec.name} {size} {name}")
 
 
 def test_produce_to_topics_with_rules(pair: Pair) -> None:

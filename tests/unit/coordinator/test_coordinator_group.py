@@ -78,9 +78,9 @@ class Harness:
         request = HeartbeatRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
         return (await self.coordinator.heartbeat(request)).error_code
 
-    async def commit(self, offset: int, *, generation: int = -1, member_id: str = "") -> int:
+    async def commit(self, offset: int, *, generation: int = -1, member_id: str = "", group_id: str = "g") -> int:
         request = OffsetCommitRequest(
-            group_id="g",
+            group_id=group_id,
             generation_id_or_member_epoch=generation,
             member_id=member_id,
             topics=[
@@ -231,6 +231,19 @@ def test_deleting_a_group_needs_it_empty_and_forgets_its_offsets() -> None:
         assert (await harness.coordinator.delete_group("g")).error_code == 0
         assert await harness.coordinator.fetch_offsets("g", None) == {}
         assert (await harness.coordinator.delete_group("g")).error_code == Errors.GROUP_ID_NOT_FOUND
+
+    run(scenario)
+
+
+def test_offsets_of_the_empty_group_id_could_not_be_deleted() -> None:
+    """OffsetCommit takes it, as Kafka does; DeleteGroups said INVALID_GROUP_ID."""
+
+    async def scenario() -> None:
+        harness = Harness()
+        await harness.load()
+        assert (await harness.coordinator.delete_group("")).error_code == Errors.GROUP_ID_NOT_FOUND
+        await harness.commit(5, group_id="")
+        assert (await harness.coordinator.delete_group("")).error_code == 0
 
     run(scenario)
 

@@ -12,6 +12,7 @@ from broker_doubles import NOW_MS, BrokerWorld, batch_of, run
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.network.request_context import CLOSE, RequestContext
+from kmirror.record.builder import rewrite_crc
 from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.server.kafka_apis import HANDLER_MODULES
@@ -189,11 +190,18 @@ def test_what_produce_refuses(tmp_path: Path) -> None:
         world.create_topic("t", configs={"max.message.bytes": "200"})
         magic_1, zstd = batch_of(b"a"), batch_of(b"a", compression=CompressionType.ZSTD)
         magic_1[16] = 1
+        codec_5, huge, magic_3 = batch_of(b"a"), batch_of(b"a"), batch_of(b"a")
+        codec_5[22], magic_3[16] = 5, 3
+        rewrite_crc(codec_5)
+        huge[8:12] = b"\x7f\xff\xff\xff"
         cases: list[tuple[int, bytes | bytearray, Errors]] = [
             (9, b"", Errors.INVALID_RECORD),
             (9, magic_1, Errors.INVALID_RECORD),
             (9, batch_of(b"a") + batch_of(b"b"), Errors.INVALID_RECORD),
             (6, zstd, Errors.UNSUPPORTED_COMPRESSION_TYPE),
+            (9, codec_5, Errors.UNKNOWN_SERVER_ERROR),
+            (9, huge, Errors.UNKNOWN_SERVER_ERROR),
+            (9, magic_3, Errors.CORRUPT_MESSAGE),
             (9, batch_of(b"x" * 300), Errors.MESSAGE_TOO_LARGE),
             (
                 9,
@@ -205,6 +213,8 @@ def test_what_produce_refuses(tmp_path: Path) -> None:
             response = await exchange(world, ApiKeys.PRODUCE, version, produce_request(records))
             answer = response.responses[0].partition_responses[0]
             assert (Errors(answer.error_code), answer.base_offset) == (error, -1)
+            text = "Invalid magic found in record: 3" if records is magic_3 else None
+            assert answer.error_message == text
         unknown = await exchange(world, ApiKeys.PRODUCE, 13, produce_request(batch_of(b"a"), topic_id=Uuid(b"x" * 16)))
         assert unknown.responses[0].partition_responses[0].error_code == Errors.UNKNOWN_TOPIC_ID
 
