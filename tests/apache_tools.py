@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from peers import ROOT, TOOL_JVM, java, kafka_classpath
+from waiting import REACHED_S
 
 DRIVER = ROOT / "tests" / "interop" / "tools" / "ToolDriver.java"
 EXITED = re.compile(r"(?:^.*null\n)?ToolDriver\$Exited\n*\Z", re.MULTILINE)
@@ -94,7 +95,7 @@ def apache_tools(folder: pathlib.Path) -> Iterator[ApacheTools]:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            process.wait(10)
+            process.wait(REACHED_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(REACHED_S)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConsumedPartition
+from waiting import REACHED_S
 
 from kmirror.admin.admin_client import AdminClient, NoBrokerError, parse_bootstrap_servers
 from kmirror.admin.results import MirrorPartitionDescription, NewTopic
@@ -84,7 +85,7 @@ def numbered(prefix: str, count: int) -> list[str]:
     return [f"{prefix}-{index}" for index in range(count)]
 
 
-def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = 40) -> T:
+def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = REACHED_S) -> T:
     """The first truthy value of `condition`; broker errors while waiting count as not yet.
 
     So does librdkafka's answer that it has none: a metadata request that a killed broker took with it is retried on that broker only.
@@ -177,7 +178,7 @@ def log_bytes(data_dir: pathlib.Path, topic_partition: str) -> bytes:
     return data[:position]
 
 
-def assert_equal_logs(left: pathlib.Path, right: pathlib.Path, folders: Iterable[str], *, timeout_s: float = 30) -> None:
+def assert_equal_logs(left: pathlib.Path, right: pathlib.Path, folders: Iterable[str], *, timeout_s: float = REACHED_S) -> None:
     """Both sides' logs become equal (they may still be in flight when asked) and are not empty."""
     for folder in folders:
         wait_for(f"equal logs of {folder}", lambda folder=folder: log_bytes(left, folder) == log_bytes(right, folder), timeout_s)
@@ -204,7 +205,7 @@ def produce_numbered(
         )
         if number % 100 == 99:
             producer.flush(10)
-    assert producer.flush(30) == 0 and not errors, errors[:3]
+    assert producer.flush(REACHED_S) == 0 and not errors, errors[:3]
 
 
 def produce_when_taken(bootstrap_servers: str, topic: str, value: str, *, partition: int = 0) -> None:
@@ -241,7 +242,7 @@ class Load:
             self._producer.produce(self._topic, value, partition=number % self._partitions, on_delivery=self._delivered)
             self._producer.poll(0.001)
             number += 1
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(REACHED_S) == 0
 
     def _delivered(self, error: object, message: Message) -> None:
         if error is None:
@@ -290,7 +291,9 @@ def describe(bootstrap_servers: str, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def wait_states(bootstrap_servers: str, name: str, state: str, *, partitions: int, lag: int | None = None, timeout_s: float = 40) -> None:
+def wait_states(
+    bootstrap_servers: str, name: str, state: str, *, partitions: int, lag: int | None = None, timeout_s: float = REACHED_S
+) -> None:
     """Until `partitions` rows are all in `state` (and have that lag)."""
 
     def reached() -> bool:
@@ -388,7 +391,7 @@ def keys_read(bootstrap_servers: str, topic: str, *, isolation: str = "read_comm
     )
     consumer.assign([ConsumedPartition(topic, 0, 0)])
     keys: list[bytes] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + REACHED_S
     try:
         while time.monotonic() < deadline:
             message = consumer.poll(1)

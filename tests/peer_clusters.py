@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from mirror_harness import log_bytes, wait_for
 from peers import BROKER_JVM, ROOT, KafkaPeer, free_port, java, kafka_classpath, reference_classpath
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches
@@ -93,7 +94,7 @@ def _end(data: bytes) -> str:
 
 
 def assert_replicas_equal(
-    peers: PeerCluster, ours: EmbeddedCluster, folders: Sequence[str], *, replicas: int, timeout_s: float = 60
+    peers: PeerCluster, ours: EmbeddedCluster, folders: Sequence[str], *, replicas: int, timeout_s: float = REACHED_S
 ) -> None:
     """Each of our replicas, of which there are so many, gets exactly the bytes that the peers have."""
     for folder in folders:
@@ -180,11 +181,11 @@ def _zookeeper(folder: pathlib.Path, classpath: str) -> Iterator[str]:
         command = [java(), *BROKER_JVM, _log4j_1(folder), "-cp", classpath, main, str(config)]
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=ROOT)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + REACHED_S
         while b"binding to port" not in log.read_bytes():
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.1)
         yield f"127.0.0.1:{port}"
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(REACHED_S)

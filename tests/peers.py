@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
+from waiting import REACHED_S
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KAFKA_VERSION = "4.3.0"
@@ -75,7 +76,7 @@ def _log4j(folder: pathlib.Path, stream: str, level: str) -> str:
 
 
 def java_tool(
-    main_class: str, *arguments: str, classpath: str | None = None, stdin: str | None = None, timeout: float = 90
+    main_class: str, *arguments: str, classpath: str | None = None, stdin: str | None = None, timeout: float = REACHED_S
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's command line classes to its end; output is decoded leniently."""
     log4j = _log4j(ROOT / ".cache", "err", "ERROR")
@@ -83,7 +84,7 @@ def java_tool(
     return subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", input=stdin, timeout=timeout, check=False)
 
 
-def java_program(source: pathlib.Path, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def java_program(source: pathlib.Path, *arguments: str, timeout: float = REACHED_S) -> subprocess.CompletedProcess[str]:
     """Compile and run one file of Java (a program of ours) with Kafka's jars, to its end."""
     command = _java_program(source, *arguments)
     return subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", timeout=timeout, check=False)
@@ -102,10 +103,10 @@ def start_java_program(source: pathlib.Path, *arguments: str, log: pathlib.Path)
         assert process.stdin is not None
         process.stdin.close()
         try:
-            process.wait(30)
+            process.wait(REACHED_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(30)
+            process.wait(REACHED_S)
 
 
 def _java_program(source: pathlib.Path, *arguments: str) -> list[str]:
@@ -190,7 +191,7 @@ class KafkaPeer:
         done = java_tool("kafka.tools.StorageTool", *arguments, classpath=self.classpath)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def start(self, timeout_s: float = 60) -> None:
+    def start(self, timeout_s: float = REACHED_S) -> None:
         """Start the node and wait until it says that it is up; fails with the end of its log otherwise."""
         properties = self.write_properties()
         with self.log_file.open("ab") as log:
@@ -212,7 +213,7 @@ class KafkaPeer:
         """The JVM option that sends the node's log to its standard output."""
         return _log4j(self.folder, "out", "INFO")
 
-    def stop(self, timeout_s: float = 60) -> None:
+    def stop(self, timeout_s: float = REACHED_S) -> None:
         """Controlled shutdown."""
         if self.process is not None:
             self.process.terminate()
@@ -227,10 +228,10 @@ class KafkaPeer:
         """SIGKILL."""
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
-            self.process.wait(30)
+            self.process.wait(REACHED_S)
             self.process = None
 
-    def tool(self, main_class: str, *arguments: str, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+    def tool(self, main_class: str, *arguments: str, timeout: float = REACHED_S) -> subprocess.CompletedProcess[str]:
         return java_tool(main_class, *arguments, classpath=self.classpath, timeout=timeout)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import apache_tools
 from apache_tools import ApacheTools, Done
 from confluent_kafka import Producer
+from waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 
@@ -125,4 +126,4 @@ def produce(cluster: EmbeddedCluster, topic: str, count: int, partitions: int) -
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(count):
         producer.produce(topic, f"{number}", partition=number % partitions)
-    assert producer.flush(20) == 0
+    assert producer.flush(REACHED_S) == 0

@@ -27,6 +27,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
+from waiting import REACHED_S
 
 from kmirror.admin.results import AddTopicsToMirrorResult, ConfigResourceType
 from kmirror.cli import mirrors, mirrors_topics
@@ -146,7 +147,7 @@ def test_c22_secrets_are_told_to_nobody_and_a_named_topic_is_added_without_them(
         producer = Producer(source.client_properties("mirror"))
         for topic in ("t", "u"):
             producer.produce(topic, b"a")
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
         configs = source.client_properties("mirror", style="java")
         config = tmp_path / "source.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in configs.items()))

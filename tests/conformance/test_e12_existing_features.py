@@ -27,6 +27,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
+from waiting import REACHED_S
 
 from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.cli import dump_log
@@ -62,7 +63,7 @@ def caught_up(a: EmbeddedCluster, b: EmbeddedCluster, topic: str, partitions: in
     """B mirrors all of A's topic. (The other topics of the mirror may be stopped or paused.)"""
     wait_state(b.bootstrap_servers, name, "MIRRORING", topic=topic)
     for number in range(partitions):
-        wait_for(f"{topic}-{number} to be mirrored", lambda folder=f"{topic}-{number}": same(a, b, folder), 20)
+        wait_for(f"{topic}-{number} to be mirrored", lambda folder=f"{topic}-{number}": same(a, b, folder), REACHED_S)
 
 
 def fail_over(b: EmbeddedCluster, topic: str) -> None:
@@ -127,7 +128,7 @@ def test_fea4_consumers_read_a_mirror_while_it_runs(clusters: Clusters) -> None:
     consumer = Consumer(quiet({"bootstrap.servers": b.bootstrap_servers, "group.id": "of-the-mirror"}))
     consumer.assign([TopicPartition("read", 0, 6)])
     produce(a.bootstrap_servers, "read", ["live"])
-    message = wait_for("the record that came while reading", lambda: consumer.poll(0.2), 15)
+    message = wait_for("the record that came while reading", lambda: consumer.poll(0.2), REACHED_S)
     consumer.close()
     assert (message.value(), message.offset()) == (b"live", 6)
 
@@ -233,7 +234,7 @@ def test_fea13_producers_of_the_source_wait_for_nobody(clusters: Clusters) -> No
     errors: list[object] = []
     for value in numbered("alone", 50):
         producer.produce("alone", value, on_delivery=lambda error, _: errors.append(error) if error else None)
-    assert producer.flush(10) == 0 and not errors
+    assert producer.flush(REACHED_S) == 0 and not errors
     b.start_node()
     caught_up(a, b, "alone")
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from mirror_harness import FAST_MIRROR, add, call, log_bytes, remove, wait_for, wait_state
+from waiting import REACHED_S
 
 from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import ApiException, Errors
@@ -44,7 +45,7 @@ def fill(source: EmbeddedCluster, security: Security | None, topic: str, count: 
     producer = producer_of(source, security)
     for number in range(count):
         producer.produce(topic, f"{topic} {number}".encode())
-    assert producer.flush(20) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 def source_configs(source: EmbeddedCluster, security: Security | None, user: str | None = None) -> dict[str, str]:

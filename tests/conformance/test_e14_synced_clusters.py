@@ -30,6 +30,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
+from waiting import REACHED_S
 
 from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import Errors
@@ -85,13 +86,13 @@ def commit(cluster: EmbeddedCluster, group: str, topic: str, offset: int, partit
     """As an operator would, for a group without members."""
     wanted = ConsumerGroupTopicPartitions(group, [GroupPartition(topic, partition, offset)])
     client = ConfluentAdmin(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-    client.alter_consumer_group_offsets([wanted])[group].result(30)
+    client.alter_consumer_group_offsets([wanted])[group].result(REACHED_S)
 
 
 def committed(cluster: EmbeddedCluster, group: str, topic: str, partition: int = 0) -> int:
     """-1 where there is none."""
     client = ConfluentAdmin(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-    found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30).topic_partitions
+    found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(REACHED_S).topic_partitions
     return next((each.offset for each in found if (each.topic, each.partition) == (topic, partition)), -1)
 
 
@@ -391,7 +392,7 @@ def produce_keyed(cluster: EmbeddedCluster, topic: str, rows: list[tuple[str, st
     producer = Producer(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
     for key, value in rows:
         producer.produce(topic, key=key, value=value)
-    assert producer.flush(20) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 def rows_of(cluster: EmbeddedCluster, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:

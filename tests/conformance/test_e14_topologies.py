@@ -17,6 +17,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
+from waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 
@@ -94,7 +95,7 @@ def _delete_records(cluster: EmbeddedCluster, topic: str, offset: int) -> None:
 
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
-        future.result(20)
+        future.result(REACHED_S)
 
 
 def test_c11_failover_while_preparing_towards_a_dead_source_is_quick_and_keeps_the_log() -> None:

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as GroupPartition
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from kmirror_side import AUTHORIZED, KmirrorSide
 from mirror_harness import FAST_MIRROR, add, call, create_mirror, create_topic, log_bytes, produce, remove, wait_for, wait_state
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.acls import AclBinding, AclBindingFilter
@@ -239,11 +240,11 @@ class Secured(NamedTuple):
         """Commit for group g at the source."""
         client = ConfluentAdmin(self.source.client_properties("admin"))
         wanted = ConsumerGroupTopicPartitions("g", [GroupPartition("t", 0, offset)])
-        client.alter_consumer_group_offsets([wanted])["g"].result(30)
+        client.alter_consumer_group_offsets([wanted])["g"].result(REACHED_S)
 
     def synced_offset(self) -> int:
         client = ConfluentAdmin({"bootstrap.servers": self.destination.bootstrap_servers})
-        found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")])["g"].result(30).topic_partitions
+        found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")])["g"].result(REACHED_S).topic_partitions
         return next((each.offset for each in found), -1)
 
 
@@ -272,7 +273,7 @@ def secured() -> Iterator[Secured]:
         producer = Producer(source.client_properties("admin"))
         for number in range(20):
             producer.produce("t", f"{number}".encode())
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
         for right in RIGHTS:
             made.grant(right)
         configs = source.client_properties("mirror", style="java")

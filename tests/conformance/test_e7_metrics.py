@@ -25,6 +25,7 @@ from mirror_harness import (
     wait_state,
 )
 from storage_doubles import ManualClock
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main
@@ -341,7 +342,7 @@ def test_met8_met9_met10_requests_of_mirroring(destination: EmbeddedCluster) -> 
 
 def test_met1_met12_met20_over_http_and_by_the_tool(destination: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://127.0.0.1:{destination.call(lambda server: server.http.port)}"
-    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as response:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=REACHED_S) as response:
         text = response.read().decode()
     assert 'kafka_server_mirror_MirrorFetcherManager_Value{name="MaxLag",clientId="MirrorReplica"} 0\n' in text
     assert 'kafka_server_mirror_MirrorMetadataManager_Value{name="MirroringPartitionState"} 2\n' in text

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from network_doubles import frame_of
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.metrics import sensor_metric
@@ -36,7 +37,7 @@ def set_quota(cluster: EmbeddedCluster, client_id: str, **values: float) -> None
     response = ask(cluster, acq.AlterClientQuotasRequest([acq.AlterClientQuotasRequestEntryData(entity, ops)]), 1)
     assert response.entries[0].error_code == 0, response
     expected = ClientQuotaEntity((("client-id", client_id),))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + REACHED_S
     while cluster.call(lambda server: server.broker.metadata_cache.image.client_quotas.get(expected)) != values:
         assert time.monotonic() < deadline, "the broker did not hear of the quota"
         time.sleep(0.01)
@@ -96,7 +97,7 @@ def test_a_throttled_consumer_gets_everything_in_the_end(cluster):
     )
     consumer.subscribe(["read-slowly"])
     values = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + REACHED_S
     while len(values) < 10 and time.monotonic() < deadline:
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
@@ -141,7 +142,7 @@ def test_the_connection_rate_is_a_dynamic_setting(cluster):
     resource = iac.AlterConfigsResource(4, "", [iac.AlterableConfig("max.connection.creation.rate", 0, "7")])
     assert ask(cluster, iac.IncrementalAlterConfigsRequest([resource], False), 1).responses[0].error_code == 0
     name = sensor_metric("socket-server-metrics", "broker-connection-accept-rate")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + REACHED_S
     while cluster.call(lambda server: server.metrics.get(name).config.quota) != 7.0:
         assert time.monotonic() < deadline
         time.sleep(0.02)

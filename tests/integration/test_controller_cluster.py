@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.metadata.registrations import PartitionRegistration
@@ -60,7 +61,7 @@ def partition(cluster: EmbeddedCluster, topic: str, node: int = 0) -> PartitionR
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + REACHED_S
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
@@ -137,7 +138,7 @@ def test_more_fetchers_at_runtime_share_the_partitions_and_lose_nothing(cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
         for name in names:
             producer.produce(name, b"value", partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
     for name in names:
         assert partition(cluster, name).isr == (1, 2)
 
@@ -155,8 +156,8 @@ def test_a_broker_that_cannot_apply_the_metadata_ends() -> None:
     with EmbeddedCluster(brokers=2, config={"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}) as cluster:
         cluster.call(lambda server: server.broker._loader.install_publisher(Broken()), 1)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers.partition(",")[0]})
-        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(20)
-        deadline = time.monotonic() + 20
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(REACHED_S)
+        deadline = time.monotonic() + REACHED_S
         while not cluster.call(lambda server: server.fatal.done(), 1):
             assert time.monotonic() < deadline, "the broker lives on"
             time.sleep(0.05)

@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 
+from waiting import PROGRAM_S
+
 
 def test_the_demonstration_ends_with_equal_logs_and_its_reports(tmp_path) -> None:
     command = [sys.executable, "-m", "kmirror.cli.kmirror", "demo", "--engine", "local", "--records", "4000", "--output", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "equal, byte for byte" in done.stdout
     report = json.loads((tmp_path / "report.json").read_text())
@@ -23,5 +25,5 @@ def test_the_demonstration_ends_with_equal_logs_and_its_reports(tmp_path) -> Non
 
 def test_a_wrong_number_of_records_is_one_line() -> None:
     command = [sys.executable, "-m", "kmirror.cli.kmirror", "demo", "--records", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert done.returncode == 1 and done.stderr.strip().splitlines() == ["kmirror demo: --records takes a number above 0, not 0"]

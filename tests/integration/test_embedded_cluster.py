@@ -16,6 +16,7 @@ from mirror_harness import (
     wait_for,
     wait_states,
 )
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import Errors, KmirrorError
@@ -70,7 +71,7 @@ def test_three_brokers_replicate_and_survive_the_death_of_a_leader() -> None:
 def create_topic_rf3(admin: AdminClient, name: str) -> None:
     from confluent_kafka.admin import NewTopic
 
-    admin.create_topics([NewTopic(name, 1, 3)])[name].result(20)
+    admin.create_topics([NewTopic(name, 1, 3)])[name].result(REACHED_S)
 
 
 def test_a_mirror_with_three_brokers_on_each_side_fails_over(tmp_path) -> None:

@@ -12,6 +12,7 @@ import sys
 import pytest
 from confluent_kafka.admin import AdminClient
 from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import KmirrorError
@@ -66,7 +67,7 @@ def test_a_killed_process_comes_back_on_its_port_and_the_replicas_are_equal() ->
 def create_topic_rf3(admin: AdminClient, name: str) -> None:
     from confluent_kafka.admin import NewTopic
 
-    admin.create_topics([NewTopic(name, 1, 3)])[name].result(20)
+    admin.create_topics([NewTopic(name, 1, 3)])[name].result(REACHED_S)
 
 
 def test_the_children_die_with_a_parent_that_is_killed() -> None:
@@ -102,7 +103,9 @@ def test_processes_under_an_async_caller() -> None:
     async def use() -> None:
         async with EmbeddedCluster(brokers=2, processes=True) as cluster:
             pids = [pid_of(node) for node in cluster.nodes]
-            metadata = await asyncio.to_thread(AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers})).list_topics, timeout=10)
+            metadata = await asyncio.to_thread(
+                AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers})).list_topics, timeout=REACHED_S
+            )
             assert sorted(metadata.brokers) == [1, 2]
         assert not any(is_alive(pid) for pid in pids)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 
@@ -47,7 +48,7 @@ def produce(cluster: EmbeddedCluster, topic: str, count: int, partitions: int = 
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(count):
         producer.produce(topic, f"{number}", partition=number % partitions)
-    assert producer.flush(20) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 def commit(cluster: EmbeddedCluster, group: str, *offsets: tuple[str, int, int]) -> None:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from waiting import REACHED_S
 
 from kmirror.cli.log_diff import main
 from kmirror.embedded import EmbeddedCluster
@@ -18,7 +19,7 @@ def produce(cluster: EmbeddedCluster, topic: str, first: int, count: int) -> Non
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5, "compression.type": "lz4"})
     for number in range(first, first + count):
         producer.produce(topic, key=b"k%d" % number, value=b"v" * 300)
-    assert producer.flush(30) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 def test_a_running_cluster_against_its_folder_a_copy_and_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 from confluent_kafka import Producer
 from peers import free_port
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main
@@ -21,7 +22,7 @@ def cluster():
     with EmbeddedCluster(config={"kmirror.http.listener": "127.0.0.1:0"}) as running:
         producer = Producer({"bootstrap.servers": running.bootstrap_servers})
         producer.produce("measured", b"x" * 100)
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
         yield running
 
 
@@ -31,7 +32,7 @@ def url(cluster) -> str:
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as response:
+    with urllib.request.urlopen(url, timeout=REACHED_S) as response:
         return response.read().decode()
 
 
@@ -94,7 +95,7 @@ def test_a_fenced_broker_is_not_ready():
     with EmbeddedCluster(config={HTTP_LISTENER_CONFIG: "127.0.0.1:0", "broker.heartbeat.interval.ms": "100"}) as cluster:
         url = f"http://127.0.0.1:{cluster.call(lambda server: server.http.port)}/health/ready"
         cluster.call(lambda server: setattr(server.broker._lifecycle, "_wants_fence", True))
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + REACHED_S
         reasons: list[str] = []
         while not reasons and time.monotonic() < deadline:
             try:

@@ -38,6 +38,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
+from waiting import REACHED_S
 
 from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic
 from kmirror.cli import mirrors
@@ -543,14 +544,14 @@ def test_entry_20_groups_in_any_state_are_synced_and_the_offsets_topic_is_made(c
     assert "__consumer_offsets" not in call(b.bootstrap_servers, lambda admin: admin.list_topics(include_internal=True))
     source, destination = (ConfluentAdmin({"bootstrap.servers": cluster.bootstrap_servers}) for cluster in clusters)
     never_joined = ConsumerGroupTopicPartitions("never-joined", [GroupPartition("t", 0, 7)])
-    source.alter_consumer_group_offsets([never_joined])["never-joined"].result(30)
+    source.alter_consumer_group_offsets([never_joined])["never-joined"].result(REACHED_S)
     consumer = Consumer({"bootstrap.servers": a.bootstrap_servers, "group.id": "left", "auto.offset.reset": "earliest"})
     consumer.subscribe(["t"])
     wait_for("a record", lambda: consumer.poll(0.2) is not None)
     consumer.close()
 
     def synced(group: str) -> list[int]:
-        rows = destination.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30).topic_partitions
+        rows = destination.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(REACHED_S).topic_partitions
         return [row.offset for row in rows]
 
     wait_for("both groups' offsets", lambda: [*synced("never-joined"), *synced("left")] == [7, 1])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from mirror_harness import FAST_MIRROR, call, wait_state
+from waiting import REACHED_S
 
 from kmirror.cli.mirrors import main
 from kmirror.common.addresses import parse_bootstrap_servers
@@ -32,7 +33,7 @@ def test_kafka_mirrors_adds_topics_of_a_secured_source(tmp_path: Path, capsys: p
     ):
         producer = Producer(source.client_properties("mirror"))
         producer.produce("t", b"a")
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
         configs = source.client_properties("mirror", style="java")
         call(destination.bootstrap_servers, lambda admin: admin.create_mirror("m", configs))
         config_file = tmp_path / "source.properties"
@@ -66,7 +67,7 @@ def test_a_login_that_stands_in_a_file_is_stored_nowhere(tmp_path: Path, capsys:
     ):
         producer = Producer(source.client_properties("mirror"))
         producer.produce("t", b"a")
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
         config_file = tmp_path / "source.properties"
         configs = referring(source.client_properties("mirror", style="java"), reference)
         config_file.write_text("".join(f"{name}={value}\n" for name, value in configs.items()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -20,7 +21,7 @@ def test_an_unclean_election_loses_what_only_the_dead_leader_had_and_its_return_
     with EmbeddedCluster(brokers=3, config=FAST) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
         unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-        admin.create_topics([NewTopic("u", replica_assignment=[[2, 3]], num_partitions=1, config=unclean)])["u"].result(20)
+        admin.create_topics([NewTopic("u", replica_assignment=[[2, 3]], num_partitions=1, config=unclean)])["u"].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "u", 0, 50, acks="all")
         cluster.kill_node(2)
         wait_for("the ISR to shrink", lambda: row(admin, "u") == (2, [2]))
@@ -43,7 +44,7 @@ def test_too_small_an_isr_refuses_acks_all_and_takes_acks_1() -> None:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
         admin.create_topics([NewTopic("i", replica_assignment=[[1, 2]], num_partitions=1, config={"min.insync.replicas": "2"})])[
             "i"
-        ].result(20)
+        ].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "i", 0, 10, acks="all")
         cluster.kill_node(1)
         wait_for("the ISR to shrink", lambda: row(admin, "i") == (1, [1]))
@@ -51,7 +52,7 @@ def test_too_small_an_isr_refuses_acks_all_and_takes_acks_1() -> None:
         for acks in ("all", "1"):
             producer = Producer(quiet({"bootstrap.servers": cluster.bootstrap_servers, "acks": acks, "retries": 0}))
             producer.produce("i", b"x", on_delivery=lambda error, message: errors.append(error))
-            assert producer.flush(20) == 0
+            assert producer.flush(REACHED_S) == 0
         assert errors[0] is not None and errors[0].code() == KafkaError.NOT_ENOUGH_REPLICAS and errors[1] is None
         cluster.start_node(1)
         wait_for("the ISR to grow", lambda: row(admin, "i") == (1, [1, 2]))

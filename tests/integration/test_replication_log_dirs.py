@@ -8,6 +8,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import Errors
@@ -40,7 +41,7 @@ def test_a_failed_log_directory_moves_leaders_away_and_leaves_the_other_director
     dirs = {index: {"log.dirs": f"{tmp_path}/{index}/a,{tmp_path}/{index}/b"} for index in range(2)}
     with EmbeddedCluster(brokers=2, config=FAST, node_config=dirs) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-        admin.create_topics([NewTopic("d", PARTITIONS, 2)])["d"].result(20)
+        admin.create_topics([NewTopic("d", PARTITIONS, 2)])["d"].result(REACHED_S)
         for node in range(2):
             wait_for("the controller to know the directories", lambda node=node: all(directories(cluster, node).values()))
         produce_numbered(cluster.bootstrap_servers, "d", 0, 40, partitions=PARTITIONS, acks="all")
@@ -133,7 +134,7 @@ def directory_of(cluster: EmbeddedCluster, topic: str, partition: int = 0, node:
 def test_a_replica_moves_between_log_directories_under_load_and_loses_nothing(tmp_path) -> None:
     with EmbeddedCluster(brokers=2, node_config=two_dirs(tmp_path)) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-        admin.create_topics([NewTopic("d", 1, 2, config={"segment.bytes": "1048576"})])["d"].result(20)
+        admin.create_topics([NewTopic("d", 1, 2, config={"segment.bytes": "1048576"})])["d"].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "d", 0, 2000, acks="all")
         for node in range(2):
             before, _ = directory_of(cluster, "d", node=node)
@@ -153,7 +154,7 @@ def test_a_replica_moves_between_log_directories_under_load_and_loses_nothing(tm
 def test_a_throttled_move_goes_on_after_a_restart_and_can_be_turned_back(tmp_path) -> None:
     with EmbeddedCluster(node_config=two_dirs(tmp_path), config={"replica.fetch.max.bytes": "4096"}, folder=tmp_path / "c") as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-        admin.create_topics([NewTopic("m", 1, 1)])["m"].result(20)
+        admin.create_topics([NewTopic("m", 1, 1)])["m"].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "m", 0, 1000, acks="all")
         throttle(admin, "2000")
         before, _ = directory_of(cluster, "m")
@@ -179,4 +180,4 @@ def test_a_throttled_move_goes_on_after_a_restart_and_can_be_turned_back(tmp_pat
 def throttle(admin: AdminClient, rate: str) -> None:
     entry = ConfigEntry("replica.alter.log.dirs.io.max.bytes.per.second", rate, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(REACHED_S)

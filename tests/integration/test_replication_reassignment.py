@@ -7,6 +7,7 @@ import threading
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import Errors
@@ -47,7 +48,7 @@ def placed(admin: AdminClient, topic: str) -> dict[int, tuple[list[int], list[in
 def test_replicas_move_to_other_brokers_under_load_with_equal_logs_and_nothing_left_behind() -> None:
     with EmbeddedCluster(brokers=3, config=FAST | {"log.segment.delete.delay.ms": "100"}) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-        admin.create_topics([NewTopic("r", 2, replica_assignment=[[1, 2], [2, 1]])])["r"].result(20)
+        admin.create_topics([NewTopic("r", 2, replica_assignment=[[1, 2], [2, 1]])])["r"].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "r", 0, 500, partitions=2, acks="all")
         stop, errors = threading.Event(), []
         producer = Producer(quiet({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "retry.backoff.ms": 20}))
@@ -57,7 +58,7 @@ def test_replicas_move_to_other_brokers_under_load_with_equal_logs_and_nothing_l
                 for partition in range(2):
                     producer.produce("r", b"x" * 100, partition=partition, on_delivery=lambda error, message: errors.append(error))
                 producer.poll(0.01)
-            assert producer.flush(30) == 0
+            assert producer.flush(REACHED_S) == 0
 
         thread = threading.Thread(target=load)
         thread.start()

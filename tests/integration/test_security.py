@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import REACHED_S
 
 from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
 from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic
@@ -57,7 +58,7 @@ def run(work: Callable[[AsyncioRuntime], Awaitable[Any]]) -> Any:
     async def scenario() -> Any:
         runtime = AsyncioRuntime()
         try:
-            return await asyncio.wait_for(work(runtime), 30)
+            return await asyncio.wait_for(work(runtime), REACHED_S)
         finally:
             runtime.close()
 
@@ -178,7 +179,7 @@ def test_three_brokers_replicate_over_sasl_ssl() -> None:
         assert sorted(run(work)) == [1, 2, 3]
         producer = Producer(cluster.client_properties("alice") | {"acks": "all", "linger.ms": "0"})
         producer.produce("replicated", b"x" * 200_000)
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
 
 
 # --- logging in again (KIP-368) -------------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ class RawClient:
     """Frames over a socket, without any rule."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
-        self.socket = socket.create_connection(parse_bootstrap_servers(cluster.bootstrap_servers)[0], timeout=10)
+        self.socket = socket.create_connection(parse_bootstrap_servers(cluster.bootstrap_servers)[0], timeout=REACHED_S)
 
     def send(self, message: Any, version: int) -> None:
         from network_doubles import frame_of
@@ -470,7 +471,7 @@ def test_a_listeners_certificate_and_users_change_while_it_runs(tmp_path: Path) 
         }
         import time
 
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + REACHED_S
         while time.monotonic() < deadline:
             try:
                 assert topics_of(cluster, security_of(cluster, **carol)) == []

@@ -6,6 +6,7 @@ import time
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.wire.api_keys import ApiKeys
@@ -23,8 +24,8 @@ def test_a_client_pushes_what_a_subscription_asks_for():
         cluster.call(lambda server: server.broker.apis.client_metrics.update_subscription("all", {"metrics": "*", "interval.ms": "100"}))
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "client.id": "pushing", "enable.metrics.push": True})
         producer.produce("telemetry", b"x")
-        assert producer.flush(20) == 0
-        deadline = time.monotonic() + 15
+        assert producer.flush(REACHED_S) == 0
+        deadline = time.monotonic() + REACHED_S
         payloads: list[bytes] = []
         while not payloads and time.monotonic() < deadline:
             producer.poll(0.1)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import REACHED_S
 
 from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError
@@ -123,7 +124,9 @@ def test_unknown_names_are_refused():
 
 def _trace_hash_in_a_process(history: str, seed: int, hash_seed: str) -> str:
     command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--history", history, "--seed", str(seed), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONHASHSEED": hash_seed}, check=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=REACHED_S, env={**os.environ, "PYTHONHASHSEED": hash_seed}, check=True
+    )
     trace_hash: str = json.loads(done.stdout)["trace_hash"]
     return trace_hash
 

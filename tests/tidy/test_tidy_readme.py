@@ -1,28 +1,22 @@
-"""The README's examples are run: every `sh` and `python` block, in order, in one folder, on ports that are free."""
+"""The README's examples are run: every `sh` and `python` block, in order, in one folder, on ports that are free.
+
+Those of the simulator and of Spark are in files of their own, so that the workers of `make test` run them beside the others.
+"""
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
+from readme_examples import ROOT, examples, run_examples
+from waiting import PROGRAM_S
 
-from kmirror.cli.demo_cluster import free_ports
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-README_PORTS = ("19092", "19093", "29092", "29093")
-BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks() -> list[tuple[str, str]]:
-    return [(match[1], match[2]) for match in BLOCK.finditer((ROOT / "README.md").read_text())]
+ELSEWHERE = ("Spark", "The simulator")
 
 
 def test_the_readme_has_an_example_of_every_tool() -> None:
-    text = "".join(body for _, body in blocks())
+    text = "".join(example.body for example in examples())
     for tool in (
         "EmbeddedCluster",
         "kmirror format",
@@ -39,23 +33,11 @@ def test_the_readme_has_an_example_of_every_tool() -> None:
         assert tool in text, f"no example of {tool}"
 
 
-@pytest.mark.timeout(300)
-def test_the_readmes_examples_run(tmp_path) -> None:
-    binaries = pathlib.Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
-    ports = dict(zip(README_PORTS, map(str, free_ports(len(README_PORTS))), strict=True))
-    script = ["set -eu", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT"]
-    for index, (language, text) in enumerate(blocks()):
-        body = re.sub("|".join(README_PORTS), lambda match: ports[match[0]], text)
-        script.append(f"echo '== block {index} ({language})'")
-        if language == "python":
-            (tmp_path / f"block{index}.py").write_text(body)
-            script.append(f"{sys.executable} block{index}.py")
-        else:
-            script.append(body)
-    (tmp_path / "readme.sh").write_text("\n".join(script))
-    done = subprocess.run(["bash", "readme.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+@pytest.mark.timeout(PROGRAM_S + 30)
+def test_the_readmes_examples_run(tmp_path: pathlib.Path) -> None:
+    chosen = [example for example in examples() if example.section not in ELSEWHERE]
+    assert len(chosen) == len(examples()) - len(ELSEWHERE), "another section would not be run"
+    run_examples(chosen, tmp_path)
 
 
 def test_make_targets_that_the_documents_name_exist() -> None:

@@ -28,6 +28,7 @@ from mirror_harness import (
     wait_state,
 )
 from mirror_pair import Pair, Run, assert_equal_everywhere, commit, mirrored_topic, values_on
+from waiting import REACHED_S
 
 from kmirror.cli.mirrors_reverse import STEPS, Reversal
 from kmirror.embedded import EmbeddedCluster
@@ -209,7 +210,7 @@ def test_reverse_with_a_secured_source(run: Run, tmp_path: pathlib.Path) -> None
     ):
         producer = Producer(quiet(a.client_properties("mirror")))
         producer.produce("t", b"a")
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
         login = tmp_path / "a.properties"
         login.write_text("".join(f"{name}={value}\n" for name, value in a.client_properties("mirror", style="java").items()))
         to_a = ["--mirror-config", str(login)]
@@ -225,5 +226,5 @@ def test_reverse_with_a_secured_source(run: Run, tmp_path: pathlib.Path) -> None
         assert code == 0, err
         produce_at_a = Producer(quiet(a.client_properties("mirror")))
         produce_at_a.produce("t", b"again")
-        assert produce_at_a.flush(20) == 0
+        assert produce_at_a.flush(REACHED_S) == 0
         wait_for("the records at B", lambda: log_bytes(a.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0"))

@@ -18,6 +18,7 @@ from child_processes import hear_ctrl_c
 from confluent_kafka import Producer
 from mirror_harness import create_topic, kafka_mirrors, numbered, partitions_of, produce, quiet, wait_caught_up, wait_for
 from mirror_pair import Pair, Run, assert_equal_everywhere, mirrored_topic
+from waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 
@@ -36,12 +37,12 @@ def test_wait_is_graceful(pair: Pair, run: Run) -> None:
             producer.produce("graceful", b"x", partition=0, on_delivery=lambda error, message: arrived.set())
             sent += 1
             producer.poll(0.001)
-        assert producer.flush(30) == 0
+        assert producer.flush(REACHED_S) == 0
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert arrived.wait(30), "the source takes no record"
+        assert arrived.wait(REACHED_S), "the source takes no record"
         code, _, err = run(b, "--remove", "--mirror", "graceful", "--topic", ".*", "--wait", "--timeout", "1000")
         assert code == 2 and "not finished after 1000 ms" in err
         assert {row.state for row in partitions_of(b.bootstrap_servers, "graceful")} == {"MIRRORING"}
@@ -160,7 +161,7 @@ def test_watch_survives_a_broker_and_ends_with_ctrl_c(pair: Pair) -> None:
             )
         finally:
             process.send_signal(signal.SIGINT)
-            code = process.wait(20)
+            code = process.wait(REACHED_S)
             reader.join()
         assert code == 0 and process.stderr is not None and "Traceback" not in process.stderr.read()
 
@@ -179,7 +180,7 @@ def on_a_terminal(*arguments: str, until: bytes | None = None) -> tuple[int, byt
                 process.send_signal(signal.SIGINT)
                 until = None
     os.close(leader)
-    return process.wait(20), seen
+    return process.wait(REACHED_S), seen
 
 
 def test_on_a_terminal_there_are_bars_and_a_table_in_its_place(pair: Pair) -> None:
@@ -201,5 +202,5 @@ def test_a_reader_that_goes_away_ends_watch_quietly(pair: Pair) -> None:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline().startswith("{")
         process.stdout.close()
-        assert process.wait(20) == 1
+        assert process.wait(REACHED_S) == 1
         assert process.stderr.read() == ""

