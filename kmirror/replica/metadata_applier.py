@@ -250,18 +250,18 @@ class MetadataApplier:
             return partition.log
         broker_id = self._replica_manager.config.broker_id
         directory = registration.directory(broker_id)
-        self._maybe_take_over_future_log(topic.topic_partition, directory)
         try:
+            self._maybe_take_over_future_log(topic.topic_partition, directory)
             log = self._log_manager.get_or_create_log(
                 topic.topic_partition,
                 topic_id=topic.topic_id,
                 is_new=registration.partition_epoch == 0,
                 target_directory_id=None if directory == DIRECTORY_UNASSIGNED else directory,
             )
+            log.update_high_watermark(self._checkpointed_high_watermark(log, topic.topic_partition))
         except ApiException as error:
             self._skip(topic, error)
             return None
-        log.update_high_watermark(self._checkpointed_high_watermark(log, topic.topic_partition))
         actual = self._log_manager.directory_id(log.parent_dir)
         if self.on_assignment is not None and actual is not None and actual != directory:
             self.on_assignment(topic, actual, lambda: None)

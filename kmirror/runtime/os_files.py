@@ -2,7 +2,7 @@
 
 Everything is by position (`pread`, `pwritev`), so a `File` has no seek pointer to share. The kernel may read or write
 less than asked (signals, full pipes of network file systems, the 2 GiB limit of Linux, IOV_MAX buffers a call); the
-loops here hide that, so callers see all or an OSError. A write that fails half way has extended the file: callers that
+loops here hide that, so callers see all or an OSError that names the file. A write that fails half way has extended the file: callers that
 append must truncate back to the size they know. Larger writes are cut into pieces of a megabyte: Linux takes pages of two
 megabytes for what is larger (ext4, XFS), and a virtual machine has given its free ones of that size back to its host, so
 that 4 MiB at once cost two to ten times what 1 MiB four times does. What opens anything may use a spare descriptor (`descriptors`). What
@@ -15,9 +15,11 @@ has no such lock, `flock` is used, which only excludes other kmirror processes.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
+import stat
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +31,7 @@ from kmirror.runtime.private_files import PRIVATE_DIR_MODE, PRIVATE_FILE_MODE, i
 IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024) if "SC_IOV_MAX" in os.sysconf_names else 16
 MAX_READ_BYTES = 1 << 30
 WRITE_BYTES = 1 << 20
+LOCK_IS_TAKEN = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK)
 _OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 
 
@@ -42,10 +45,14 @@ class OsFile:
         self._descriptor = descriptor
 
     def pread(self, size: int, position: int) -> bytes:
-        data = os.pread(self._descriptor, min(size, MAX_READ_BYTES), position)
-        if len(data) == size or not data:
-            return data
-        return self._pread_rest(data, size, position)
+        try:
+            data = os.pread(self._descriptor, min(size, MAX_READ_BYTES), position)
+            if len(data) == size or not data:
+                return data
+            return self._pread_rest(data, size, position)
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def _pread_rest(self, data: bytes, size: int, position: int) -> bytes:
         chunks = [data]
@@ -60,16 +67,20 @@ class OsFile:
 
     def pwrite(self, data: Buffer, position: int) -> int:
         size = data.nbytes if isinstance(data, memoryview) else len(data)
-        if size <= WRITE_BYTES:
-            written = os.pwrite(self._descriptor, data, position)
-            if written == size:
-                return written
-        else:
-            written = 0
-        rest = memoryview(data).cast("B")
-        while written < size:
-            written += os.pwrite(self._descriptor, rest[written : written + WRITE_BYTES], position + written)
-        return written
+        try:
+            if size <= WRITE_BYTES:
+                written = os.pwrite(self._descriptor, data, position)
+                if written == size:
+                    return written
+            else:
+                written = 0
+            rest = memoryview(data).cast("B")
+            while written < size:
+                written += os.pwrite(self._descriptor, rest[written : written + WRITE_BYTES], position + written)
+            return written
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
         if len(buffers) == 1:
@@ -81,7 +92,11 @@ class OsFile:
 
     def _pwritev_once(self, buffers: Sequence[Buffer], position: int) -> int:
         size = sum(buffer.nbytes if isinstance(buffer, memoryview) else len(buffer) for buffer in buffers)
-        written = os.pwritev(self._descriptor, buffers, position)
+        try:
+            written = os.pwritev(self._descriptor, buffers, position)
+        except OSError as error:
+            error.filename = self.path
+            raise
         if written < size:
             rest = memoryview(b"".join(buffers))[written:]
             written += self.pwrite(rest, position + written)
@@ -91,10 +106,18 @@ class OsFile:
         return os.fstat(self._descriptor).st_size
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def fsync(self) -> None:
-        os.fsync(self._descriptor)
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def fileno(self) -> int:
         return self._descriptor
@@ -130,10 +153,11 @@ class OsFileSystem:
         return OsFile(path, _open(path, flags))
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return _status(path) is not None
 
     def is_dir(self, path: str) -> bool:
-        return os.path.isdir(path)
+        status = _status(path)
+        return status is not None and stat.S_ISDIR(status.st_mode)
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(SPARES.use_briefly_for(lambda: os.listdir(path)))
@@ -185,7 +209,9 @@ class OsFileSystem:
             _lock_exclusively(file.fileno())
         except OSError as error:
             file.close()
-            raise BlockingIOError(error.errno, "the lock is held by another process", path) from error
+            if error.errno in LOCK_IS_TAKEN:
+                raise BlockingIOError(error.errno, "the lock is held by another process", path) from error
+            raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
         return file
 
     def free_bytes(self, path: str) -> tuple[int, int]:
@@ -211,6 +237,14 @@ class VolatileOsFileSystem(OsFileSystem):
 
     def fsync_path(self, path: str) -> None:
         return
+
+
+def _status(path: str) -> os.stat_result | None:
+    """None where there is nothing. Any other error is raised: what cannot be looked at is not taken for what is not there."""
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _open(path: str, flags: int) -> int:

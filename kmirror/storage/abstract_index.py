@@ -155,8 +155,8 @@ class AbstractIndex:
         """No entries, full preallocated size: before a segment is recovered. What the file holds is not read: of a segment that was being
         written that is all of the preallocated size, and reading it took most of a recovery."""
         if not self._loaded and self._files.exists(self.path):
-            self._loaded = True
             self._set_length(self._files.size(self.path))
+            self._loaded = True
             self._on_entries_changed()
         self._load()
         self._truncate_to_entries(0)

@@ -63,7 +63,7 @@ class LogCleaner:
     ) -> None:
         """`logs` is the LogManager's live map of current logs."""
         self.config = config
-        self.manager = LogCleanerManager(ports.files, log_dirs, logs)
+        self.manager = LogCleanerManager(ports, log_dirs, logs)
         self.last_stats = CleanerStats()
         self.last_run_ms: int | None = None
         self.last_clean_time_ms = 0

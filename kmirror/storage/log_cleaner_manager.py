@@ -16,17 +16,21 @@ never touches the log again; until it has noticed, no other run starts on that p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct
 
-from kmirror.common.ports import FileSystem
+from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.offset_checkpoint_file import CLEANER_OFFSET_CHECKPOINT_FILE_NAME, OffsetCheckpointFile
+from kmirror.storage.ports import LogPorts
 from kmirror.storage.unified_log import UnifiedLog
 
+_LOGGER: Final = logging.getLogger(__name__)
 NEVER_CLEANED_TOPICS: Final = frozenset({MIRROR_STATE_TOPIC_NAME})
 
 
@@ -68,12 +72,15 @@ class LogToClean(Struct, frozen=True):
 class LogCleanerManager:
     """States and checkpoints of the cleaner; changed only on the loop."""
 
-    def __init__(self, files: FileSystem, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]) -> None:
+    def __init__(self, ports: LogPorts, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]) -> None:
         """`logs` is the live map of the LogManager's current logs."""
         self._logs = logs
-        self._checkpoints = {
-            log_dir: OffsetCheckpointFile(files, f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT_FILE_NAME}") for log_dir in log_dirs
-        }
+        self._ports = ports
+        self._checkpoints: dict[str, OffsetCheckpointFile] = {}
+        for log_dir in log_dirs:
+            with self._guarded(log_dir):
+                path = f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT_FILE_NAME}"
+                self._checkpoints[log_dir] = OffsetCheckpointFile(ports.files, path)
         self._runs: dict[TopicPartition, CleaningRun] = {}
         self._pauses: dict[TopicPartition, int] = {}
         self._uncleanable: dict[TopicPartition, str] = {}
@@ -87,7 +94,7 @@ class LogCleanerManager:
         """The log most worth cleaning, now marked as being cleaned; `done_cleaning` must follow."""
         last_cleaned = self.all_cleaner_checkpoints()
         self.max_compaction_delay_ms = 0
-        candidates = [self._log_to_clean(log, last_cleaned.get(partition), now_ms) for partition, log in self._cleanable_logs()]
+        candidates = self._candidates(last_cleaned, now_ms)
         dirty = [candidate for candidate in candidates if candidate.total_bytes > 0]
         self.dirtiest_log_cleanable_ratio = max((candidate.cleanable_ratio for candidate in dirty), default=0.0)
         eligible = [candidate for candidate in dirty if _is_eligible(candidate)]
@@ -97,6 +104,18 @@ class LogCleanerManager:
         run = CleaningRun()
         self._runs[filthiest.topic_partition] = run
         return filthiest, run
+
+    def _candidates(self, last_cleaned: Mapping[TopicPartition, int], now_ms: int) -> list[LogToClean]:
+        """One log that cannot be looked at does not keep the others from being cleaned."""
+        found: list[LogToClean] = []
+        for partition, log in self._cleanable_logs():
+            try:
+                with self._guarded(log.parent_dir):
+                    found.append(self._log_to_clean(log, last_cleaned.get(partition), now_ms))
+            except (KmirrorError, ApiException) as error:
+                _LOGGER.warning("cannot clean %s, leaving it alone from now on: %s", partition, error)
+                self.mark_partition_uncleanable(partition, str(error))
+        return found
 
     def deletable_logs(self) -> list[UnifiedLog]:
         """The compacted logs on which retention and the log start offset may act now."""
@@ -187,8 +206,21 @@ class LogCleanerManager:
 
     # checkpoints
 
+    @contextmanager
+    def _guarded(self, log_dir: str) -> Iterator[None]:
+        """An error of the disk takes the directory offline; the cleaner goes on with the others."""
+        try:
+            yield
+        except OSError as error:
+            message = f"Error while looking for logs to clean in dir {log_dir}: {error}"
+            self._ports.log_dir_failures.maybe_add_offline_log_dir(log_dir, message, error)
+
     def all_cleaner_checkpoints(self) -> dict[TopicPartition, int]:
-        return {partition: offset for checkpoint in self._checkpoints.values() for partition, offset in checkpoint.read().items()}
+        found: dict[TopicPartition, int] = {}
+        for log_dir, checkpoint in self._checkpoints.items():
+            with self._guarded(log_dir):
+                found.update(checkpoint.read_or_empty())
+        return found
 
     def cleaned_until(self, log_dir: str, topic_partition: TopicPartition) -> int:
         """Where the part of a log ends that was cleaned; 0 if none was."""
@@ -206,9 +238,10 @@ class LogCleanerManager:
     def _rewrite(self, log_dir: str, change: Callable[[dict[TopicPartition, int]], object]) -> None:
         checkpoint = self._checkpoints.get(log_dir)
         if checkpoint is not None:
-            offsets = {partition: offset for partition, offset in checkpoint.read().items() if partition in self._logs}
-            change(offsets)
-            checkpoint.write(offsets)
+            with self._guarded(log_dir):
+                offsets = {partition: offset for partition, offset in checkpoint.read_or_empty().items() if partition in self._logs}
+                change(offsets)
+                checkpoint.write(offsets)
 
     def maybe_truncate_checkpoint(self, log_dir: str, topic_partition: TopicPartition, offset: int) -> None:
         """After a truncation: the section from `offset` on is dirty again."""
@@ -216,10 +249,11 @@ class LogCleanerManager:
         log = self._logs.get(topic_partition)
         if checkpoint is None or log is None or not log.config.compact:
             return
-        offsets = checkpoint.read()
-        if offsets.get(topic_partition, 0) > offset:
-            offsets[topic_partition] = offset
-            checkpoint.write(offsets)
+        with self._guarded(log_dir):
+            offsets = checkpoint.read_or_empty()
+            if offsets.get(topic_partition, 0) > offset:
+                offsets[topic_partition] = offset
+                checkpoint.write(offsets)
 
     def handle_log_dir_failure(self, log_dir: str) -> None:
         self._checkpoints.pop(log_dir, None)

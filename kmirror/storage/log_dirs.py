@@ -32,11 +32,15 @@ class LogDir:
     def __init__(self, files: FileSystem, path: str) -> None:
         self.path = path
         self.lock: File = _lock(files, path)
-        meta_properties = read_meta_properties(files, path)
+        try:
+            meta_properties = read_meta_properties(files, path)
+            self.recovery_points = OffsetCheckpointFile(files, f"{path}/{RECOVERY_POINT_CHECKPOINT_FILE_NAME}")
+            self.log_start_offsets = OffsetCheckpointFile(files, f"{path}/{LOG_START_OFFSET_CHECKPOINT_FILE_NAME}")
+            self.high_watermarks = OffsetCheckpointFile(files, f"{path}/{HIGH_WATERMARK_CHECKPOINT_FILE_NAME}")
+        except BaseException:
+            self.lock.close()
+            raise
         self.directory_id: Uuid | None = meta_properties.directory_id if meta_properties else None
-        self.recovery_points = OffsetCheckpointFile(files, f"{path}/{RECOVERY_POINT_CHECKPOINT_FILE_NAME}")
-        self.log_start_offsets = OffsetCheckpointFile(files, f"{path}/{LOG_START_OFFSET_CHECKPOINT_FILE_NAME}")
-        self.high_watermarks = OffsetCheckpointFile(files, f"{path}/{HIGH_WATERMARK_CHECKPOINT_FILE_NAME}")
         self.had_clean_shutdown = False
         self.is_loaded = False
 

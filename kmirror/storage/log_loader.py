@@ -8,6 +8,8 @@ In this order:
    within its offset range) go, and it takes their place.
 2. *Segments* are opened in the order of their names. An index without a `.log` goes. A `.log` without `.index`, or
    with a transaction index that makes no sense, is recovered on the spot; a missing `.timeindex` is made, empty.
+   An error of the disk is never one of the bytes: it ends the loading, and nothing is cut, emptied or renamed for it. What recovery
+   was making anew goes with it, so that the next start makes it again.
 3. *Recovery*, only when there was no clean shutdown: every segment from the one that holds the recovery point on is
    scanned, its indexes are rebuilt, and it is cut at the first batch that is not valid; later segments then go.
    Below the recovery point nothing is looked at.
@@ -143,7 +145,9 @@ class LogLoader:
                 segment.close_handlers()
         if ranges:
             self._remove_replaced(min(start for start, _ in ranges), max(end for _, end in ranges))
-        for name in [name for name in self._names() if name.endswith(SWAP_FILE_SUFFIX)]:  # opening one may have made its index
+        swaps = [name for name in self._names() if name.endswith(SWAP_FILE_SUFFIX)]  # opening one may have made its index
+        for name in sorted(swaps, key=lambda name: not is_log_file(name.removesuffix(SWAP_FILE_SUFFIX))):
+            # A log first: as long as one is left, the next start takes its indexes without the suffix for what it replaces.
             self._files.rename(f"{self._directory}/{name}", f"{self._directory}/{name.removesuffix(SWAP_FILE_SUFFIX)}")
 
     def _remove_replaced(self, start_offset: int, end_offset: int) -> None:
@@ -210,7 +214,11 @@ class LogLoader:
             last_offset=segment.base_offset,
             now_ms=self._ports.clock.time_ms(),
         )
-        bytes_truncated = segment.recover(producer_state_manager, self._leader_epoch_cache, before_cut)
+        try:
+            bytes_truncated = segment.recover(producer_state_manager, self._leader_epoch_cache, before_cut)
+        except OSError:
+            segment.forget_indexes()
+            raise
         producer_state_manager.take_snapshot()
         return bytes_truncated
 
@@ -238,7 +246,7 @@ class LogLoader:
             discard_later = functools.partial(self._discard_durably, unflushed[index + 1 :])
             try:
                 bytes_truncated = self._recover_segment(segment, discard_later)
-            except (InvalidOffsetError, OSError) as error:
+            except InvalidOffsetError as error:
                 _LOGGER.warning("%s: emptying segment %d, it is corrupt: %s", self._topic_partition, segment.base_offset, error)
                 discard_later()
                 bytes_truncated = segment.truncate_to(segment.base_offset)

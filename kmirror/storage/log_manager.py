@@ -36,11 +36,12 @@ from kmirror.storage.log_file_names import (
 )
 from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.log_manager_loading import BlockingStep, LogManagerLoading
-from kmirror.storage.log_manager_steps import LogClosing, read_or_empty
+from kmirror.storage.log_manager_steps import LogClosing
 from kmirror.storage.log_manager_tasks import LogManagerTasks
 from kmirror.storage.meta_properties import DIRECTORY_ID_LOST, DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED
 from kmirror.storage.ports import LogDirFailures, LogPorts, LogScheduler
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
+from kmirror.storage.segment_files import storage_error
 from kmirror.storage.unified_log import UnifiedLog
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class LogManager:
         """
         self.config = config
         self.default_log_config = default_log_config
+        self.files = files
         self.refused: dict[TopicPartition, str] = {}
         self._topic_config = topic_config
         self._on_log_dir_failure = on_log_dir_failure
@@ -221,8 +223,15 @@ class LogManager:
                 self.tasks.checkpoint_recovery_offsets_in(log_dir.path)
                 self.tasks.checkpoint_log_start_offsets_in(log_dir.path)
                 if log_dir.path in self._dirs.live and (log_dir.had_clean_shutdown or log_dir.is_loaded):
-                    CleanShutdownFile(self._ports.files, log_dir.path).write(broker_epoch)
+                    self._mark_clean_shutdown(log_dir.path, broker_epoch)
         self._dirs.unlock()
+
+    def _mark_clean_shutdown(self, log_dir: str, broker_epoch: int) -> None:
+        """The marker is an optimisation of the next start: where it cannot be written, the logs are looked through then."""
+        try:
+            CleanShutdownFile(self._ports.files, log_dir).write(broker_epoch)
+        except OSError as error:
+            _LOGGER.warning("cannot mark %s as cleanly shut down: %s", log_dir, error)
 
     def kill(self) -> None:
         """Close the files as they are and unlock, as the end of the process would: no flush, no checkpoint, no marker."""
@@ -334,7 +343,12 @@ class LogManager:
                 Errors.KAFKA_STORAGE_ERROR, f"Can not create log for {topic_partition} because log directories {offline} are offline"
             )
         directory = f"{log_dir}/{log_future_dir_name(topic_partition, self._ports.random)}"
-        log = self._future_logs[topic_partition] = self.open_log(directory, self.log_config(topic_partition.topic), topic_id=topic_id)
+        try:
+            log = self.open_log(directory, self.log_config(topic_partition.topic), topic_id=topic_id)
+        except OSError as error:
+            message = f"Error while creating the future log of {topic_partition} in dir {log_dir}"
+            raise storage_error(log_dir, self._ports, message, error) from error
+        self._future_logs[topic_partition] = log
         _LOGGER.info("created future log for partition %s in %s", topic_partition, log.directory)
         return log
 
@@ -352,7 +366,7 @@ class LogManager:
         del self._future_logs[topic_partition]
         self._current_logs[topic_partition] = future
         if source is not None:
-            self._set_aside(source, is_stray=False)
+            self._try_to_set_aside(source)
         for path in dict.fromkeys([future.parent_dir, *([] if source is None else [source.parent_dir])]):
             if self.cleaner is not None:
                 self.cleaner.manager.remove_from_checkpoints(path)
@@ -439,6 +453,13 @@ class LogManager:
             self.tasks.checkpoint_recovery_offsets_in(path)
             self.tasks.checkpoint_log_start_offsets_in(path)
 
+    def _try_to_set_aside(self, log: UnifiedLog) -> None:
+        """A disk that fails under a log whose place another one has taken already is reported, and of no consequence to that one."""
+        try:
+            self._set_aside(log, is_stray=False)
+        except ApiException as error:
+            _LOGGER.error("cannot set %s aside: %s", log.directory, error.message)
+
     def _set_aside(self, log: UnifiedLog, *, is_stray: bool) -> None:
         if is_stray:
             self._loading.rename_stray(log)
@@ -484,9 +505,15 @@ class LogManager:
         self.tasks.checkpoint_log_start_offsets()
 
     def read_high_watermarks(self, log_dir: str) -> dict[TopicPartition, int]:
-        """replication-offset-checkpoint of a live dir; a broken file is logged and counts as empty (the log start is used then)."""
+        """replication-offset-checkpoint of a live dir; a broken file is logged and counts as empty (the log start is used then).
+        KAFKA_STORAGE_ERROR where the disk cannot read it."""
         found = self._dirs.live.get(log_dir)
-        return read_or_empty(found.high_watermarks) if found else {}
+        if found is None:
+            return {}
+        try:
+            return found.high_watermarks.read_or_empty()
+        except OSError as error:
+            raise storage_error(log_dir, self._ports, f"Error while reading {found.high_watermarks.path}", error) from error
 
     def checkpoint_high_watermarks(self, log_dir: str, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write replication-offset-checkpoint; may run on a worker."""

@@ -1,4 +1,8 @@
-"""How a `LogManager` finds its logs at start: those of each live directory, one step a log; what may not be loaded, and strays."""
+"""How a `LogManager` finds its logs at start: those of each live directory, one step a log; what may not be loaded, and strays.
+
+An error of the disk (full, read-only, failing, no descriptor left) takes the directory offline, and says nothing of the logs in
+it: they stay as they are. Bytes that make no sense, and that recovery may not cut off, end the start.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile
 from kmirror.storage.log_dirs import LogDir, LogDirs
@@ -16,7 +20,7 @@ from kmirror.storage.log_file_names import (
     FUTURE_DIR_SUFFIX,
     log_stray_dir_name,
 )
-from kmirror.storage.log_manager_steps import LogOpening, folders_to_load, missing_metadata_reason, read_or_empty
+from kmirror.storage.log_manager_steps import LogOpening, folders_to_load
 from kmirror.storage.ports import LogPorts
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -42,6 +46,7 @@ class LogManagerLoading:
 
     def load_steps(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> Iterator[BlockingStep]:
         """`startup` without the tasks: each step opens one log and may run on a worker; take the next one when it is done."""
+        self._manager.handle_reported_failures()
         for log_dir in list(self._dirs.live.values()):
             yield from self._load_dir(log_dir, is_stray)
 
@@ -50,8 +55,8 @@ class LogManagerLoading:
             marker = CleanShutdownFile(self._ports.files, log_dir.path)
             log_dir.had_clean_shutdown = marker.exists()
             marker.delete()
-            recovery_points = read_or_empty(log_dir.recovery_points)
-            log_start_offsets = read_or_empty(log_dir.log_start_offsets)
+            recovery_points = log_dir.recovery_points.read_or_empty()
+            log_start_offsets = log_dir.log_start_offsets.read_or_empty()
             folders = folders_to_load(self._ports.files, log_dir.path)
         except OSError as error:
             self._manager.handle_log_dir_failure(log_dir.path, error)
@@ -59,26 +64,18 @@ class LogManagerLoading:
         _LOGGER.info("%s %d logs from %s", "loading" if log_dir.had_clean_shutdown else "recovering", len(folders), log_dir.path)
         for folder in folders:
             opening = LogOpening(self._manager, log_dir, f"{log_dir.path}/{folder}", recovery_points, log_start_offsets)
-            if self._is_refused(opening):
-                continue
             yield opening.run
             if opening.error is not None:
                 self._manager.note_failure(log_dir.path, opening.error)
+            elif opening.refusal is not None:
+                _LOGGER.error("refusing to load %s: %s", opening.topic_partition, opening.refusal)
+                self._manager.refused[opening.topic_partition] = opening.refusal
+            elif opening.log is not None:
+                self._add_loaded(opening.log, is_stray)
             self._manager.handle_reported_failures()
             if log_dir.path not in self._dirs.live:
                 return
-            self._add_loaded(opening.log, is_stray)
         log_dir.is_loaded = True
-
-    def _is_refused(self, opening: LogOpening) -> bool:
-        """Whether the folder holds data of nobody knows which topic."""
-        if self._manager.config.stray_on_missing_partition_metadata or opening.directory.endswith(DELETE_DIR_SUFFIX):
-            return False
-        reason = missing_metadata_reason(self._ports.files, opening.directory)
-        if reason is not None:
-            _LOGGER.error("refusing to load %s: %s", opening.topic_partition, reason)
-            self._manager.refused[opening.topic_partition] = reason
-        return reason is not None
 
     def _add_loaded(self, log: UnifiedLog, is_stray: Callable[[UnifiedLog], bool]) -> None:
         if log.name.endswith(DELETE_DIR_SUFFIX):
@@ -86,7 +83,7 @@ class LogManagerLoading:
             return
         logs = self._future_logs if log.name.endswith(FUTURE_DIR_SUFFIX) else self._current_logs
         if logs is self._current_logs and (log.topic_id is None and log.size > 0 or is_stray(log)):
-            self.rename_stray(log)
+            self._try_to_rename_stray(log)
             return
         previous = logs.get(log.topic_partition)
         if previous is not None:
@@ -101,7 +98,15 @@ class LogManagerLoading:
         for topic_partition, log in list(self._current_logs.items()):
             if is_stray(log):
                 del self._current_logs[topic_partition]
-                self.rename_stray(log)
+                self._try_to_rename_stray(log)
+        self._manager.handle_reported_failures()
+
+    def _try_to_rename_stray(self, log: UnifiedLog) -> None:
+        try:
+            self.rename_stray(log)
+        except ApiException as error:
+            log.close_handlers()
+            _LOGGER.error("cannot set %s aside: %s", log.directory, error.message)
 
     def rename_stray(self, log: UnifiedLog) -> None:
         log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random))

@@ -9,12 +9,11 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kmirror.common.errors import ApiException, CorruptFileError
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.storage.log_dirs import LogDir
-from kmirror.storage.log_file_names import STRAY_DIR_SUFFIX, is_log_file, parse_topic_partition_name
-from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
+from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, is_log_file, parse_topic_partition_name
 from kmirror.storage.partition_metadata_file import PARTITION_METADATA_FILE_NAME
 
 if TYPE_CHECKING:
@@ -45,17 +44,9 @@ def missing_metadata_reason(files: FileSystem, directory: str) -> str | None:
     )
 
 
-def read_or_empty(checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
-    """The offsets; a broken file is logged and counts as empty, as in Kafka."""
-    try:
-        return checkpoint.read()
-    except CorruptFileError as error:
-        _LOGGER.warning("%s; going on as if the file were empty", error)
-        return {}
-
-
 class LogOpening:
-    """One folder's loading. An OSError is kept for the loop (the dir goes offline); other errors stop the start."""
+    """One folder's loading, unless it holds data of nobody knows which topic: then `refusal` says so. An OSError is kept for the loop
+    (the dir goes offline); other errors stop the start."""
 
     def __init__(
         self,
@@ -68,28 +59,38 @@ class LogOpening:
         self.directory = directory
         self.topic_partition = parse_topic_partition_name(directory)
         self.error: OSError | None = None
-        self._log: UnifiedLog | None = None
+        self.refusal: str | None = None
+        self.log: UnifiedLog | None = None
+        """None as long as it was not opened, or could not be."""
         self._manager = manager
         self._clean = log_dir.had_clean_shutdown
         self._recovery_point = recovery_points.get(self.topic_partition, 0)
         self._log_start_offset = log_start_offsets.get(self.topic_partition, 0)
 
-    @property
-    def log(self) -> UnifiedLog:
-        assert self._log is not None, f"{self.directory} was not opened"
-        return self._log
-
     def run(self) -> None:
         try:
-            self._log = self._manager.open_log(
-                self.directory,
-                self._manager.log_config(self.topic_partition.topic),
-                log_start_offset=self._log_start_offset,
-                recovery_point=self._recovery_point,
-                clean=self._clean,
-            )
+            self.refusal = self._reason_to_refuse()
+            if self.refusal is None:
+                self.log = self._open()
         except OSError as error:
             self.error = error
+        except ApiException as error:
+            if error.error is not Errors.KAFKA_STORAGE_ERROR:
+                raise  # else the directory's failure was reported already
+
+    def _open(self) -> UnifiedLog:
+        return self._manager.open_log(
+            self.directory,
+            self._manager.log_config(self.topic_partition.topic),
+            log_start_offset=self._log_start_offset,
+            recovery_point=self._recovery_point,
+            clean=self._clean,
+        )
+
+    def _reason_to_refuse(self) -> str | None:
+        if self._manager.config.stray_on_missing_partition_metadata or self.directory.endswith(DELETE_DIR_SUFFIX):
+            return None
+        return missing_metadata_reason(self._manager.files, self.directory)
 
 
 class LogClosing:

@@ -339,6 +339,14 @@ class LogSegment(LogSegmentFiles):
             before_cut()
         return self._finish_recovery(recovery.valid_bytes)
 
+    def forget_indexes(self) -> None:
+        """The disk failed while the indexes were made anew: without its offset index the segment is recovered at the next start, also one
+        below the recovery point, whose indexes nobody would look at."""
+        try:
+            self.offset_index.delete_if_exists()
+        except OSError as error:
+            log.warning("Cannot remove %s, which is not complete: %s", self.offset_index.path, error)
+
     def _finish_recovery(self, valid_bytes: int) -> int:
         truncated = self._size - valid_bytes
         assert truncated >= 0, ("recovered more than there is", valid_bytes, self._size, self.path)

@@ -7,11 +7,15 @@ than 5 ms; the scheduler decides whether it runs on the loop or on a worker.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
+from kmirror.common.errors import ApiException
 from kmirror.common.ports import Clock, FileSystem, Random
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 class LogScheduler(Protocol):
@@ -61,3 +65,32 @@ class LogPorts:
     scheduler: LogScheduler
     log_dir_failures: LogDirFailureChannel
     on_flush: Callable[[int], None] | None = None
+
+
+class GuardedScheduler:
+    """A log's late work (epochs, topic id, flush, removals): where the disk fails under it, the log's directory goes offline, as it does
+    where the disk fails under an append. Nobody waits for late work, so an error of it would be lost otherwise."""
+
+    def __init__(self, ports: LogPorts, log_dir: str, what: str) -> None:
+        self._ports = ports
+        self._log_dir = log_dir
+        self._what = what
+
+    def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> object:
+        """As `LogScheduler.schedule_once`."""
+
+        def guarded() -> None:
+            try:
+                fn()
+            except OSError as error:
+                message = f"Error during {name} of {self._what} in dir {self._log_dir}"
+                self._ports.log_dir_failures.maybe_add_offline_log_dir(self._log_dir, message, error)
+            except ApiException as error:
+                _LOGGER.error("%s: %s failed: %s", self._what, name, error.message)
+
+        return self._ports.scheduler.schedule_once(name, guarded, delay_ms)
+
+
+def guarded_ports(ports: LogPorts, log_dir: str, what: str) -> LogPorts:
+    """The ports of one log, whose late work is guarded."""
+    return replace(ports, scheduler=GuardedScheduler(ports, log_dir, what))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.storage.checkpoint_file import parent_dir
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo, FetchIsolation
 from kmirror.storage.idle_folder import idle_folder
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
@@ -33,7 +34,7 @@ from kmirror.storage.log_offset_lookup import offset_for_timestamp
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata, TimestampAndOffset
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.partition_metadata_file import PartitionMetadataFile
-from kmirror.storage.ports import LogPorts
+from kmirror.storage.ports import LogPorts, guarded_ports
 from kmirror.storage.producer_state_manager import ProducerStateManager, ProducerStateManagerConfig
 from kmirror.storage.segment_files import delete_producer_snapshots
 
@@ -62,6 +63,7 @@ class UnifiedLog(LogAppends):
         `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError where Kafka refuses to start.
         """
         topic_partition = parse_topic_partition_name(directory)
+        ports = guarded_ports(ports, parent_dir(directory), str(topic_partition))
         if defer_files and log_start_offset == 0:
             found = idle_folder(ports.files, directory)
             if found.is_idle:

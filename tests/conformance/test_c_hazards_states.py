@@ -11,6 +11,7 @@ import pytest
 from metadata_doubles import ControllerDouble
 from mirror_machine import MIRROR, OWN_CLUSTER_ID, REFRESH_MS, T0, MirrorMachine, run
 from scripted_source import SOURCE_CLUSTER_ID, batch
+from storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
@@ -68,7 +69,7 @@ def test_c1_the_cleaner_never_takes_the_state_topic(tmp_path: Path) -> None:
             log.roll()
             log.update_high_watermark(log.log_end_offset)
         logs = {log.topic_partition: log for log in machine.log_manager.all_logs()}
-        manager = LogCleanerManager(machine.runtime.files, [str(tmp_path)], logs)
+        manager = LogCleanerManager(StorageWorld().ports, [str(tmp_path)], logs)
         assert [log.topic_partition.topic for log in manager.deletable_logs()] == ["plain"]
         await machine.close()
 
