@@ -367,10 +367,10 @@ class EmbeddedCluster:
             node.controller_port = server.bound_port("CONTROLLER")
 
     def _format(self, node: EmbeddedNode) -> KafkaConfig:
-        """The node's settings; its log dirs are formatted when they are new."""
+        """The node's settings; its log dirs are formatted when all are new. (One that lost its data is refused by the node's start.)"""
         assert self._cluster_id is not None, "formatted a node before the cluster had an id"
         config = KafkaConfig.from_props(self._properties(node))
-        if not all((Path(directory) / "meta.properties").exists() for directory in (config.metadata_log_dir, *config.log_dirs)):
+        if not any((Path(directory) / "meta.properties").exists() for directory in (config.metadata_log_dir, *config.log_dirs)):
             features = {"mirror.version": 1} if self.mirroring else {}
             options = FormatOptions(cluster_id=self._cluster_id, features=features, add_scram=self._security.scram_arguments())
             format_node(config, options, self._runtime_in_use)

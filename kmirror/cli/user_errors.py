@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import ApiException, KmirrorError, disk_error_text
 
 USER_ERRORS: Final = (KmirrorError, OSError)
 
@@ -16,9 +16,7 @@ def one_line(error: Exception) -> str:
     """The text of one of USER_ERRORS; an operating system's error begins with the file, where it has one."""
     if isinstance(error, ApiException):
         return error.message
-    if isinstance(error, OSError) and error.strerror is not None:
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return str(error)
+    return disk_error_text(error)
 
 
 def exit_code(run: Callable[[], int], *, failed: str = "", on_stdout: bool = False, failure_code: int = 1) -> int:

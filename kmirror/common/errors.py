@@ -293,6 +293,13 @@ class ConfigError(KmirrorError):
     """A configuration key is unknown, missing, or has a value that is not allowed."""
 
 
+def disk_error_text(error: Exception) -> str:
+    """`<file>: <what the system says>`, without a number; any other error as it is."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
 def unknown_mirror(mirror_name: str) -> ApiException:
     """What brokers, controllers and tools say of a mirror that is not there (KIP-1279, UNKNOWN_MIRROR)."""
     return ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{mirror_name}' does not exist.")

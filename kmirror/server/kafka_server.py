@@ -21,7 +21,8 @@ from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
 from kmirror.server.quota.quota_managers import QuotaManagers
 from kmirror.server.request_metrics import RequestChannelMetrics
 from kmirror.server.secret_files import make_secret_files_private
-from kmirror.storage.meta_properties import MetaProperties, read_meta_properties
+from kmirror.storage.meta_properties import MetaProperties
+from kmirror.storage.meta_properties_ensemble import MetaPropertiesEnsemble
 
 _log = logging.getLogger(__name__)
 
@@ -112,25 +113,12 @@ class KafkaServer:
         return host, self.controller.port if self.controller is not None else port
 
     def _read_meta_properties(self) -> MetaProperties:
-        """Of the metadata log dir; every formatted log dir must agree with it."""
-        found: MetaProperties | None = None
-        log_dirs = list(dict.fromkeys((self._config.metadata_log_dir, *self._config.log_dirs)))
-        for log_dir in log_dirs:
-            properties = read_meta_properties(self._runtime.files, log_dir)
-            if properties is None:
-                continue
-            if properties.node_id != self._config.node_id:
-                raise ConfigError(
-                    f"Stored node id {properties.node_id} in {log_dir}/meta.properties doesn't match the configured node.id "
-                    f"{self._config.node_id}. If you moved your data, make sure your configured node id matches."
-                )
-            if found is not None and found.cluster_id != properties.cluster_id:
-                raise ConfigError(f"{log_dir}/meta.properties names cluster {properties.cluster_id}, another log dir {found.cluster_id}")
-            if found is None or log_dir == self._config.metadata_log_dir:
-                found = properties
-        if found is None:
-            raise ConfigError(f"No readable meta.properties files found in {', '.join(log_dirs)}: format them first (kmirror format)")
-        return found
+        """Of the metadata log dir, once all log dirs are known to be this node's."""
+        config, runtime = self._config, self._runtime
+        ensemble = MetaPropertiesEnsemble.load(runtime.files, config.metadata_log_dir, config.log_dirs)
+        ensemble.verify(runtime.files, node_id=config.node_id)
+        ensemble.complete(runtime.files, runtime.clock, runtime.random)
+        return ensemble.properties[config.metadata_log_dir]
 
     async def stop(self) -> None:
         if self._halting is not None:

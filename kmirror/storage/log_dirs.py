@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import File, FileSystem
 from kmirror.common.uuid import Uuid
 from kmirror.storage.checkpoint_file import parent_dir
@@ -52,14 +52,14 @@ class LogDirs:
         """KmirrorError if one is listed twice, is in use by another broker, or none can be used."""
         self.paths = tuple(paths)
         self.live: dict[str, LogDir] = {}
-        self.failures: dict[str, OSError] = {}
+        self.failures: dict[str, Exception] = {}
         if len(set(self.paths)) < len(self.paths):
             raise KmirrorError(f"Duplicate log directory found: {', '.join(self.paths)}")
         for path in self.paths:
             try:
                 _create(files, path)
                 self.live[path] = LogDir(files, path)
-            except OSError as error:
+            except (OSError, CorruptFileError) as error:  # of its meta.properties, which says whose it is
                 _LOGGER.error("log directory %s cannot be used: %s", path, error)
                 self.failures[path] = error
         if not self.live:

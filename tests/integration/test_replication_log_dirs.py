@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
 from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
-from kmirror.common.errors import Errors
+from kmirror.cli.kmirror import main as kmirror_main
+from kmirror.common.errors import ConfigError, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.network.client import NetworkClient
 from kmirror.runtime.api import Runtime
@@ -80,6 +83,41 @@ def test_a_broker_without_a_log_directory_ends(tmp_path) -> None:
 
 def two_dirs(tmp_path) -> dict[int, dict[str, str]]:  # type: ignore[no-untyped-def]
     return {index: {"log.dirs": f"{tmp_path}/{index}/a,{tmp_path}/{index}/b"} for index in range(2)}
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_directory_that_lost_its_data_is_refused_until_it_is_formatted_and_then_filled(tmp_path, is_removed: bool) -> None:
+    """It was used unformatted: its replicas stayed out of the ISR for good (issue 15, A9)."""
+    with EmbeddedCluster(brokers=2, config=FAST, node_config=two_dirs(tmp_path)) as cluster:
+        admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
+        admin.create_topics([NewTopic("d", PARTITIONS, 2)])["d"].result(20)
+        produce_numbered(cluster.bootstrap_servers, "d", 0, 40, partitions=PARTITIONS, acks="all")
+        lost = tmp_path / "1" / "b"
+        assert any(path.name.startswith("d-") for path in lost.iterdir())
+        cluster.stop_node(1)
+        shutil.rmtree(lost)
+        if not is_removed:
+            lost.mkdir()
+        with pytest.raises(ConfigError) as refused:
+            cluster.start_node(1)
+        assert str(refused.value).startswith(f"No `meta.properties` found in {lost} (have you run `kafka-storage.sh` to format")
+        assert not lost.exists() or not list(lost.iterdir()), "nothing is made there"
+        properties = tmp_path / "node.properties"
+        properties.write_text(
+            f"process.roles=broker\nnode.id=2\nlog.dirs={tmp_path}/1/a,{lost}\ncontroller.listener.names=CONTROLLER\n"
+            "controller.quorum.voters=1@localhost:9093\nlisteners=PLAINTEXT://localhost:0\n"
+        )
+        assert kmirror_main(["format", "--ignore-formatted", "--cluster-id", cluster.cluster_id, "--config", str(properties)]) == 0
+        cluster.start_node(1)
+
+        def isrs() -> list[list[int]]:
+            return [sorted(row.isrs) for row in admin.list_topics("d", timeout=10).topics["d"].partitions.values()]
+
+        wait_for("all replicas to be in the ISR", lambda: isrs() == [[1, 2]] * PARTITIONS)
+        wait_for("the controller to know the directories", lambda: all(directories(cluster, 1).values()))
+        for number in range(PARTITIONS):
+            ours, theirs = (log_bytes(pathlib.Path(directory_of(cluster, "d", number, node)[0]), f"d-{number}") for node in range(2))
+            assert ours == theirs and ours
 
 
 def log_dirs_of(cluster: EmbeddedCluster, topic: str, node: int = 0) -> dict[str, list[tuple[int, bool, int]]]:
