@@ -6,7 +6,8 @@ epoch: `quorum-state` is written and synced, then a LEADER_CHANGE batch begins t
 quorum the same batch carries KRAFT_VERSION and KRAFT_VOTERS, taken from the 0-0 snapshot of `kafka-storage format`.
 
 What is appended is committed when it is flushed: with one voter the high watermark is the flushed log end. Nothing above it
-is served to brokers, so that a power loss can never take back what a broker has seen.
+is served to brokers, so that a power loss can never take back what a broker has seen. A start cuts nothing below what is known to
+have been committed (`committed_offset`); it refuses instead.
 
 Snapshots let the log's beginning go: when log and snapshots together exceed the retention, the oldest snapshot goes and
 the log starts at the oldest one that is left; the newest snapshot always stays.
@@ -22,6 +23,7 @@ from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import Buffer, Clock, FileSlice, FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.common.uuid import Uuid
+from kmirror.controller.committed_offset import CommittedOffsetFile
 from kmirror.controller.quorum_state import QUORUM_STATE_FILE_NAME, QuorumState, read_quorum_state
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.record import ApiMessageAndVersion
@@ -38,6 +40,7 @@ from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.control_record import ControlRecordType, build_control_batch, control_value
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.storage.fetch_data_info import FetchIsolation
+from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 from kmirror.storage.ports import LogPorts
@@ -119,12 +122,15 @@ class MetadataLog:
         self._voters_in_log = False
         self.leader_epoch = 0
         self.high_watermark = 0
+        self._committed = CommittedOffsetFile(ports.files, log.directory)
 
     @classmethod
     def open(cls, metadata_log_dir: str, ports: LogPorts, config: MetadataLogConfig) -> MetadataLog:
-        """Create or load the log in `metadata_log_dir`; CorruptFileError when snapshots and log do not fit together."""
+        """Create or load the log in `metadata_log_dir`. CorruptFileError when snapshots and log do not fit together, or records that were
+        committed cannot be read; then nothing was cut."""
+        folder = f"{metadata_log_dir}/{METADATA_LOG_FOLDER}"
         log = UnifiedLog.open(
-            f"{metadata_log_dir}/{METADATA_LOG_FOLDER}",
+            folder,
             LogConfig(
                 segment_size=config.segment_bytes,
                 segment_ms=config.segment_ms,
@@ -135,6 +141,7 @@ class MetadataLog:
             ports,
             last_shutdown_clean=False,
             topic_id=Uuid.METADATA_TOPIC_ID,
+            committed_offset=_offset_that_must_be_there(ports.files, folder),
         )
         metadata_log = cls(log, ports, config)
         metadata_log._load_snapshots()
@@ -155,6 +162,7 @@ class MetadataLog:
         self.snapshots.sort()
         newest = self.snapshots[-1] if self.snapshots else None
         if newest is not None and (newest.epoch, newest.end_offset) > (log.latest_epoch or 0, log.log_end_offset):
+            self.read_snapshot(newest)  # a broken one must not take the log with it
             log.truncate_fully_and_start_at(newest.end_offset)
         if log.log_start_offset > 0 and (newest is None or newest.end_offset < log.log_start_offset):
             raise CorruptFileError(
@@ -202,6 +210,10 @@ class MetadataLog:
             info = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, min_one_message=True)
             for batch in iter_batches(info.records.to_bytes()):
                 if batch.last_offset >= offset:
+                    if batch.base_offset > offset:
+                        raise CorruptFileError(
+                            self._log.directory, 0, f"offsets {offset} to {batch.base_offset - 1} are missing: a segment is not there"
+                        )
                     yield batch
                     offset = batch.next_offset
 
@@ -225,7 +237,9 @@ class MetadataLog:
         return self._log.directory
 
     def become_leader(self) -> None:
-        """Begin the next epoch: persist it, then append its LEADER_CHANGE batch and flush."""
+        """Begin the next epoch: flush what was found (the epoch's start then says what is committed), persist the epoch, append its
+        LEADER_CHANGE batch and flush."""
+        self._log.flush(force_flush_active_segment=True)
         self.leader_epoch += 1
         node_id = self._config.node_id
         version = 1 if self.kraft_version >= 1 else 0
@@ -272,6 +286,7 @@ class MetadataLog:
         self._log.flush(force_flush_active_segment=True)
         self.high_watermark = self._log.log_end_offset
         self._log.update_high_watermark(self.high_watermark)
+        self._committed.note(self.high_watermark)
         return self.high_watermark
 
     def read_committed(self, start_offset: int, max_bytes: int) -> FileSlice:
@@ -334,8 +349,21 @@ class MetadataLog:
         return self._ports.clock.time_ms() - self._snapshot_times[oldest] > self._config.retention_ms
 
     def close(self) -> None:
+        self._committed.close()
         self._log.close()
 
     def kill(self) -> None:
         """Close the files as they are."""
+        self._committed.close()
         self._log.close_handlers()
+
+
+def _offset_that_must_be_there(files: FileSystem, folder: str) -> int:
+    """Up to where the log must be readable, as far as anybody knows; 0 where a snapshot holds all of that."""
+    if not files.is_dir(folder):
+        return 0
+    names = files.list_dir(folder)
+    epochs = LeaderEpochCheckpointFile(files, folder, deferred=True).read()
+    committed = max(CommittedOffsetFile(files, folder).read(), epochs[-1].start_offset if epochs else 0)
+    snapshot_end = max((snapshot_id.end_offset for snapshot_id in map(SnapshotId.parse, names) if snapshot_id is not None), default=0)
+    return committed if committed > snapshot_end else 0

@@ -75,7 +75,9 @@ class LogLoader:
         log_start_offset_checkpoint: int,
         recovery_point_checkpoint: int,
         defer_files: bool = False,
+        committed_offset: int = 0,
     ) -> None:
+        """`committed_offset`: the log must reach up to it, and recovery does not cut below."""
         self._folder = LogFolder(directory, topic_partition, config, ports)
         self._directory = directory
         self._topic_partition = topic_partition
@@ -89,6 +91,7 @@ class LogLoader:
         self._log_start_offset_checkpoint = log_start_offset_checkpoint
         self._recovery_point_checkpoint = recovery_point_checkpoint
         self._defer_files = defer_files
+        self._committed_offset = committed_offset
 
     def load(self) -> LoadedLogOffsets:
         """The log's offsets. OSError if the disk fails; CorruptFileError where Kafka refuses to start."""
@@ -197,7 +200,7 @@ class LogLoader:
             segment.mark_synced()
         self._segments.add(segment)
 
-    def _recover_segment(self, segment: LogSegment, before_cut: Callable[[], None] | None = None) -> int:
+    def _recover_segment(self, segment: LogSegment, before_cut: Callable[[int], None] | None = None) -> int:
         """Rebuild the indexes, cut the segment at its first invalid batch; the number of bytes cut."""
         producer_state_manager = ProducerStateManager(
             self._topic_partition,
@@ -229,6 +232,7 @@ class LogLoader:
         if not self._had_clean_shutdown:
             self._recover_unflushed_segments()
         log_end_offset = self._delete_segments_if_log_start_greater_than_log_end()
+        self._check_committed(log_end_offset or 0, self._directory)
         if self._segments.is_empty:
             self._segments.add(self._folder.open_segment(self._log_start_offset_checkpoint))
         if log_end_offset is not None and self._had_clean_shutdown:
@@ -243,12 +247,12 @@ class LogLoader:
             _LOGGER.info(
                 "%s: recovering unflushed segment %d (%d of %d)", self._topic_partition, segment.base_offset, index + 1, len(unflushed)
             )
-            discard_later = functools.partial(self._discard_durably, unflushed[index + 1 :])
+            before_cut = functools.partial(self._before_cut, segment, unflushed[index + 1 :])
             try:
-                bytes_truncated = self._recover_segment(segment, discard_later)
+                bytes_truncated = self._recover_segment(segment, before_cut)
             except InvalidOffsetError as error:
                 _LOGGER.warning("%s: emptying segment %d, it is corrupt: %s", self._topic_partition, segment.base_offset, error)
-                discard_later()
+                before_cut(segment.base_offset)
                 bytes_truncated = segment.truncate_to(segment.base_offset)
             if bytes_truncated > 0:
                 _LOGGER.warning(
@@ -258,6 +262,21 @@ class LogLoader:
                     segment.read_next_offset(),
                 )
                 return
+
+    def _before_cut(self, segment: LogSegment, later: Sequence[LogSegment], end_offset: int) -> None:
+        """`segment` is about to be cut, so that the log ends at `end_offset`."""
+        self._check_committed(end_offset, segment.path)
+        self._discard_durably(later)
+
+    def _check_committed(self, end_offset: int, path: str) -> None:
+        """CorruptFileError, and nothing is cut, where records would be lost that are known to have been committed."""
+        if end_offset < self._committed_offset:
+            raise CorruptFileError(
+                path,
+                0,
+                f"only the batches up to offset {end_offset} can be read, and those up to {self._committed_offset} were committed. "
+                "Nothing was changed. Restore the file from a backup of the directory, or bring its disk back",
+            )
 
     def _discard_durably(self, later: Sequence[LogSegment]) -> None:
         """Segments behind the one that is about to be cut go first, and for good: if a power loss brought them back behind a segment that

@@ -320,10 +320,10 @@ class LogSegment(LogSegmentFiles):
         self,
         producer_state_manager: ProducerStateManager,
         leader_epoch_cache: LeaderEpochFileCache | None,
-        before_cut: Callable[[], None] | None = None,
+        before_cut: Callable[[int], None] | None = None,
     ) -> int:
-        """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the first bad batch (after `before_cut`).
-        Bytes cut."""
+        """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the first bad batch (after `before_cut`, which
+        is told the offset that the log then ends at). Bytes cut."""
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
@@ -336,7 +336,7 @@ class LogSegment(LogSegmentFiles):
             self._max_timestamp_and_offset = recovery.largest
         recovery.finish()
         if self._size > recovery.valid_bytes and before_cut is not None:
-            before_cut()
+            before_cut(recovery.next_offset)
         return self._finish_recovery(recovery.valid_bytes)
 
     def forget_indexes(self) -> None:

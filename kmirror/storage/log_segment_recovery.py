@@ -85,6 +85,11 @@ class SegmentRecovery:
         self._producers = producers
         self._states = _ProducerRecovery(producers, segment.update_txn_index)
 
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the last batch that was scanned."""
+        return self._segment.base_offset if self._last_offset is None else self._last_offset + 1
+
     def scan(self) -> None:
         """Take in the batches up to the end; CorruptBatchError at one that is not valid, after which `finish` is still due.
 

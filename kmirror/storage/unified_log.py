@@ -56,11 +56,13 @@ class UnifiedLog(LogAppends):
         producer_state_config: ProducerStateManagerConfig | None = None,
         max_transaction_timeout_ms: int = 900_000,
         defer_files: bool = False,
+        committed_offset: int = 0,
     ) -> UnifiedLog:
         """Create the folder or load what is in it (recovering it after an unclean stop), through `LogLoader`.
 
         With `defer_files` a partition that nobody ever wrote to gets its files with the first append only.
-        `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError where Kafka refuses to start.
+        `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError where Kafka refuses to start, and
+        where the log cannot be read up to `committed_offset`.
         """
         topic_partition = parse_topic_partition_name(directory)
         ports = guarded_ports(ports, parent_dir(directory), str(topic_partition))
@@ -100,6 +102,7 @@ class UnifiedLog(LogAppends):
             log_start_offset_checkpoint=log_start_offset,
             recovery_point_checkpoint=recovery_point,
             defer_files=defer_files,
+            committed_offset=committed_offset,
         ).load()
         local_log = LocalLog(
             directory,
