@@ -12,6 +12,7 @@ tells the two apart names ApiException first.
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
 
@@ -298,6 +299,23 @@ def disk_error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
+
+
+_DISK_ADVICE = {
+    errno.ENOSPC: "free space on its volume",
+    errno.EDQUOT: "raise the quota of its volume",
+    errno.EROFS: "mount its volume for writing",
+    errno.EACCES: "give this user access to it",
+    errno.EPERM: "give this user access to it",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the machine's limit of open files (fs.file-max)",
+    errno.EIO: "look at the disk",
+}
+
+
+def disk_error_advice(error: OSError) -> str:
+    """What an operator does about an error of the disk before the next start."""
+    return _DISK_ADVICE.get(error.errno or 0, "look at the directory")
 
 
 def unknown_mirror(mirror_name: str) -> ApiException:

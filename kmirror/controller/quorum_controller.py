@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError, disk_error_advice, disk_error_text
 from kmirror.common.uuid import Uuid
 from kmirror.controller.acl_control_manager import AclControlManager
 from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
@@ -106,6 +106,9 @@ class QuorumController:
         self._clean_is_due = False
         self.on_event: Callable[[int, int], None] | None = None
         """Told of every event: how long it waited (ms), how long it took (ns)."""
+        self.on_fatal: Callable[[str], None] | None = None
+        """Told why, when the metadata log dir fails."""
+        self._has_ended = False
         self.events_started = 0
         self.timed_out_brokers = 0
         self.snapshot_bytes = 0
@@ -115,8 +118,23 @@ class QuorumController:
     async def start(self) -> None:
         """Open the log, replay it, begin a new epoch, write the bootstrap records on the first start, register itself.
 
-        CorruptFileError when the log or a snapshot cannot be read; OSError from the disk.
+        CorruptFileError when the log or a snapshot makes no sense; KmirrorError, saying what to do, when the disk fails.
         """
+        try:
+            await self._start()
+        except (OSError, ApiException) as error:
+            failure = self._failure or error
+            if isinstance(failure, OSError):
+                raise KmirrorError(self._disk_failed(failure)) from error
+            raise
+
+    def _disk_failed(self, error: OSError) -> str:
+        return (
+            f"Metadata log directory {self.config.metadata_log_dir} has failed: {disk_error_text(error)}. "
+            f"Nothing in it was thrown away; {disk_error_advice(error)} and start again"
+        )
+
+    async def _start(self) -> None:
         self._log = await self.runtime.run_blocking(self._open_log)
         self._replay_log()
         await self.runtime.run_blocking(self.log.become_leader)
@@ -396,12 +414,20 @@ class QuorumController:
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
         self._fail(error)
-        self.runtime.report_failure(f"task {name} of the controller failed", error)
+        if not isinstance(self._failure, OSError):
+            self.runtime.report_failure(f"task {name} of the controller failed", error)
 
     def _fail(self, error: BaseException) -> None:
+        """For good. A failed disk ends the node, as in Kafka: a controller that cannot write must not seem to be one."""
         if self._failure is None:
             self._failure = error
-        self._refuse_waiting(error)
+        if isinstance(self._failure, OSError) and not self._has_ended:
+            self._has_ended = True
+            text = self._disk_failed(self._failure)
+            _log.error("%s", text)
+            if self.on_fatal is not None:
+                self.on_fatal(f"Shutdown controller: {text}")
+        self._refuse_waiting(self._failure if isinstance(self._failure, OSError) else error)
 
     def _refuse_waiting(self, error: BaseException) -> None:
         events, self._queue = self._queue, []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from kmirror.common.errors import ApiException
@@ -59,8 +60,10 @@ class ControllerServer:
         metrics: MetricsRegistry,
         quotas: QuotaManagers,
         request_metrics: RequestChannelMetrics,
+        on_fatal: Callable[[str], None],
     ) -> None:
         self._runtime = runtime
+        self._on_fatal = on_fatal
         self._request_metrics = request_metrics
         self._config = config
         self._properties = properties
@@ -105,6 +108,7 @@ class ControllerServer:
         if self._authorizer is not None:
             self.controller.loader.install_publisher(AclPublisher(self._authorizer, waits_for_load=True))
         await self.controller.start()
+        self.controller.on_fatal = self._on_fatal
         if self._authorizer is not None:
             self._authorizer.complete_initial_load()
         self.controller.loader.install_publisher(DynamicClientQuotaPublisher(self._config, self._quotas))

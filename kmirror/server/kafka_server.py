@@ -43,6 +43,7 @@ class KafkaServer:
         self.http = NodeHttp(runtime, http_listener, self.metrics, self.not_ready_reasons) if http_listener else None
         self.fatal: asyncio.Future[str] = runtime.create_future()
         self._halting: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
 
     def bound_port(self, listener_name: str) -> int:
         """The port that a listener of this node is bound to."""
@@ -53,38 +54,63 @@ class KafkaServer:
         return self.broker.port(listener_name)
 
     async def start(self) -> None:
-        """KmirrorError when the log dirs are not formatted or belong to another node or cluster."""
-        properties = self._read_meta_properties()
-        cluster_id = properties.cluster_id or ""
-        make_secret_files_private(self._runtime.files, dict.fromkeys((self._config.metadata_log_dir, *self._config.log_dirs)))
+        """KmirrorError when the log dirs are not formatted or belong to another node or cluster, or when what ends a running node (a disk
+        that fails) comes in the way."""
+        self._starting = starting = asyncio.current_task()
         try:
-            register_node(self.metrics, self._config.node_id, cluster_id, self._config.process_roles)
-            if self.http is not None:
-                await self.http.start()
-            if self._config.is_controller:
-                self.controller = ControllerServer(
-                    self._runtime, self._config, properties, metrics=self.metrics, quotas=self.quotas, request_metrics=self.request_metrics
-                )
-                await self.controller.start()
-            if self._config.is_broker:
-                host, port = self._controller_address()
-                self.broker = BrokerServer(
-                    self._runtime,
-                    self._config,
-                    cluster_id,
-                    controller_host=host,
-                    controller_port=port,
-                    metrics=self.metrics,
-                    quotas=self.quotas,
-                    request_metrics=self.request_metrics,
-                    safeguards=self._safeguards,
-                    on_fatal=self._halt,
-                )
-                await self.broker.start()
+            await self._start()
         except BaseException:
-            await self.kill()
-            raise
+            if self._halting is None:
+                await self.kill()
+                raise
+            await self._wait_until_halted(starting)
+            raise KmirrorError(self.fatal.result()) from None
+        finally:
+            self._starting = None
         _log.info("[KafkaServer id=%d] Kafka Server started", self._config.node_id)
+
+    async def _wait_until_halted(self, starting: asyncio.Task[None] | None) -> None:
+        """`_halt` cancelled the start, which may have failed by itself before it noticed."""
+        assert self._halting is not None, "waits for a halt that nobody asked for"
+        if starting is not None:
+            starting.uncancel()
+        try:
+            await asyncio.shield(self._halting)
+        except asyncio.CancelledError:
+            await self._halting
+
+    async def _start(self) -> None:
+        properties = self._read_meta_properties()
+        make_secret_files_private(self._runtime.files, dict.fromkeys((self._config.metadata_log_dir, *self._config.log_dirs)))
+        register_node(self.metrics, self._config.node_id, properties.cluster_id or "", self._config.process_roles)
+        if self.http is not None:
+            await self.http.start()
+        if self._config.is_controller:
+            self.controller = ControllerServer(
+                self._runtime,
+                self._config,
+                properties,
+                metrics=self.metrics,
+                quotas=self.quotas,
+                request_metrics=self.request_metrics,
+                on_fatal=self._halt,
+            )
+            await self.controller.start()
+        if self._config.is_broker:
+            host, port = self._controller_address()
+            self.broker = BrokerServer(
+                self._runtime,
+                self._config,
+                properties.cluster_id or "",
+                controller_host=host,
+                controller_port=port,
+                metrics=self.metrics,
+                quotas=self.quotas,
+                request_metrics=self.request_metrics,
+                safeguards=self._safeguards,
+                on_fatal=self._halt,
+            )
+            await self.broker.start()
 
     def not_ready_reasons(self) -> list[str]:
         """Why the node does not serve; nothing when it does."""
@@ -103,6 +129,8 @@ class KafkaServer:
             _log.error("[KafkaServer id=%d] %s", self._config.node_id, reason)
             self.fatal.set_result(reason)
             self._halting = self._runtime.spawn(self.kill(), name="halt")
+            if self._starting is not None:
+                self._starting.cancel()
 
     def _controller_address(self) -> tuple[str, int]:
         """The one voter; this process's own controller by the port that it is bound to."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, disk_error_advice, disk_error_text
 from kmirror.common.ports import Clock, FileSystem, Random
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -126,7 +126,12 @@ class LogManager:
         """Stop serving what lies in `log_dir`; its logs are closed without another write."""
         if self._dirs.take_offline(log_dir, error) is None:
             return
-        _LOGGER.error("stopping to serve logs in dir %s: %s", log_dir, error)
+        _LOGGER.error(
+            "stopping to serve logs in dir %s: %s; nothing in it was thrown away, %s and start again",
+            log_dir,
+            disk_error_text(error),
+            disk_error_advice(error),
+        )
         if self.cleaner is not None:
             self.cleaner.manager.handle_log_dir_failure(log_dir)
         for logs in (self._current_logs, self._future_logs):
