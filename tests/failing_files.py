@@ -63,6 +63,9 @@ class FailingFiles:
     def make_dirs(self, path: str) -> None:
         self.call("make_dirs", path, lambda: self._files.make_dirs(path))
 
+    def make_private(self, path: str) -> None:
+        self.call("make_private", path, lambda: self._files.make_private(path))
+
     def rename(self, source: str, destination: str) -> None:
         self.call("rename", source, lambda: self._files.rename(source, destination))
 
