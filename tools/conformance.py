@@ -2,10 +2,11 @@
 
     python tools/conformance.py [--missing] [pytest options]
 
-`tests/conformance/items.txt` has a line for each item of the decisions' sections C, D and E. A test shows an item when the
-item's number stands in its name or in its parameter's id, in any case and with any separator: `test_d3_14b_...`, `[D3-14b]`.
-An item passes when it has tests and all of them pass. E15 is the KIP's own test plan: its items name the suites that cover them,
-which have to be there. `--missing` runs nothing and names the items that have no test. The exit code is 0 when no item failed.
+`tests/conformance/items.txt` has a line for each item of the decisions' sections A to F. A test shows an item when the
+item's number stands in its name or in its parameter's id, in any case and with any separator (`test_d3_14b_...`, `[D3-14b]`),
+or in its mark: `@pytest.mark.item("B12")`. E15 is the KIP's own test plan: its items name the suites that cover them, and every test of
+those suites counts. An item passes when it has tests and all of them pass. `--missing` runs nothing and names the items that
+have no test. Histories of section F are tests of the simulator. The exit code is 0 when no item failed.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from dataclasses import dataclass, field
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SUITE = ROOT / "tests" / "conformance"
-ITEMS = SUITE / "items.txt"
+SUITES = ("tests/conformance", "tests/simulation")
+ITEMS = ROOT / "tests" / "conformance" / "items.txt"
 
 
 @dataclass
 class Item:
-    """A line of the checklist and the outcomes of its tests; `suites` for those that other suites cover."""
+    """A line of the checklist and the outcomes of its tests; `suites`: files and folders, all of whose tests are its own."""
 
     number: str
     title: str
@@ -39,11 +40,9 @@ class Item:
 
     @property
     def verdict(self) -> str:
-        if self.suites:
-            missing = [suite for suite in self.suites if not (ROOT / suite).exists()]
-            return f"failed: no {missing[0]}" if missing else "passed"
-        if not self.outcomes:
-            return "failed: no test"
+        empty = [suite for suite in self.suites if not any(_is_in(suite, name) for name in self.outcomes)]
+        if empty or not self.outcomes:
+            return f"failed: no test{f' in {empty[0]}' if empty else ''}"
         failed = [name for name, outcome in self.outcomes.items() if outcome != "passed"]
         return f"failed: {failed[0]}" if failed else "passed"
 
@@ -62,10 +61,15 @@ def checklist() -> list[Item]:
     return items
 
 
-def shown_by(items: Iterable[Item], node_id: str) -> list[Item]:
-    """The items whose number the test's name or parameter id has."""
-    name = f"_{re.sub('[^a-z0-9]+', '_', node_id.rpartition('::')[2].lower())}_"
-    return [item for item in items if item.key in name]
+def _is_in(suite: str, node_id: str) -> bool:
+    return node_id.startswith((f"{suite}/", f"{suite}::"))
+
+
+def shown_by(items: Iterable[Item], node_id: str, marked: Iterable[str] = ()) -> list[Item]:
+    """The items whose number the test's name, parameter id or mark has, or whose suites the test belongs to."""
+    name = f"_{re.sub('[^a-z0-9]+', '_', node_id.partition('::')[2].lower())}_"
+    numbers = set(marked)
+    return [item for item in items if item.key in name or item.number in numbers or any(_is_in(suite, node_id) for suite in item.suites)]
 
 
 class Collector:
@@ -73,14 +77,20 @@ class Collector:
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
+        self._shown: dict[str, list[Item]] = {}
+        self.unknown: list[str] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        known = {item.number for item in self._items}
         for test in items:
-            for item in shown_by(self._items, test.nodeid):
+            marked = [number for mark in test.iter_markers("item") for number in mark.args]
+            self.unknown += [f"{test.nodeid}: {number}" for number in marked if number not in known]
+            self._shown[test.nodeid] = shown_by(self._items, test.nodeid, marked)
+            for item in self._shown[test.nodeid]:
                 item.outcomes[test.nodeid] = "not run"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for item in shown_by(self._items, report.nodeid):
+        for item in self._shown.get(report.nodeid, ()):
             if report.when == "call" or report.outcome != "passed":
                 item.outcomes[report.nodeid] = report.outcome
 
@@ -93,7 +103,7 @@ def table(items: Sequence[Item]) -> list[str]:
         if item.section != section:
             section = item.section
             rows += ["", section]
-        tests = " ".join(item.suites) if item.suites else f"{len(item.outcomes)} test{'' if len(item.outcomes) == 1 else 's'}"
+        tests = f"{len(item.outcomes)} test{'' if len(item.outcomes) == 1 else 's'}"
         rows.append(f"  {item.number:<8} {item.title:<86} {tests:<10} {item.verdict}")
     passed = sum(item.verdict == "passed" for item in items)
     return [*rows, "", f"{passed} passed, {len(items) - passed} failed"]
@@ -104,9 +114,17 @@ def main(arguments: list[str]) -> int:
     missing_only = "--missing" in arguments
     options = [argument for argument in arguments if argument != "--missing"]
     plan = ["--collect-only", "-qq"] if missing_only else ["-q"]
-    pytest.main([str(SUITE), "-p", "no:cacheprovider", *plan, *options], plugins=[Collector(items)])
+    suites = dict.fromkeys([*SUITES, *(suite for item in items for suite in item.suites)])
+    collector = Collector(items)
+    pytest.main(
+        [*(str(ROOT / suite) for suite in suites), "-m", "not interop and not foreign", "-p", "no:cacheprovider", *plan, *options],
+        plugins=[collector],
+    )
+    if collector.unknown:
+        print("\n".join(f"no such item: {line}" for line in collector.unknown))
+        return 1
     if missing_only:
-        missing = [item for item in items if not item.outcomes and item.verdict != "passed"]
+        missing = [item for item in items if item.verdict.startswith("failed: no test")]
         print("\n".join(f"{item.number} {item.title}" for item in missing))
         print(f"{len(missing)} of {len(items)} items have no test")
         return 1 if missing else 0

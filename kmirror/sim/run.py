@@ -43,18 +43,21 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What surrounds a history. `stage(world, history, rates, ablations)` makes its stage, `judge(history)` its violations."""
+    """What surrounds a history. `stage(world, history, rates, ablations)` makes its stage, `judge(history)` its violations.
+    A run that takes more steps of the loop, or more simulated time, than allowed is a violation of "progress"."""
 
     stage: Callable[[SimWorld, History, FaultRates, Ablations], Any]
     judge: Callable[[History], list[Violation]]
     rates: FaultRates = NO_FAULTS
     without: tuple[str, ...] = ()
     on_trace: Callable[[str], None] | None = field(default=None, compare=False)
+    max_steps: int = MAX_STEPS
+    max_time_us: int = MAX_TIME_US
 
 
 def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -> RunResult:
     """Play it on a new stage and judge it."""
-    loop = new_loop(f"{name}/{seed}", max_steps=MAX_STEPS, max_time_us=MAX_TIME_US, on_trace=setting.on_trace)
+    loop = new_loop(f"{name}/{seed}", max_steps=setting.max_steps, max_time_us=setting.max_time_us, on_trace=setting.on_trace)
     world = SimWorld(loop)
     history = History()
     ablations = Ablations.without(setting.without)

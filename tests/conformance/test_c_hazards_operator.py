@@ -74,6 +74,7 @@ def documented(*words: str) -> None:
     assert any(all(word in item for word in words) for item in items), words
 
 
+@pytest.mark.item("B8")
 def test_c8_a_failback_under_another_name_is_warned_about(
     pair: tuple[EmbeddedCluster, EmbeddedCluster], tool: Tool, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_c8_a_failback_under_another_name_is_warned_about(
     documented("Failback works under the mirror's own name only")
 
 
+@pytest.mark.item("B17")
 def test_c21_add_is_tried_again_at_once_until_the_topic_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """No fixed sleep between creating a topic and adding it, and no failure where metadata is slow."""
     pauses: list[float] = []

@@ -76,6 +76,7 @@ def test_c1_the_cleaner_never_takes_the_state_topic(tmp_path: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.item("B1")
 def test_c1_a_reader_takes_every_record_and_the_newest_of_a_partition_wins() -> None:
     """All keys of a mirror's states are equal: what compaction would keep is the last record alone."""
     shard = MirrorCoordinatorShard()
@@ -150,6 +151,7 @@ def test_c5_the_last_mirror_epoch_is_that_of_the_last_batch(tmp_path: Path) -> N
 # --- C3, C6 -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.item("B7")
 def test_c3_a_last_mirror_epoch_above_every_local_epoch_cuts_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
@@ -192,6 +194,7 @@ def _still_mirroring(machine: MirrorMachine) -> None:
 
 
 @pytest.mark.parametrize("trouble", [_down, _silent_mirrors, _loading, _still_mirroring])
+@pytest.mark.item("B46")
 def test_c6_an_answer_that_is_missing_or_not_final_never_cuts_to_nothing(tmp_path: Path, trouble: Any) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), source_brokers=2)
@@ -216,6 +219,7 @@ def test_c6_an_answer_that_is_missing_or_not_final_never_cuts_to_nothing(tmp_pat
     run(scenario)
 
 
+@pytest.mark.item("B46")
 def test_c6_one_dead_broker_is_asked_again_and_a_definite_none_starts_over(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
@@ -342,6 +346,7 @@ def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: Path) -
     run(scenario)
 
 
+@pytest.mark.item("B5")
 def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_two_refreshes_stops_like_the_others(tmp_path: Path) -> None:
     """Another leader has set X.paused (B5) before this one's second look, by which the source has another topic of the name."""
 

@@ -149,6 +149,7 @@ def test_d3_1_no_state_begins_with_preparing(tmp_path: Path, value: str) -> None
     run(scenario)
 
 
+@pytest.mark.item("ERR15")
 def test_d3_2_an_unavailable_coordinator_is_asked_again_in_longer_and_longer_pauses(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
@@ -184,6 +185,7 @@ def test_d3_3_a_state_that_is_found_is_adopted_and_looked_at_again(tmp_path: Pat
     run(scenario)
 
 
+@pytest.mark.item("B29")
 def test_d3_9_d3_10_a_replica_outside_the_isr_is_waited_for_and_then_fails(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
@@ -387,6 +389,7 @@ def test_d3_34_a_deleted_topic_is_forgotten_and_its_epoch_written_off(tmp_path: 
     run(scenario)
 
 
+@pytest.mark.item("B36")
 def test_d3_35_another_source_suspends_and_the_known_one_resumes(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
@@ -409,6 +412,7 @@ def test_d3_35_another_source_suspends_and_the_known_one_resumes(tmp_path: Path)
 # --- D4 ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.item("B6")
 def test_d4_the_steps_come_in_their_order(tmp_path: Path) -> None:
     """1 fetcher gone, 2 bump awaited, 3 cut and followers with it, 4 and 5 epoch stored, 6 reset in the new epoch on every replica, 7."""
 
@@ -458,6 +462,7 @@ def test_d4_a_run_that_was_cut_off_is_made_again_and_a_finished_one_is_not(tmp_p
     run(scenario)
 
 
+@pytest.mark.item("B47", "B53")
 def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_remote_coordinator(tmp_path: Path) -> None:
     """ReadMirrorStates does not say that the partition has mirrored; what was stored on entry does (F6 stays closed: see below)."""
 
@@ -552,6 +557,7 @@ def test_d4_the_own_epoch_of_a_partition_that_never_mirrored_is_not_stored(tmp_p
     run(scenario)
 
 
+@pytest.mark.item("B9")
 def test_d4_the_bump_is_above_the_sources_leader_epoch_also_where_no_batch_has_it(tmp_path: Path) -> None:
     """Step 2: the source elects in epoch 7 and is lost before anything is written in it; its next batch would carry 7."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -39,7 +41,7 @@ from kmirror.wire.messages import update_features as features
 from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
-from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
+from kmirror.wire.mirror_dialect import DEFAULT_REVISION, MIRROR_API_KEYS
 
 E = Errors
 K = ApiKeys
@@ -163,6 +165,7 @@ def test_upg1_a_controller_without_the_level_does_not_begin(tmp_path: pathlib.Pa
         EmbeddedCluster(folder=tmp_path, cluster_id="lBq12jYZRp-9wF3M9MPopg").start()
 
 
+@pytest.mark.item("A1")
 def test_upg1_advertised_with_the_switch_by_listener(early: EmbeddedCluster) -> None:
     """A1: 98 and 99 by brokers only; UnregisterController and key 97 by nobody."""
     at_broker, at_controller = ranges(early), ranges(early, controller=True)
@@ -294,6 +297,27 @@ def test_upg2_a_cluster_is_formatted_with_it_on_metadata_version_4_3_only(tmp_pa
 def guide() -> str:
     """MIRRORING.md as running text."""
     return " ".join((ROOT / "MIRRORING.md").read_text().replace("**", "").split())
+
+
+def format_of(field: dict[str, Any]) -> Any:
+    """What of a schema is bytes: no descriptions, no names of entities."""
+    kept = {
+        key: value
+        for key, value in field.items()
+        if key in ("name", "type", "versions", "nullableVersions", "tag", "default", "flexibleVersions")
+    }
+    return kept | {"fields": [format_of(child) for child in field.get("fields", [])]}
+
+
+def test_upg3_upg4_the_formats_belong_to_their_revision() -> None:
+    """In preview schemas are frozen; until then a change of bytes is a new row of `mirror_dialect`, never a silent one."""
+    folders = (ROOT / "protocol" / "messages", ROOT / "protocol" / "records")
+    names = sorted(
+        path for folder in folders for path in folder.glob("*.json") if "Mirror" in path.name or path.name.startswith("BumpLeaderEpochs")
+    )
+    formats = [format_of(json.loads(path.read_text())) for path in names]
+    digest = hashlib.sha256(json.dumps(formats, sort_keys=True).encode()).hexdigest()[:16]
+    assert (DEFAULT_REVISION, len(names), digest) == ("kip-2026-04", 27, "b9b018e7be05b4b6")
 
 
 def test_upg3_upg4_the_guide_names_the_phases_and_what_early_access_means() -> None:

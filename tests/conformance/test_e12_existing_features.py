@@ -152,6 +152,7 @@ def test_fea6_idempotent_producers_begin_anew_after_a_failover(clusters: Cluster
     assert (last.base_offset, last.producer_epoch, last.base_sequence) == (6, 0, 0)
 
 
+@pytest.mark.item("A14")
 def test_fea7_the_log_dump_shows_the_reset(clusters: Clusters, capfd: pytest.CaptureFixture[str]) -> None:
     a, b = clusters
     create_topic(a.bootstrap_servers, "dumped")

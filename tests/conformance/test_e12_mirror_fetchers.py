@@ -225,6 +225,7 @@ def test_cfg13_fea8_partitions_spread_over_the_fetchers_of_their_source_broker_a
     scripted_source.run(scenario)
 
 
+@pytest.mark.item("A12")
 def test_thr5_the_client_id_of_a_fetcher_is_broker_fetcher_and_mirror(tmp_path):
     async def scenario():
         world = MirrorWorld(str(tmp_path), mirror_num_replica_fetchers=2)

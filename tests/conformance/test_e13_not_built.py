@@ -72,14 +72,15 @@ def topic(cluster: EmbeddedCluster, name: str) -> metadata.MetadataResponseTopic
     return found
 
 
-def test_not_13_no_last_mirrored_offsets_and_no_other_api() -> None:
+@pytest.mark.item("A1")
+def test_not4_not13_no_last_mirrored_offsets_and_no_other_api() -> None:
     """NOT4, NOT13: key 97 stays a hole; the eleven APIs are all; nothing in them is for finding cycles."""
     assert sorted(MIRROR_API_KEYS) == [94, 95, 96, 98, 99, 100, 101, 102, 103, 104, 105]
     assert 97 not in {int(key) for key in ApiKeys} and 97 not in mirror_dialect().api_names
     assert max(ApiKeys) == 105
 
 
-def test_not_5_8_11_configs_are_those_of_the_checklist() -> None:
+def test_not5_not8_not11_configs_are_those_of_the_checklist() -> None:
     """NOT5, NOT8, NOT11."""
     assert {
         key.name
@@ -91,7 +92,7 @@ def test_not_5_8_11_configs_are_those_of_the_checklist() -> None:
     assert {key.name for key in TOPIC_CONFIGS if key.name.startswith("mirror.")} == TOPIC_CONFIGS_OF_MIRRORS
 
 
-def test_not_12_nothing_leaves_failed_but_a_removal() -> None:
+def test_not12_nothing_leaves_failed_but_a_removal() -> None:
     """NOT12: neither time, nor the source's return, nor the operator's resume."""
     leaving = {
         event
@@ -103,7 +104,7 @@ def test_not_12_nothing_leaves_failed_but_a_removal() -> None:
     assert leaving == {MirrorEvent.STOP_WANTED, MirrorEvent.SOURCE_TOPIC_DELETED}
 
 
-def test_not_1_2_7_topics_offsets_and_bytes_are_the_sources(pair: Pair) -> None:
+def test_not1_not2_not7_topics_offsets_and_bytes_are_the_sources(pair: Pair) -> None:
     """NOT1, NOT2, NOT7: no topics of MirrorMaker, no prefix, no offset-sync topic on either side; the log is the same."""
     a, b = pair
     create_topic(a.bootstrap_servers, "plain")
@@ -122,7 +123,7 @@ def test_not_1_2_7_topics_offsets_and_bytes_are_the_sources(pair: Pair) -> None:
         assert {name for name in names if name.startswith("__")} <= INTERNAL
 
 
-def test_not_3_6_9_no_writes_to_both_no_internal_topics_no_tiers(pair: Pair) -> None:
+def test_not3_not6_not9_no_writes_to_both_no_internal_topics_no_tiers(pair: Pair) -> None:
     """NOT3: a mirrored topic has one writer; NOT6: `__transaction_state` is never in a mirror; NOT9: tiered storage is refused."""
     a, b = pair
     create_topic(a.bootstrap_servers, "one")
@@ -143,7 +144,7 @@ def test_not_3_6_9_no_writes_to_both_no_internal_topics_no_tiers(pair: Pair) -> 
     assert answer.topics[0].error_code == Errors.INVALID_CONFIG
 
 
-def test_not_5_a_source_producer_waits_for_no_destination(pair: Pair) -> None:
+def test_not5_a_source_producer_waits_for_no_destination(pair: Pair) -> None:
     """NOT5: acks=all is answered while the only destination is down."""
     a, b = pair
     create_topic(a.bootstrap_servers, "alone")
@@ -156,7 +157,7 @@ def test_not_5_a_source_producer_waits_for_no_destination(pair: Pair) -> None:
         b.start_node()
 
 
-def test_not_14_the_leader_epoch_stays_while_the_sources_grows(pair: Pair) -> None:
+def test_not14_the_leader_epoch_stays_while_the_sources_grows(pair: Pair) -> None:
     """NOT14: batches of the source's epoch 7 come into a log that is led in epoch 0."""
     a, b = pair
     create_topic(a.bootstrap_servers, "grown")
@@ -174,7 +175,7 @@ def test_not_14_the_leader_epoch_stays_while_the_sources_grows(pair: Pair) -> No
     assert epochs == [0, 7] and topic(b, "grown").partitions[0].leader_epoch == epoch
 
 
-def test_not_15_no_abort_marker_at_a_stop(pair: Pair) -> None:
+def test_not6_not15_no_abort_marker_at_a_stop(pair: Pair) -> None:
     """NOT15, NOT6: a transaction that was open at the failover is cut, not aborted; the reset is the only control record."""
     a, b = pair
     create_topic(a.bootstrap_servers, "open")
@@ -195,7 +196,8 @@ def test_not_15_no_abort_marker_at_a_stop(pair: Pair) -> None:
     producer.abort_transaction(30)
 
 
-def test_not_10_the_source_sees_a_consumer(pair: Pair) -> None:
+@pytest.mark.item("B54")
+def test_not10_the_source_sees_a_consumer(pair: Pair) -> None:
     """NOT10: a mirror's fetches, of version 18 at most, are none of a follower."""
     a, b = pair
     create_topic(a.bootstrap_servers, "fetched")

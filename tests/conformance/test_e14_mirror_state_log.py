@@ -37,6 +37,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("offset", "time_ms", "record", "wire", "crc", "value_size"), ROWS)
+@pytest.mark.item("A7")
 def test_s20_batches_of_the_kips_log(offset: int, time_ms: int, record: CoordinatorRecord, wire: str, crc: int, value_size: int) -> None:
     """One record a batch, no producer, nothing compressed: sizes and CRCs as printed (the third by the same rules)."""
     raw = build_batch([Record(offset, time_ms, record.key, record.value, [])], base_offset=offset, partition_leader_epoch=0)

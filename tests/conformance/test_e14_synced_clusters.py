@@ -185,6 +185,7 @@ def test_s19_fm20_local_config_changes_are_overridden_and_excluded_ones_are_not(
     wait_for("the source's change", lambda: overrides(b, "s19") == local | {"retention.ms": "888000"})
 
 
+@pytest.mark.item("B5")
 def test_s15_c14_d3_22_fm9_syn7_a_deleted_source_topic_stays_stopped_and_writable_through_leader_changes(clusters: Clusters) -> None:
     a, b = clusters
     for topic, partitions in (("s15", 3), ("s15-kept", 1)):

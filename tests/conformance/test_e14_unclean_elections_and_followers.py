@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 from broker_doubles import BrokerWorld
+from log_folders import open_log, write_log
 from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine, run
 from scripted_source import batch
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
+from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.replica.fetcher import FetchedPartition, PartitionFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.storage.fetch_data_info import FetchIsolation
+from kmirror.verify.log_diff import diff_logs
+from kmirror.verify.verdict import Status
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import fetch
 
@@ -67,6 +73,7 @@ def test_rs13_c36_a_batch_above_the_epoch_of_the_request_is_not_appended(tmp_pat
     run(scenario)
 
 
+@pytest.mark.item("B7")
 def test_s7_records_beyond_the_last_mirror_epoch_go_before_mirroring(tmp_path: Path) -> None:
     """The KIP's three steps: an unclean leader wrote epoch 2 over what epoch 1 had; the last mirror epoch is 1."""
 
@@ -92,6 +99,7 @@ def test_s7_records_beyond_the_last_mirror_epoch_go_before_mirroring(tmp_path: P
 
 
 @pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.item("B28")
 def test_s8_three_unclean_elections(tmp_path: Path, caplog: Any, flag: bool) -> None:
     """A replica outside the ISR is elected three times. Flag off: PREPARING never waited for it, each election is only logged. Flag on: each
     prepares again, and goes on when every replica has what the leader has."""
@@ -122,6 +130,63 @@ def test_s8_three_unclean_elections(tmp_path: Path, caplog: Any, flag: bool) -> 
         assert machine.states_written().count("PREPARING") == (4 if flag else 1)
         assert "elected uncleanly while mirroring" in caplog.text
         assert machine.log().log_end_offset == 2
+        await machine.close()
+
+    run(scenario)
+
+
+COMMON = [batch(0, b"a", epoch=0)]
+SOURCE_LOG = [*COMMON, batch(1, b"b", b"c", epoch=1), batch(3, b"of the failover", epoch=2)]
+"""What the KIP's cluster B has: two records of epoch 1, and one of epoch 2 from after the failover."""
+MISSED_THE_CUT = [*COMMON, batch(1, b"x", b"y", b"z", epoch=2)]
+"""What the leader of the first unclean election keeps: it was away when the last mirror epoch (1) was cut to."""
+
+
+async def third_unclean_election(tmp_path: Path, *, flag: bool, verified: bool) -> MirrorMachine:
+    """The KIP's three elections, seen by the broker that led after the first one and is elected again by the third.
+
+    Its end and its latest epoch equal the source's, so no question about epochs tells that three records are others. With the flag the
+    partition was still PREPARING, for this replica had not been there to be cut; without it broker 2 was already mirroring alone."""
+    machine = MirrorMachine(str(tmp_path), others=(2,), safeguards=MirrorSafeguards(first_fetch_verified=verified))
+    machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
+    machine.source.create("t")
+    machine.at_source(*SOURCE_LOG)
+    machine.topic(value=None, replicas=(1, 2), mirror_support_unclean_leader_election=str(flag).lower())
+    machine.local(*MISSED_THE_CUT)
+    machine.change(leader=2, isr=(2,), recovering=True)
+    machine.name(MIRROR)
+    await machine.settle()
+    assert machine.mirror is not None
+    await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING)])
+    if not flag:
+        await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, State.MIRRORING)])
+    machine.change(leader=1, isr=(1,), recovering=True)
+    machine.followers.add(2)
+    await machine.advance(BACKOFF_MS)
+    machine.change(isr=(1, 2), bump=0)
+    await machine.reach("MIRRORING")
+    await machine.advance(2 * BACKOFF_MS)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("flag", "verified", "equal"),
+    [
+        pytest.param(False, False, False, id="flag-off-as-in-the-kip"),
+        pytest.param(True, False, True, id="flag-on"),
+        pytest.param(False, True, True, id="flag-off-and-batches-compared"),
+    ],
+)
+def test_s8_a_replica_that_missed_the_cut_is_elected(tmp_path: Path, flag: bool, verified: bool, equal: bool) -> None:
+    """Without the flag the divergence stays and only a comparison of logs finds it, as the KIP says, unless equal epochs are not believed
+    (C36b); with it the cut is made by whoever is elected."""
+
+    async def scenario() -> None:
+        machine = await third_unclean_election(tmp_path, flag=flag, verified=verified)
+        assert machine.log().log_end_offset == 4, "the ends are equal, whatever is between"
+        machine.log().flush()
+        verdict = diff_logs(open_log(tmp_path / "t-0"), open_log(write_log(tmp_path / "source" / "t-0", *SOURCE_LOG)))
+        assert verdict.status is (Status.EQUAL if equal else Status.DIFFERENT), verdict
         await machine.close()
 
     run(scenario)

@@ -118,6 +118,7 @@ def test_rpc94_rs1_create_mirror(pair: Pair) -> None:
     assert "c94-b" not in [row.mirror_name for row in pair.ask(list_mirrors.ListMirrorsRequest()).mirrors]
 
 
+@pytest.mark.item("ERR103")
 def test_rpc95_rs2_rs3_c20_add_topics(pair: Pair) -> None:
     """By name, by id, by both; one result for each topic that was asked about; the mirror's name comes back."""
     create_mirror(pair.destination, "c95", pair.source)
@@ -152,6 +153,7 @@ def test_rpc95_rs2_rs3_c20_add_topics(pair: Pair) -> None:
     assert (answer.mirror_name, *top(answer), answer.topics) == ("nosuch", E.UNKNOWN_MIRROR, "The mirror 'nosuch' does not exist.", [])
 
 
+@pytest.mark.item("B22")
 def test_rpc96_rs2_rs3_c20_remove_topics(pair: Pair) -> None:
     """`X` becomes `X.removed`; the topic stays the mirror's until that is deleted."""
     topic_id = pair.mirrored("c96", "c96-t")
@@ -192,6 +194,7 @@ def described(pair: Pair, node: int, *names: str, **more: bool) -> Any:
     return pair.ask(describe.DescribeMirrorsRequest(mirror_names=list(names), **more), node)
 
 
+@pytest.mark.item("B23")
 def test_rpc99_rs5_rs6_describe_mirrors(pair: Pair) -> None:
     """Each broker tells of the partitions that it leads; no name is every mirror; offsets are the source's high watermark and our log end."""
     pair.mirrored("c99", "c99-t", partitions=4)
@@ -259,6 +262,7 @@ def coordinator_node(pair: Pair, mirror: str, topic_id: Uuid, partition: int) ->
     return next(index for index, node in enumerate(pair.b.nodes) if node.node_id == leader)
 
 
+@pytest.mark.item("ERR16")
 def test_rpc100_rs7_read_mirror_states(pair: Pair) -> None:
     """State and last mirror epoch of the partitions that a broker coordinates; 16 and -1 where there is none."""
     topic_id = pair.mirrored("c100", "c100-t")
@@ -312,6 +316,7 @@ def test_rpc101_rs9_write_mirror_states(pair: Pair) -> None:
     assert wrote(0, 0, removed=("c101-t",)) == 0 and stored()[0] == 16
 
 
+@pytest.mark.item("B49")
 def test_rpc102_rs2_rs3_c20_pause_and_rpc103_resume(pair: Pair) -> None:
     topic_id = pair.mirrored("c102", "c102-t")
     create_topic(pair.destination, "c102-free")
@@ -342,6 +347,7 @@ def test_rpc104_delete_mirror(pair: Pair) -> None:
     create_mirror(pair.destination, "c104", pair.source)
 
 
+@pytest.mark.item("B9")
 def test_rpc105_rs11_bump_leader_epochs(pair: Pair) -> None:
     """Asked by id, answered by name; above `min_leader_epoch`, and nothing to do where it is above already."""
     create_topic(pair.destination, "c105-t")

@@ -89,6 +89,7 @@ def test_cfg8_mirror_name_is_not_settable(cluster: EmbeddedCluster, value: str) 
     assert cluster.call(lambda server: server.broker.metadata_cache.image.configs.topic("t").get("mirror.name")) is None
 
 
+@pytest.mark.item("B34")
 def test_cfg8_mirror_name_is_not_shown_and_survives_a_replacement_of_all_configs(cluster: EmbeddedCluster) -> None:
     create_topic(cluster.bootstrap_servers, "owned")
     cluster._call(_associate(cluster, "owned"))
@@ -197,6 +198,7 @@ def written(message: Any, version: int) -> bytes:
     return b"".join(bytes(part) for part in out.parts())
 
 
+@pytest.mark.item("B32")
 def test_a2_the_new_versions_of_the_configs_apis_have_the_bytes_of_those_before(cluster: EmbeddedCluster, plain: EmbeddedCluster) -> None:
     resource = describe.DescribeConfigsResource(resource_type=MIRROR, resource_name="m", configuration_keys=["a"])
     described = describe.DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)

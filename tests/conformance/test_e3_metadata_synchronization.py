@@ -50,6 +50,7 @@ class Driver:
 # --- SYN1 to SYN3: owner, connections, cluster id
 
 
+@pytest.mark.item("B35")
 def test_syn1_only_the_owner_syncs_and_leaders_still_look(bench: SyncBench, source: SourceDouble) -> None:
     source.topics["t"].configs = {"retention.ms": "5"}
     bench.owner = BROKER_ID + 1
@@ -389,6 +390,7 @@ def test_syn8_trailing_fields_may_be_left_out_and_wrong_rules_are_invalid_config
         assert caught.value.error is Errors.INVALID_CONFIG, text
 
 
+@pytest.mark.item("B33")
 def test_syn9_enums_ignore_case_names_and_principals_are_regexes_for_the_whole_text() -> None:
     assert takes("tOpIc;order.;read;Allow;User:al.*", acl(), acl(name="orders-eu"), acl(name="my-orders")) == [True, False, False]
     assert takes("TOPIC;orders;READ;ALLOW;User:ali", acl()) == [False]
@@ -622,6 +624,7 @@ def test_upg6_what_the_source_has_no_api_for_is_left_out_without_an_error(bench:
     assert len(bench.image().topics.by_name["t"].partitions) == 3
 
 
+@pytest.mark.item("ERR69")
 def test_syn16_fm13_a_group_id_of_another_kind_here_fails_alone_and_is_counted(bench: SyncBench, source: SourceDouble) -> None:
     source.groups = {"taken": SourceGroupDouble({T0: (1, "")}), "zz": SourceGroupDouble({T0: (2, "")})}
     bench.groups.taken = {"taken"}
@@ -638,6 +641,7 @@ def test_syn17_offsets_are_verbatim_also_beyond_the_end(bench: SyncBench, source
 
 
 @pytest.mark.parametrize("suffix", [".paused", ".removed", ".paused.removed"])
+@pytest.mark.item("B48")
 def test_syn18_nothing_is_synced_for_paused_and_removed_topics(bench: SyncBench, source: SourceDouble, suffix: str) -> None:
     idle = source.topic("idle", 3, retention_ms="5")
     bench.topic("idle", 1, mirror=f"m{suffix}")

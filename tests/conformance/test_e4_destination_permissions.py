@@ -61,18 +61,18 @@ ROWS = [
     Row("ACL11", K.CREATE_MIRROR, 0, {"mirror_name": "m"}, "CREATE", ON_M, MIRROR, forwarded=True),
     *(Row(f"ACL{n}", key, 0, topics_of("m"), "ALTER", ON_M, MIRROR, ("READ TOPIC t",), forwarded=True) for n, key in TOPIC_REQUESTS),
     *(
-        Row(f"ACL{n + 1}", key, 0, topics_of("m"), "READ", "TOPIC t", TOPIC, (f"ALTER {ON_M}",), forwarded=True)
+        Row(f"ACL{n + 1}-ERR29", key, 0, topics_of("m"), "READ", "TOPIC t", TOPIC, (f"ALTER {ON_M}",), forwarded=True)
         for n, key in TOPIC_REQUESTS
     ),
     Row("ACL20", K.DELETE_MIRROR, 0, {"mirror_name": "gone"}, "ALTER", "CLUSTER_MIRROR gone", MIRROR, forwarded=True),
-    Row("ACL22-ACL7", K.DESCRIBE_MIRRORS, 0, {"mirror_names": ["m"]}, "DESCRIBE", ON_M, MIRROR),
+    Row("ACL22-ACL7-B18", K.DESCRIBE_MIRRORS, 0, {"mirror_names": ["m"]}, "DESCRIBE", ON_M, MIRROR),
     Row("ACL23", K.DESCRIBE_CONFIGS, 4, DESCRIBED, "DESCRIBE_CONFIGS", ON_M, MIRROR),
     Row("ACL23-v5", K.DESCRIBE_CONFIGS, 5, DESCRIBED, "DESCRIBE_CONFIGS", ON_M, MIRROR),
     Row("B19", K.INCREMENTAL_ALTER_CONFIGS, 1, ALTERED, "ALTER_CONFIGS", ON_M, MIRROR, forwarded=True),
     Row("B19-v2", K.INCREMENTAL_ALTER_CONFIGS, 2, ALTERED, "ALTER_CONFIGS", ON_M, MIRROR, forwarded=True),
-    Row("ACL24", K.WRITE_MIRROR_STATES, 0, {"mirror_name": "m"}, "CLUSTER_ACTION", "CLUSTER", CLUSTER),
-    Row("ACL25", K.READ_MIRROR_STATES, 0, {"mirror_name": "m"}, "CLUSTER_ACTION", "CLUSTER", CLUSTER),
-    Row("ACL26", K.BUMP_LEADER_EPOCHS, 0, {}, "CLUSTER_ACTION", "CLUSTER", CLUSTER, forwarded=True),
+    Row("ACL24-ERR31", K.WRITE_MIRROR_STATES, 0, {"mirror_name": "m"}, "CLUSTER_ACTION", "CLUSTER", CLUSTER),
+    Row("ACL25-ERR31", K.READ_MIRROR_STATES, 0, {"mirror_name": "m"}, "CLUSTER_ACTION", "CLUSTER", CLUSTER),
+    Row("ACL26-ERR31", K.BUMP_LEADER_EPOCHS, 0, {}, "CLUSTER_ACTION", "CLUSTER", CLUSTER, forwarded=True),
     Row("ACL27", K.FIND_COORDINATOR, 7, KEY, "CLUSTER_ACTION", "CLUSTER", CLUSTER),
 ]
 
@@ -236,6 +236,7 @@ def test_acl35_mirrors_are_managed_without_any_privilege_on_the_cluster(side: Km
     assert create(side, "keeper", "prod-other") is MIRROR
 
 
+@pytest.mark.item("B44")
 def test_acl35_a_rule_for_an_operation_of_mirrors_is_taken_and_listed(side: KmirrorSide) -> None:
     give(side, *(acl_of("lister", f"{operation} CLUSTER_MIRROR listed") for operation in ON_MIRRORS))
     wanted = {"resource_type_filter": 8, "pattern_type_filter": 3, "resource_name_filter": "listed", "principal_filter": None, "host_filter": None,

@@ -83,6 +83,7 @@ def test_cli1_help_has_the_kips_text_and_options(capsys: pytest.CaptureFixture[s
     assert "--replication-factor <Short:" in text
 
 
+@pytest.mark.item("B40", "B43")
 def test_cli2_cli3_cli9_cli6_cli7_cli11_cli4_cli5_a_mirrors_life(
     source: EmbeddedCluster, destination: EmbeddedCluster, tool: Tool, to_source: str
 ) -> None:
@@ -141,6 +142,7 @@ def test_cli10_alter(source: EmbeddedCluster, destination: EmbeddedCluster, tool
     tool("--delete", "--mirror", "altered")
 
 
+@pytest.mark.item("A13")
 def test_cli12_errors_are_one_line_on_stderr_and_exit_code_1(tool: Tool, to_source: str) -> None:
     assert tool("--delete", "--mirror", "nosuch", code=1) == "kafka-mirrors: The mirror does not exist." or "nosuch" in tool(
         "--delete", "--mirror", "nosuch", code=1
@@ -253,12 +255,14 @@ def test_kafka_acls_of_cluster_mirrors(destination: EmbeddedCluster, capsys: pyt
     wait_for("no rule", lambda: run("--list") == [])
 
 
+@pytest.mark.item("B44")
 def test_cli17_an_operation_that_mirrors_do_not_have_is_refused(destination: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--add", "--cluster-mirror", "m", "--operation", "Read", "--allow-principal", "User:a"]
     assert acls.main(["--bootstrap-server", destination.bootstrap_servers, *words]) == 1
     assert "ResourceType CLUSTER_MIRROR only supports operations [" in capsys.readouterr().err
 
 
+@pytest.mark.item("A14", "B42")
 def test_cli20_the_kips_dump_of_mirror_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The two batches that the KIP prints: the same CRCs, sizes and decoded records."""
     path = tmp_path / "__mirror_state-1" / "00000000000000000000.log"
@@ -290,6 +294,7 @@ def test_cli21_kafka_features_switches_mirroring_on_and_off(capsys: pytest.Captu
         wait_for("no mirrors", lambda: mirrors.main([*server, "--list"]) == 1)
 
 
+@pytest.mark.item("A13")
 def test_s17_describe_example() -> None:
     rows = {
         "new-mirror": [("baz", 1, 859, 859, 0), ("baz", 0, 189, 189, 0)],
@@ -312,6 +317,7 @@ def test_s17_describe_example() -> None:
     assert describe_table([]) == "No mirror partitions found"
 
 
+@pytest.mark.item("A13")
 def test_s18_list_example() -> None:
     servers, cluster_id = "localhost:9091,localhost:9092", "lBq12jYZRp-9wF3M9MPopg"
     lines = list_table(

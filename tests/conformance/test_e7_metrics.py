@@ -235,6 +235,7 @@ STATES = {17: S.FAILED, 18: S.STOPPED, 19: S.STOPPING, 20: S.MIRRORING, 21: S.PR
 
 
 @pytest.mark.parametrize(("number", "state"), list(STATES.items()), ids=[f"MET{number}" for number in STATES])
+@pytest.mark.item("B39")
 def test_partitions_by_state(number: int, state: MirrorPartitionState) -> None:
     room = Room()
     name = METADATA.format(f"{state.name.capitalize()}PartitionState")

@@ -105,6 +105,7 @@ def removed(clusters: Clusters, mirror: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("code", list(MESSAGES), ids=[f"ERR{code}" for code in MESSAGES])
+@pytest.mark.item("A3", "B31")
 def test_name_and_message(code: int) -> None:
     """The KIP's words; none of them can be retried."""
     error = E.for_code(code)
@@ -132,6 +133,7 @@ def refusals(clusters: Clusters, topic: str) -> dict[str, Errors]:
     }
 
 
+@pytest.mark.item("B30")
 def test_err134_clients_change_a_mirrored_topic_in_no_way_until_it_is_stopped(clusters: Clusters) -> None:
     """B30: running, paused and stopping; then everything is allowed. Configs may be changed at any time (and are overridden)."""
     _, b = clusters
@@ -193,6 +195,7 @@ def test_err134_each_topic_of_a_request_has_its_answer(clusters: Clusters, versi
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a:b", "ü", "x" * 250, "x.paused", "x.removed", "x.paused.removed"])
+@pytest.mark.item("A10")
 def test_err135_names_against_the_rules(clusters: Clusters, name: str) -> None:
     """A10: the rules of topic names, and no suffix that the association uses."""
     config = [create.MirrorConfig(name="bootstrap.servers", value="127.0.0.1:1")]
@@ -204,6 +207,7 @@ def test_err135_names_against_the_rules(clusters: Clusters, name: str) -> None:
         assert answer.error_message.startswith("Mirror name is invalid: ")
 
 
+@pytest.mark.item("B12")
 def test_err135_a_name_in_use(clusters: Clusters) -> None:
     """B12: refused, and the mirror that has it stays as it is."""
     address = clusters[1].bootstrap_servers
@@ -214,6 +218,7 @@ def test_err135_a_name_in_use(clusters: Clusters) -> None:
     assert {row.mirror_name: row.source_bootstrap for row in call(address, lambda admin: admin.list_mirrors())}["e135"] == "127.0.0.1:1"
 
 
+@pytest.mark.item("B15")
 def test_err136_of_a_topic_and_of_a_mirror(clusters: Clusters) -> None:
     """B15: a topic in no mirror, by Remove, Pause and Resume; a mirror that does not exist, by all of them, Delete and Describe."""
     address = clusters[1].bootstrap_servers
@@ -244,6 +249,7 @@ def test_err137_err138_of_another_mirrors_topic_and_of_removed_ones(clusters: Cl
     assert result(clusters, "add", "e138", "e137-t") is E.NONE
 
 
+@pytest.mark.item("B13", "B14")
 def test_err139_err140_err141_paused_running_and_removed(clusters: Clusters) -> None:
     """B13, B14."""
     mirrored(clusters, "e139", "e139-t")
@@ -273,6 +279,7 @@ def test_err142_delete_of_a_mirror_with_a_topic_that_runs_is_paused_or_is_not_st
     assert deleted() == (0, None)
 
 
+@pytest.mark.item("B10", "B11")
 def test_err142_delete_while_a_removed_topic_is_stopping(clusters: Clusters) -> None:
     """B10: the controller sees `X.removed` only; the broker asks for the states."""
     b = clusters[1]
@@ -298,6 +305,7 @@ def test_err142_delete_while_a_removed_topic_is_stopping(clusters: Clusters) -> 
     assert send(b.bootstrap_servers, delete_mirror.DeleteMirrorRequest(mirror_name="e142-s")).error_code == 0
 
 
+@pytest.mark.item("A15")
 def test_err143_comes_before_everything_but_the_feature() -> None:
     """A15: who may not is told neither that a name is wrong nor that a mirror is unknown."""
     config = AUTHORIZED | {"mirror.topic.num.partitions": "1"}
@@ -322,6 +330,7 @@ def test_err143_comes_before_everything_but_the_feature() -> None:
         assert [(row.mirror_name, row.error_code) for row in described.mirrors] == [("nosuch", 143)]
 
 
+@pytest.mark.item("ERR35", "A15")
 def test_err143_the_feature_comes_before_the_permission() -> None:
     """A15, at the broker and at the controller."""
     unstable = {"unstable.api.versions.enable": "true", "unstable.feature.versions.enable": "true"}
@@ -334,6 +343,7 @@ def test_err143_the_feature_comes_before_the_permission() -> None:
                 assert side.ask("stranger", ApiKeys(key), 0, request, controller=True).error_code == E.UNSUPPORTED_VERSION, key
 
 
+@pytest.mark.item("B16", "ERR3", "ERR17")
 def test_c20_results_of_topics_without_configs_and_of_mixed_requests(clusters: Clusters) -> None:
     """B16, C20: one result each, whatever becomes of the topic; internal topics are no topics of a mirror."""
     address = clusters[1].bootstrap_servers
@@ -355,6 +365,7 @@ def test_c20_results_of_topics_without_configs_and_of_mixed_requests(clusters: C
         assert [(row.name, row.error_code) for row in answer.topics] == list(zip(asked[:-1], expected, strict=True)), what
 
 
+@pytest.mark.item("ERR17")
 def test_c20_an_internal_topic_that_only_the_source_has_is_not_created(clusters: Clusters) -> None:
     """Refused after it had been made here with the source's id and configs, `__consumer_offsets` would have been a copy of its."""
     source, address = clusters[0].bootstrap_servers, clusters[1].bootstrap_servers
@@ -364,6 +375,7 @@ def test_c20_an_internal_topic_that_only_the_source_has_is_not_created(clusters:
     assert "__share_group_state" not in clusters[1].call(lambda server: set(server.broker.metadata_cache.image.topics.by_name))
 
 
+@pytest.mark.item("B11", "B52", "ERR42")
 def test_c20_a_wrong_state_refuses_pause_for_its_topic_and_add_for_the_request(clusters: Clusters) -> None:
     """B11, B52: INVALID_REQUEST."""
     address = clusters[1].bootstrap_servers
@@ -375,6 +387,7 @@ def test_c20_a_wrong_state_refuses_pause_for_its_topic_and_add_for_the_request(c
     assert result(clusters, "add", "c20-w", "c20-preparing") is E.TOPIC_ALREADY_IN_MIRROR
 
 
+@pytest.mark.item("ERR40")
 def test_c20_bad_configs_write_nothing(clusters: Clusters) -> None:
     address = clusters[1].bootstrap_servers
     before = clusters[1].call(lambda server: server.broker.metadata_cache.image.configs.resources)

@@ -55,6 +55,7 @@ def test_rs8_each_partition_is_answered_by_what_the_coordinator_knows(tmp_path: 
     ("key", "broker"),
     [("my-mirror:AAAAAAAAAAAAAAAAAAAAAQ:1", 1), ("my-mirror:lBq12jYZRp-9wF3M9MPopg:0", 2), ("my-mirror:AAAAAAAAAAAAAAAAAAAAAQ:0", 3)],
 )
+@pytest.mark.item("B1")
 def test_rs8_a6_the_coordinator_that_is_told_leads_the_keys_partition(tmp_path: Path, key: str, broker: int) -> None:
     """The keys of A6, whose partitions are 0, 1 and 2 of three."""
 

@@ -75,7 +75,7 @@ def test_mirrors_break_no_rule(seed):
     assert run_seed("mirrors", seed, ()).violations == ()
 
 
-@pytest.mark.parametrize("name", ["mirrors_calm", *NAMED])
+@pytest.mark.parametrize("name", ["mirrors_calm", *(pytest.param(name, id=f"{items}-{name}") for name, items in NAMED.items())])
 def test_named_history_breaks_no_rule(name):
     assert run_seed(name, 1, ()).violations == ()
 
@@ -90,7 +90,7 @@ def test_a_share_group_of_the_storm_that_is_not_synced_is_noticed():
     assert run_seed("mirrors", 1, ("share_groups_synced",)).rules == ("progress",)
 
 
-@pytest.mark.parametrize(("without", "history"), ABLATIONS)
+@pytest.mark.parametrize(("without", "history"), [pytest.param(*row, id=f"{NAMED[row[1]]}-{row[0]}-{row[1]}") for row in ABLATIONS])
 def test_a_checker_notices_that_a_safeguard_is_off(without, history):
     """Whichever sees it first: replicas that differ stop a fetcher (failure), keep the fleet from being whole (progress) or are seen (isr)."""
     assert any(not run_seed(history, seed, (without,)).ok for seed in TRIES)

@@ -88,7 +88,7 @@ def test_storm_breaks_no_rule(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", [pytest.param(name, id=f"{items}-{name}") for name, items in NAMED.items()])
 def test_named_history_breaks_no_rule(name, seed):
     assert run_seed(name, seed, ()).violations == ()
 
@@ -102,7 +102,7 @@ def test_every_safeguard_has_an_ablation_that_is_noticed():
     assert taken_out == set(safeguard_names())
 
 
-@pytest.mark.parametrize(("without", "history", "rule"), ABLATIONS)
+@pytest.mark.parametrize(("without", "history", "rule"), [pytest.param(*row, id=f"{NAMED[row[1]]}-{row[0]}-{row[1]}") for row in ABLATIONS])
 def test_a_checker_notices_that_a_safeguard_is_off(without, history, rule):
     assert run_seed(history, 1, ()).ok
     assert any(rule in run_seed(history, seed, tuple(without.split(","))).rules for seed in TRIES)
