@@ -10,12 +10,15 @@ from kmirror.admin.results import Node
 from kmirror.admin.topics import TopicAdmin
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.log_reader_tag import log_reader_tag
 from kmirror.wire.messages import delete_records, fetch, list_offsets, offset_for_leader_epoch
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+MAX_FETCH_VERSION = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class RecordAdmin(TopicAdmin):
     async def fetch_records(
         self, topic_partition: TopicPartition, offset: int, *, max_bytes: int = 1 << 20, isolation_level: int = READ_UNCOMMITTED
     ) -> bytes:
-        """Raw batches of a partition from `offset` on, at least one if there is one; b"" at the end. Used for dry runs."""
+        """Raw batches of a partition from `offset` on, as the log has them, at least one if there is one; b"" at the end. Used to compare logs."""
 
         async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, bytes]:
             described = (await self.describe_topics([topic_partition.topic])).get(topic_partition.topic)
@@ -117,8 +120,17 @@ class RecordAdmin(TopicAdmin):
                 raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} does not exist")
             partition = fetch.FetchPartition(partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
             topic = fetch.FetchTopic(topic=topic_partition.topic, topic_id=described.topic_id, partitions=[partition])
-            request = fetch.FetchRequest(replica_id=-1, max_bytes=max_bytes, isolation_level=isolation_level, topics=[topic])
-            response = await self._client.send(node.host, node.port, request, timeout_ms=self._timeout_ms, max_version=18)
+            version = await self._client.api_version(
+                node.host, node.port, ApiKeys.FETCH, timeout_ms=self._timeout_ms, max_version=MAX_FETCH_VERSION
+            )
+            request = fetch.FetchRequest(
+                replica_id=-1,
+                max_bytes=max_bytes,
+                isolation_level=isolation_level,
+                topics=[topic],
+                unknown_tagged_fields=log_reader_tag(version),
+            )
+            response = await self._client.send(node.host, node.port, request, timeout_ms=self._timeout_ms, version=version)
             raise_about(response.error_code, f"fetch of {topic_partition}")
             for answered in response.responses:
                 for row in answered.partitions:

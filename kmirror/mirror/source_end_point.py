@@ -37,6 +37,7 @@ from kmirror.network.client import AuthenticationError, DisconnectError, Network
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.runtime.api import Runtime
 from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.log_reader_tag import log_reader_tag
 from kmirror.wire.messages import fetch, list_offsets, offset_for_leader_epoch
 from kmirror.wire.primitives import ProtocolReadError
 
@@ -148,6 +149,7 @@ class SourceEndPoint:
             session_epoch=difference.epoch,
             topics=_topics(difference.changed, version, dict.fromkeys(difference.changed, self._config.replica_fetch_max_bytes)),
             forgotten_topics_data=_forgotten(difference.forgotten),
+            unknown_tagged_fields=log_reader_tag(version),
         )
         try:
             response = await self._send(request, version=version)
@@ -181,6 +183,7 @@ class SourceEndPoint:
             session_id=INVALID_SESSION_ID,
             session_epoch=FINAL_EPOCH,
             topics=_topics(positions, version, sizes),
+            unknown_tagged_fields=log_reader_tag(version),
         )
         response = await self._send(request, version=version)
         if response.error_code:

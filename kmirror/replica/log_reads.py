@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import Meter
+from kmirror.common.ports import FileSlice
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.registrations import BrokerRegistration
+from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.replica.delayed_fetch import DelayedFetch, FetchPartitionStatus
 from kmirror.replica.follower_session import FollowerSession
 from kmirror.replica.partition import Partition
 from kmirror.replica.partition_reader import LogReadResult, read_elsewhere, read_partition
 from kmirror.replica.replica_selector import create_replica_selector, find_preferred_read_replica
-from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchPartition, FetchResults
+from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchPartition, FetchPartitionData, FetchResults
 
 if TYPE_CHECKING:
     from kmirror.replica.replica_manager import ReplicaManager
@@ -148,7 +150,7 @@ class LogReads:
         """What was read, as an answer; it counts as sent."""
         is_from_follower = params.is_from_follower
         results: FetchResults = []
-        for (topic, _), read in zip(fetch_infos, reads, strict=True):
+        for (topic, fetch), read in zip(fetch_infos, reads, strict=True):
             if is_from_follower:
                 self._manager.stats.replication_bytes_out.mark(read.size_in_bytes)
                 partition = self._manager.partitions.get(topic.topic_partition)
@@ -156,8 +158,19 @@ class LogReads:
                     self._manager.stats.reassignment_bytes_out.mark(read.size_in_bytes)
             elif read.size_in_bytes:
                 self._manager.stats.fetched(topic.topic, size_in_bytes=read.size_in_bytes)
-            results.append((topic, read.to_partition_data()))
+            data = read.to_partition_data()
+            if params.hides_epochs and fetch.last_fetched_epoch is None and read.records is not None:
+                self._hide_epochs(topic.topic_partition, data, read.records)
+            results.append((topic, data))
         return results
+
+    def _hide_epochs(self, topic_partition: TopicPartition, data: FetchPartitionData, records: FileSlice) -> None:
+        """In the same step as the read, so that the log and its leader epoch are those that were read."""
+        partition = self._manager.partitions[topic_partition]
+        try:
+            data.records = ClientEpochs.records(records, partition.local_log, partition.leader_epoch)
+        except ApiException as error:
+            data.error, data.records = error.error, None
 
     def record_throttled_replication(self, results: FetchResults) -> None:
         """What a follower is sent of throttled partitions counts, also when the follower is in sync."""

@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import FileSlice
+from kmirror.record.leader_epochs import NO_PARTITION_LEADER_EPOCH
+from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import (
     NO_MIRROR_LEADER_EPOCH,
@@ -210,10 +212,14 @@ def _offset_for_timestamp(partition: Partition, log: UnifiedLog, timestamp: int,
     if timestamp == LATEST_TIMESTAMP:
         if is_lagging:
             return ListOffsetsResult(Errors.OFFSET_NOT_AVAILABLE)
-        return ListOffsetsResult(Errors.NONE, offset=last_fetchable_offset, leader_epoch=partition.leader_epoch)
+        is_replica = isolation_level is None
+        epoch = partition.leader_epoch if is_replica else ClientEpochs.of_log_end(log.latest_epoch, partition.leader_epoch)
+        return ListOffsetsResult(Errors.NONE, offset=last_fetchable_offset, leader_epoch=epoch)
     found = log.offset_for_timestamp(timestamp)
-    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP) and found is not None:
-        return ListOffsetsResult(Errors.NONE, found.timestamp, found.offset, -1 if found.leader_epoch is None else found.leader_epoch)
-    if found is None or found.offset >= last_fetchable_offset:
+    is_start = timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
+    if found is None or (found.offset >= last_fetchable_offset and not is_start):
         return ListOffsetsResult(Errors.OFFSET_NOT_AVAILABLE if is_lagging else Errors.NONE)
-    return ListOffsetsResult(Errors.NONE, found.timestamp, found.offset, -1 if found.leader_epoch is None else found.leader_epoch)
+    epoch = NO_PARTITION_LEADER_EPOCH if found.leader_epoch is None else found.leader_epoch
+    if isolation_level is not None:
+        epoch = ClientEpochs.told(epoch, partition.leader_epoch)
+    return ListOffsetsResult(Errors.NONE, found.timestamp, found.offset, epoch)

@@ -93,6 +93,7 @@ class FetchParams(Struct, frozen=True):
     """What a fetch asks of all its partitions. `replica_id` >= 0 is a follower, -1 a consumer.
 
     A consumer with `client_metadata` (Fetch v11 and above) may read from followers, anyone else only from the leader.
+    `hides_epochs`: leader epochs above the partition's own are not told (`client_epochs`), but to one that compares its log with ours.
     """
 
     replica_id: int
@@ -102,6 +103,7 @@ class FetchParams(Struct, frozen=True):
     isolation: FetchIsolation
     replica_epoch: int = -1
     client_metadata: ClientMetadata | None = None
+    hides_epochs: bool = False
 
     @property
     def is_from_follower(self) -> bool:

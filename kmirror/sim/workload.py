@@ -4,7 +4,7 @@ Producers send batches of unique records (`cluster/client/number`, where the clu
 plain or idempotent, and note what they were told. Whoever gets no answer does not know, and says so: an idempotent one then
 sends the same batch again, and takes a new producer id when the broker does not want the old one any more.
 
-Readers fetch from where they are; what they get must be bytes that the cluster's log has held. `Operator` is the admin
+Readers fetch from where they are, the log as it is; what they get must be bytes that the cluster's log has held. `Operator` is the admin
 client of a person who does not give up: each operation is tried again while the cluster is away.
 """
 
@@ -32,6 +32,7 @@ from kmirror.sim.cluster import PORT
 from kmirror.sim.history import Acknowledged, History, LogKey, Refused, Served, Told, digest_of
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.topic_history import ADD, CREATE_TOPIC, DELETE_TOPIC, asking
+from kmirror.wire.log_reader_tag import log_reader_tag
 from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kmirror.wire.messages.init_producer_id import InitProducerIdRequest
 from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -179,9 +180,13 @@ class Reader:
 
     async def read_once(self) -> None:
         partition = FetchPartition(partition=self._log.partition.partition, fetch_offset=self._offset, partition_max_bytes=1 << 20)
-        request = FetchRequest(topics=[FetchTopic(topic=self._log.partition.topic, partitions=[partition])], max_bytes=1 << 20)
+        request = FetchRequest(
+            topics=[FetchTopic(topic=self._log.partition.topic, partitions=[partition])],
+            max_bytes=1 << 20,
+            unknown_tagged_fields=log_reader_tag(FETCH_VERSION),
+        )
         try:
-            response = await self._client.send(self._log.cluster, PORT, request, timeout_ms=CLIENT_TIMEOUT_MS, max_version=FETCH_VERSION)
+            response = await self._client.send(self._log.cluster, PORT, request, timeout_ms=CLIENT_TIMEOUT_MS, version=FETCH_VERSION)
         except _LOST:
             return
         for topic in response.responses:

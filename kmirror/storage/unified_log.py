@@ -18,6 +18,7 @@ compaction (LogCleaner), message formats v0 and v1.
 from __future__ import annotations
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
+from kmirror.common.ports import FileSlice
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.storage.checkpoint_file import parent_dir
@@ -187,6 +188,11 @@ class UnifiedLog(LogAppends):
             )
         except (OSError, CorruptFileError) as error:
             raise self._disk_error(f"Exception while reading from {self.topic_partition}", error, leaves_log_alone=True) from error
+
+    def read_bytes(self, records: FileSlice) -> bytes:
+        """Of a slice that `read` gave, for one who cannot send it as it is."""
+        with self._io(f"Exception while reading from {self.topic_partition}", leaves_log_alone=True):
+            return records.to_bytes()
 
     def _check_log_start_offset(self, offset: int) -> None:
         if offset < self.log_start_offset:

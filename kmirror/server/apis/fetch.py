@@ -17,11 +17,14 @@ Behaviour
 * a session's error is the response's only content
 * a consumer above its quota is answered at once, without data and with the throttle time; nobody is given more in one answer than fits
   the window of the quota, for that would never get through
+* a consumer is told no leader epoch above the partition's own (`replica.client_epochs`); one that keeps or compares the log is sent it as it is:
+  a replica, who marks the request (`wire.log_reader_tag`), who tells its last fetched epoch, whose client id is a mirror fetcher's in the KIP
 * from v11 on a consumer may read from a follower; the leader names a better one where `replica.selector.class` knows one
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
@@ -29,13 +32,14 @@ from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 from kmirror.replica.fetch_session import FetchSelection
-from kmirror.replica.replica_types import ClientMetadata, FetchInfos, FetchParams, FetchPartitionData, FetchResults
+from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, ClientMetadata, FetchInfos, FetchParams, FetchPartitionData, FetchResults
 from kmirror.replica.replica_types import FetchPartition as PartitionFetch
 from kmirror.server.apis.leaders import LeaderEndpoints
 from kmirror.server.request_context import Request
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import encode_response
+from kmirror.wire.log_reader_tag import is_log_reader
 from kmirror.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -58,6 +62,8 @@ FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADER = 16
 LAST_VERSION_WITHOUT_STORAGE_ERROR = 5
 READ_COMMITTED = 1
+_MIRROR_FETCHER = re.compile(r"broker-\d+-fetcher-\d+-mirror-.+")
+"""Client id of a mirror's fetcher, as the KIP's example of a quota at the source has it (A12)."""
 MAX_INT = 2**31 - 1
 
 
@@ -97,6 +103,7 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
             max_bytes=max_bytes,
             isolation=_isolation(replica_id, message.isolation_level),
             client_metadata=_client_metadata(request, message) if replica_id < 0 else None,
+            hides_epochs=replica_id == CONSUMER_REPLICA_ID and not _is_log_reader(request, message),
         )
         followed = context.followed if may_follow else None
         results = await apis.replica_manager.fetch_messages(params, interesting, followed)
@@ -125,6 +132,10 @@ def _client_metadata(request: Request, message: FetchRequest) -> ClientMetadata 
         principal=str(request.principal),
         listener_name=request.listener_name,
     )
+
+
+def _is_log_reader(request: Request, message: FetchRequest) -> bool:
+    return is_log_reader(message.unknown_tagged_fields) or _MIRROR_FETCHER.fullmatch(request.client_id or "") is not None
 
 
 def _quota_limit(apis: KafkaApis, request: Request, replica_id: int) -> int:

@@ -5,6 +5,9 @@
 | OffsetCommit | 2-10 | v10 topic ids (KIP-848); v2-4 retention time |
 | OffsetFetch | 1-10 | v2 all topics, v7 require_stable, v8 several groups, v9 member and epoch, v10 topic ids |
 | OffsetDelete | 0 | KIP-496 |
+
+A committed leader epoch is stored as it came. OffsetFetch tells none above the partition's own of a topic with a `mirror.name`
+(`replica.client_epochs`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.group_records import OffsetAndMetadata
 from kmirror.coordinator.group.offset_metadata_manager import UNSTABLE, FetchedOffset
 from kmirror.metadata.image import TopicImage, TopicsImage
+from kmirror.metadata.mirror_names import association_of
+from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.runtime.api import run_together
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
 from kmirror.server.request_context import Request
@@ -57,6 +62,7 @@ INVALID_OFFSET = -1
 OFFSET_TOPIC_ID_VERSION = 10
 OFFSET_FETCH_GROUPS_VERSION = 8
 OFFSET_FETCH_TOP_ERROR_VERSION = 2
+MAX_INT = 2**31 - 1
 
 
 def _is_brokers_own(apis: KafkaApis, request: Request) -> bool:
@@ -197,7 +203,10 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
             OffsetFetchResponseTopics(
                 name="" if by_id else name,
                 topic_id=image.id if by_id and image is not None else Uuid.ZERO,
-                partitions=[_offset(index, _of_topic(committed, image if by_id else None)) for index, committed in partitions.items()],
+                partitions=[
+                    _offset(index, _of_topic(committed, image if by_id else None), _largest_epoch(apis, name, index))
+                    for index, committed in partitions.items()
+                ],
             )
         )
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=answers + unknown)
@@ -210,7 +219,16 @@ def _of_topic(committed: FetchedOffset, image: TopicImage | None) -> FetchedOffs
     return committed if committed.topic_id in (Uuid.ZERO, image.id) else None
 
 
-def _offset(index: int, committed: FetchedOffset) -> OffsetFetchResponsePartitions:
+def _largest_epoch(apis: KafkaApis, topic: str, partition: int) -> int:
+    """Up to which a client is told committed epochs: in a mirror the partition's own. Elsewhere it is told what was committed, as Kafka does."""
+    image = apis.metadata_cache.image
+    if association_of(image.configs.topic(topic)) is None:
+        return MAX_INT
+    registration = image.topics.partition(topic, partition)
+    return MAX_INT if registration is None else registration.leader_epoch
+
+
+def _offset(index: int, committed: FetchedOffset, largest_epoch: int) -> OffsetFetchResponsePartitions:
     if committed is UNSTABLE:
         return OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=INVALID_OFFSET, metadata="", error_code=Errors.UNSTABLE_OFFSET_COMMIT
@@ -220,7 +238,7 @@ def _offset(index: int, committed: FetchedOffset) -> OffsetFetchResponsePartitio
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
+        committed_leader_epoch=ClientEpochs.told(committed.leader_epoch, largest_epoch),
         metadata=committed.metadata,
     )
 

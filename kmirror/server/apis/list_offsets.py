@@ -9,7 +9,7 @@ Served: v1-v11.
 
 Timestamps: -1 latest (high watermark, or last stable offset when read_committed; log end for followers), -2 earliest,
 -3 of the largest timestamp, -4 earliest local (= earliest: there are no tiers), -5 and -6 (nothing is tiered: offset -1).
-Only leaders answer, to the replica id -2 (debugging) any replica does.
+A consumer is told no leader epoch above the partition's own (`replica.client_epochs`). Only leaders answer, to the replica id -2 (debugging) any replica does.
 A partition named twice answers INVALID_REQUEST, once; a negative timestamp that the version does not know UNSUPPORTED_VERSION. Below v5
 OFFSET_NOT_AVAILABLE becomes LEADER_NOT_AVAILABLE.
 """
