@@ -5,7 +5,7 @@
     kmirror sim --seeds 0..999 --jobs 2         a campaign; exit code 1 if any seed breaks a rule
     kmirror sim --seeds 0..99999 --history mirrors --resume     ... that goes on where it stopped, by a ledger
     kmirror sim --summary                       what the ledger says, by commit
-    kmirror sim --seed 1 --history torn_tail --without tail_recovery
+    kmirror sim torn_tail --seed 1 --without tail_recovery      a history by its name (or --history NAME), with a safeguard off
     kmirror sim --list                          the histories and the safeguards
 
 The same seed of the same program is the same run, step for step, on every machine: the trace hash says so.
@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     what.add_argument("--seeds", metavar="A..B", help="run the seeds A to B, both included")
     what.add_argument("--summary", action="store_true", help="say what the ledger holds: seeds by commit and history, and what broke")
     what.add_argument("--list", action="store_true", help="name the histories and the safeguards")
-    parser.add_argument("--history", default="storm", metavar="NAME", help="which history to play (default: storm)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("named", nargs="?", metavar="HISTORY", help="which history to play (default: storm)")
+    which.add_argument("--history", default="storm", metavar="NAME", help="the same")
     parser.add_argument(
         "--without", action="append", default=[], metavar="SAFEGUARD", help="switch a safeguard off, to see that a rule breaks; repeatable"
     )
@@ -61,16 +63,17 @@ def run(command: str, options: argparse.Namespace) -> int:
         return show_summary(ledger_at(options.ledger), as_json=options.json)
     if options.ledger and not options.resume:
         raise ConfigError("--ledger goes with --resume or --summary")
+    history = options.named or options.history
     without = tuple(name for given in options.without for name in given.split(",") if name)
     if options.seed is not None and options.resume:
         raise ConfigError("--resume goes with --seeds")
     if options.seed is not None:
-        return _run_one(options.history, options.seed, without, trace=options.trace, as_json=options.json)
+        return _run_one(history, options.seed, without, trace=options.trace, as_json=options.json)
     if options.trace:
         raise ConfigError("--trace goes with --seed")
     ledger = ledger_at(options.ledger) if options.resume else None
     jobs = options.jobs or os.cpu_count() or 1
-    return _run_many(options.history, _seeds(options.seeds), without, jobs=jobs, as_json=options.json, ledger=ledger)
+    return _run_many(history, _seeds(options.seeds), without, jobs=jobs, as_json=options.json, ledger=ledger)
 
 
 def _seeds(text: str) -> range:

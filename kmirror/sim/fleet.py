@@ -60,8 +60,9 @@ class SimFleet:
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
         config: Mapping[str, str] | None = None,
         log_dirs: int = 1,
+        dialect: str | None = None,
     ) -> None:
-        """Each broker has that many log directories (1 or 2), each on a volume of its own."""
+        """Each broker has that many log directories (1 or 2), each on a volume of its own, and answers mirrors in `dialect`."""
         self.name = name
         self._lost_power = False
         self._names = [f"{name}{number}" for number in range(1, brokers + 1)]
@@ -78,6 +79,7 @@ class SimFleet:
                 properties=_shared(controller, len(self._names)) | dict(node) | dict(config or {}),
                 features=features or {},
                 safeguards=safeguards,
+                dialect=dialect,
             )
 
         self.controller = server(controller, _controller(controller))

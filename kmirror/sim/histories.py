@@ -13,6 +13,7 @@ from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 from kmirror.sim.named_histories import NAMED_HISTORIES
 from kmirror.sim.run import HistoryFunction, RunResult, Setting, run_history
+from kmirror.sim.source_histories import SOURCE_HISTORIES
 from kmirror.sim.state_histories import STATE_HISTORIES
 from kmirror.sim.storm import CALM, STORM, storm
 
@@ -26,6 +27,7 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     **SHARE_GROUP_HISTORIES,
     **DISK_HISTORIES,
     **STATE_HISTORIES,
+    **SOURCE_HISTORIES,
 }
 _STORM_SUMMARY = {
     "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",

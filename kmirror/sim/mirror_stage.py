@@ -83,9 +83,10 @@ class MirrorStage(SimStage):
         configs: Mapping[str, str] | None = None,
         features: Mapping[str, int] = FEATURES,
         log_dirs: int = 1,
+        dialect: str | None = None,
     ) -> None:
         """Start everything, each node with `config` and `features`, each broker with that many log directories; fleet "a" has the topic, with
-        `configs`."""
+        `configs`, and answers mirrors in `dialect`."""
         self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         for name in names:
             fleet = SimFleet(
@@ -97,6 +98,7 @@ class MirrorStage(SimStage):
                 safeguards=self.ablations.safeguards,
                 config=MIRRORED | dict(config or {}),
                 log_dirs=log_dirs,
+                dialect=dialect if name == names[0] else None,
             )
             self.fleets[name] = fleet
             self.crowds[name] = FleetCrowd(self, fleet, self.partitions, slowness=SLOWNESS)

@@ -43,6 +43,7 @@ async def mirrors(stage: MirrorStage) -> None:
         partitions=stage.between(1, 2),
         replication_factor=stage.between(2, 3),
         log_dirs=world.log_dirs,
+        dialect=world.dialect,
         **WITH_SHARE_GROUPS if share else {},
     )
     if world.log_dirs > 1:

@@ -21,6 +21,7 @@ from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
 from kmirror.sim.history import History, Told
 from kmirror.sim.log_watch import KnownChains, LogWatch
+from kmirror.sim.old_dialects import speak
 from kmirror.sim.runtime import SimRuntime, SimWorld
 
 DATA_DIR = "/data"
@@ -41,8 +42,11 @@ class SimServer:
         properties: Mapping[str, str],
         features: Mapping[str, int],
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
+        dialect: str | None = None,
     ) -> None:
+        """`dialect`: in which it answers mirrors (`sim.old_dialects`), today's unless told."""
         self.name = name
+        self._dialect = dialect
         self.node = world.node(name)
         self.cluster_id = cluster_id
         self.server: KafkaServer | None = None
@@ -137,6 +141,8 @@ class SimServer:
             return
         server.fatal.add_done_callback(lambda fatal: self._halted(runtime, fatal.result()))
         self.server = server
+        if self._dialect is not None and server.broker is not None:
+            speak(server.broker.apis, self._dialect)
         self.watch.after_start()
         self._tell("serves")
         started.set_result(None)

@@ -1,4 +1,4 @@
-"""Named histories of what lies around mirrors: disks that fail or fill, the topic of states that is grown; and that their absence is noticed.
+"""Named histories of what lies around mirrors: disks that fail or fill, the topic of states that is grown, sources that are old; and that their absence is noticed.
 
 The rows say which number of issue 15 showed it first.
 """
@@ -9,6 +9,7 @@ import pytest
 
 from kmirror.sim.campaign import run_seed
 from kmirror.sim.disk_histories import DISK_HISTORIES
+from kmirror.sim.source_histories import SOURCE_HISTORIES
 from kmirror.sim.state_histories import STATE_HISTORIES
 
 TRIES = range(1, 5)
@@ -16,6 +17,7 @@ NAMED = {
     "directory_fails": "15 A1",
     "unreadable_disk_at_restart": "15 A2",
     "state_topic_grows": "15 A7",
+    "old_source": "UPG8",
 }
 ABLATIONS = [
     ("errors_of_one_partition", "directory_fails"),
@@ -32,7 +34,7 @@ def test_named_history_breaks_no_rule(name, seed):
 
 
 def test_every_history_is_tested():
-    assert set(NAMED) == {*DISK_HISTORIES, *STATE_HISTORIES}
+    assert set(NAMED) == {*DISK_HISTORIES, *STATE_HISTORIES, *SOURCE_HISTORIES}
 
 
 @pytest.mark.parametrize(("without", "history"), ABLATIONS)

@@ -1,0 +1,46 @@
+"""Sources that speak to mirrors as older versions of Kafka would: fewer APIs, in lower versions.
+
+    2.1   no topic ids, no diverging epochs in fetches, a leader's epoch only from OffsetForLeaderEpoch
+    2.8   topic ids in Metadata, but not in fetches
+    3.9   all of it, but nothing of mirroring
+
+Only a mirror's clients are answered so; the brokers of the cluster and its other clients go on as they are. What is capped is what mirrors
+copy by; groups, configs and ACLs are asked for in today's versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kmirror.server.apis.api_versions import handle_api_versions
+from kmirror.server.kafka_apis import KafkaApis
+from kmirror.server.request_context import Request
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
+
+DIALECTS: Mapping[str, Mapping[ApiKeys, int]] = {
+    "2.1": {ApiKeys.FETCH: 10, ApiKeys.METADATA: 7, ApiKeys.LIST_OFFSETS: 4, ApiKeys.OFFSET_FOR_LEADER_EPOCH: 2},
+    "2.8": {ApiKeys.FETCH: 12, ApiKeys.METADATA: 11, ApiKeys.LIST_OFFSETS: 6, ApiKeys.OFFSET_FOR_LEADER_EPOCH: 4},
+    "3.9": {ApiKeys.FETCH: 17, ApiKeys.METADATA: 12, ApiKeys.LIST_OFFSETS: 9, ApiKeys.OFFSET_FOR_LEADER_EPOCH: 4},
+}
+OF_A_MIRROR = "-mirror-"
+"""In the client id of whoever works for one."""
+
+
+def speak(apis: KafkaApis, dialect: str) -> None:
+    """From now on, to mirrors."""
+    highest = DIALECTS[dialect]
+
+    async def answer(apis: KafkaApis, request: Request) -> ApiVersionsResponse:
+        response = await handle_api_versions(apis, request)
+        if OF_A_MIRROR in (request.client_id or ""):
+            response.api_keys = [_capped(row, highest) for row in response.api_keys if row.api_key not in MIRROR_API_KEYS]
+        return response
+
+    apis.register({ApiKeys.API_VERSIONS: answer})
+
+
+def _capped(row: ApiVersion, highest: Mapping[ApiKeys, int]) -> ApiVersion:
+    cap = highest.get(ApiKeys(row.api_key), row.max_version)
+    return ApiVersion(row.api_key, row.min_version, min(row.max_version, cap))
