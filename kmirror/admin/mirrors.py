@@ -48,6 +48,7 @@ from kmirror.wire.messages import (
     remove_topics_from_mirror,
     resume_mirror_topics,
 )
+from kmirror.wire.mirror_tags import last_known_lag_of, reason_of
 
 UNKNOWN = "UNKNOWN"
 """The state that a leader reports which has not loaded it; another broker, that led until now, may still know."""
@@ -162,6 +163,16 @@ class MirrorAdmin(AdminRequests):
 
 
 def _partition(topic: str, row: describe_mirrors.PartitionDetail) -> MirrorPartitionDescription:
+    last_lag = last_known_lag_of(row.unknown_tagged_fields)
     return MirrorPartitionDescription(
-        topic, row.partition_index, row.source_offset, row.destination_offset, row.lag, row.state, row.last_mirror_epoch
+        topic,
+        row.partition_index,
+        row.source_offset,
+        row.destination_offset,
+        row.lag,
+        row.state,
+        row.last_mirror_epoch,
+        reason_of(row.unknown_tagged_fields),
+        -1 if last_lag is None else last_lag[0],
+        -1 if last_lag is None else last_lag[1],
     )

@@ -228,6 +228,12 @@ class MirrorPartitionDescription:
     lag: int
     state: str
     last_mirror_epoch: int
+    reason: str | None = None
+    """Why it does not move, and what to do, where a broker of kmirror says so."""
+    last_known_lag: int = -1
+    """The lag when the source told it last; `lag` is -1 when that is too long ago to be believed."""
+    lag_age_ms: int = -1
+    """How long ago that was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, Mir
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_reverse import reverse
 from kmirror.cli.mirrors_source import SourceEnd, check_source_cluster, source_ends_if_reachable, unseen, verbose_ends
-from kmirror.cli.mirrors_tables import describe_json, describe_table, list_json, list_table, topic_list
+from kmirror.cli.mirrors_tables import describe_json, described_text, list_json, list_table, topic_list
 from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, answered, progress_bar
 from kmirror.cli.mirrors_watch import watch
@@ -120,7 +120,7 @@ class MirrorCommand:
         described = await self._admin.describe_mirrors([self._mirror] if self._mirror else [])
         rows = list(described.values()) if not self._options.topic else of_topics(described.values(), self._options.topic)
         ends = await verbose_ends(self._clients, rows, warn) if self._options.verbose else None
-        print(describe_json(rows, ends) if self._options.json else describe_table(rows, ends))
+        print(describe_json(rows, ends) if self._options.json else described_text(rows, ends))
 
     async def _alteration_loss(self, configs: dict[str, str]) -> list[mirrors_dry_run.DroppedRecords]:
         """What the first fetch from the altered source would cut. Another cluster is never fetched from (B36)."""

@@ -1,6 +1,8 @@
 """What `kafka-mirrors` prints: tables and JSON (widths of the KIP's reference tool, headers of the KIP).
 
-`--verbose` has further columns, from the source itself (`mirrors_source`); without it the tables are the KIP's.
+`--verbose` has further columns, from the source itself (`mirrors_source`); without it the tables are the KIP's. A lag that is not known now
+is -1, "-" in tables: what was known last stands beside it, in columns of its own and in the notes. The notes below a table say of every partition that
+does not move why, and what to do.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from kmirror.common.topic_partition import TopicPartition
 
 LIST_WIDTHS = (30, 10, 26, 50)
 DESCRIBE_WIDTHS = (30, 40, 10, 15, 18, 10, 12)
-VERBOSE_WIDTHS = (*DESCRIBE_WIDTHS, 18, 12, 17)
+VERBOSE_WIDTHS = (*DESCRIBE_WIDTHS, 18, 12, 17, 9, 10)
+NAMED_IN_A_NOTE = 5
 LIST_HEADER = ("MIRROR", "TOPICS", "CLUSTER-ID", "BOOTSTRAP-SERVER")
 DESCRIBE_HEADER = ("MIRROR", "TOPIC", "PARTITION", "SOURCE-OFFSET", "DESTINATION-OFFSET", "LAG", "STATE")
-VERBOSE_HEADER = (*DESCRIBE_HEADER, "SOURCE-STABLE", "TIME-LAG-MS", "LAST-MIRROR-EPOCH")
+VERBOSE_HEADER = (*DESCRIBE_HEADER, "SOURCE-STABLE", "TIME-LAG-MS", "LAST-MIRROR-EPOCH", "LAST-LAG", "LAG-AGE-MS")
 
 
 def list_table(mirrors: Iterable[MirrorListing]) -> str:
@@ -59,7 +62,40 @@ def _row(mirror_name: str, row: MirrorPartitionDescription, ends: SourceEnds | N
     end = ends.get((mirror_name, TopicPartition(row.topic, row.partition)))
     stable = -1 if end is None else end.last_stable_offset
     time_lag_ms = -1 if end is None or end.time_lag_ms is None else end.time_lag_ms
-    return (*cells, _number(stable), _number(time_lag_ms), _number(row.last_mirror_epoch))
+    known = (_number(row.last_known_lag), _number(row.lag_age_ms))
+    return (*cells, _number(stable), _number(time_lag_ms), _number(row.last_mirror_epoch), *known)
+
+
+def notes(mirrors: Iterable[MirrorDescription]) -> list[str]:
+    """Why partitions do not move, and the lags that were known last of those whose lag is not known now: a line for all of a mirror and a
+    state that have the same reason."""
+    groups: dict[tuple[str, str, str | None], list[MirrorPartitionDescription]] = {}
+    for name, row in in_order(mirrors):
+        if row.reason is not None or (row.lag < 0 and row.last_known_lag >= 0):
+            groups.setdefault((name, row.state, row.reason), []).append(row)
+    return [_note(*group, rows) for group, rows in groups.items()]
+
+
+def _note(mirror_name: str, state: str, reason: str | None, rows: list[MirrorPartitionDescription]) -> str:
+    names = [f"{row.topic}-{row.partition}" for row in rows]
+    more = f" and {len(names) - NAMED_IN_A_NOTE} more" if len(names) > NAMED_IN_A_NOTE else ""
+    parts = [] if reason is None else [reason]
+    if any(row.lag < 0 <= row.last_known_lag for row in rows):
+        parts.append(last_lag_text(rows))
+    return f"{mirror_name}: {', '.join(names[:NAMED_IN_A_NOTE])}{more} {state}: {'; '.join(parts)}"
+
+
+def last_lag_text(rows: Iterable[MirrorPartitionDescription]) -> str:
+    """`lag 10, as of 42 s ago`: of all rows whose lag is not known now, and of the oldest of them."""
+    known = [row for row in rows if row.lag < 0 <= row.last_known_lag]
+    return f"lag {sum(row.last_known_lag for row in known)}, as of {max(row.lag_age_ms for row in known) // 1000} s ago"
+
+
+def described_text(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> str:
+    """The table, and below it the notes, if there are any."""
+    listed = list(mirrors)
+    told = notes(listed)
+    return "\n".join([describe_table(listed, ends), *(["", *told] if told else [])])
 
 
 def list_json(mirrors: Iterable[MirrorListing]) -> str:
@@ -88,6 +124,9 @@ def describe_rows(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None 
             "lag": row.lag,
             "state": row.state,
             "lastMirrorEpoch": row.last_mirror_epoch,
+            "lastKnownLag": row.last_known_lag,
+            "lagAgeMs": row.lag_age_ms,
+            "reason": row.reason,
         }
         if ends is not None:
             end = ends.get((mirror_name, TopicPartition(row.topic, row.partition)))

@@ -10,7 +10,7 @@ remove: the newest record of a key that one side lacks is a difference, and so i
 The mirror's end is asked before the source's, so that what arrives in between is no difference. A partition that
 cannot be read to its end, for retention deleted it meanwhile or a broker went away, is compared again. `--from` begins later, `--sample` looks at n places of each partition only.
 
-Exit code 0: every log is a prefix. 1: one is not; the first difference is named. 2: one could not be read.
+Exit code 0: every log is a prefix. 1: one is not; the first difference is named. 2: one could not be read, or is FAILED.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kmirror.cli.mirrors_clients import MirrorClients
 from kmirror.cli.mirrors_source import another_cluster
 from kmirror.cli.mirrors_tables import in_order
 from kmirror.cli.mirrors_topics import of_topics
-from kmirror.cli.mirrors_wait import STOPPED, Progress, progress_bar
+from kmirror.cli.mirrors_wait import FAILED, STOPPED, Progress, progress_bar
 from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -183,7 +183,14 @@ class PartitionChecker:
         self._name = TopicPartition(row.topic, row.partition)
 
     def verdict(self, progress: Callable[[int], None]) -> PartitionVerdict:
-        """Never raises for what the clusters answer about this partition."""
+        """Never raises for what the clusters answer about this partition. One that is FAILED is no mirror any more, whatever it has."""
+        found = self._verdict(progress)
+        if self._row.state != FAILED or found.status is not Status.EQUAL:
+            return found
+        why = self._row.reason or "the log of its leader says why"
+        return msgspec.structs.replace(found, status=Status.ERROR, error=f"it is {FAILED}: {why}; what it has is equal")
+
+    def _verdict(self, progress: Callable[[int], None]) -> PartitionVerdict:
         while True:
             try:
                 found = self._compare(progress)
@@ -308,7 +315,7 @@ def merged(verdicts: list[PartitionVerdict]) -> PartitionVerdict:
 def verdict_line(verdict: PartitionVerdict) -> str:
     """`t-0: equal, offsets 0 to 41, 2211 bytes`, or where it differs first."""
     if verdict.error is not None:
-        return f"{verdict.name}: could not be compared: {verdict.error}"
+        return f"{verdict.name}: {'' if verdict.right is not None else 'could not be compared: '}{verdict.error}"
     assert verdict.right is not None
     end = verdict.right.log_end_offset
     if verdict.status is Status.EQUAL:

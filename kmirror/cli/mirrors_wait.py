@@ -71,14 +71,15 @@ class MirrorWaiter:
         while True:
             rows, problem = await self._look()
             done = [row for row in rows if row.state == state]
-            failed = [_name(row) for row in rows if row.state == FAILED]
+            failed = [row for row in rows if row.state == FAILED]
             if failed and state != STOPPED:
-                raise KmirrorError(f"{_names(failed)} FAILED; the reason is in the log of the partition's leader")
+                why = next((row.reason for row in failed if row.reason), "the reason is in the log of the partition's leader")
+                raise KmirrorError(f"{_names([_name(row) for row in failed])} FAILED: {why}")
             wanted = max(len(rows), partitions or 0)
             self._progress(len(done), wanted, f"{len(done)} of {wanted} partition(s) {state}")
             if rows and len(done) == wanted:
                 return rows
-            missing = [f"{_name(row)} is {row.state}" for row in rows if row.state != state]
+            missing = [_standing(row) for row in rows if row.state != state]
             if len(rows) < wanted:
                 missing.append(f"{wanted - len(rows)} of {wanted} partition(s) are not reported")
             await self._deadline.pause(problem or _names(missing) or f"no partition of mirror {self._mirror_name} is reported")
@@ -142,6 +143,10 @@ def _refuse_what_does_not_move(rows: Iterable[MirrorPartitionDescription], behin
     stuck = [f"{_name(row)} is {row.state}" for row in rows if row.state == FAILED or (row.state == PAUSED and behind.get(_name(row)))]
     if stuck:
         raise KmirrorError(f"{_names(stuck)}: it will not catch up; resume it, or fail over without waiting")
+
+
+def _standing(row: MirrorPartitionDescription) -> str:
+    return f"{_name(row)} is {row.state}{f' ({row.reason})' if row.reason else ''}"
 
 
 def _name(row: MirrorPartitionDescription) -> str:

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from kmirror.admin.results import DescribeMirrorsOptions, MirrorDescription
 from kmirror.cli.mirrors_clients import SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_source import SourceEnds, verbose_ends
-from kmirror.cli.mirrors_tables import describe_rows, describe_table, in_order
+from kmirror.cli.mirrors_tables import describe_rows, describe_table, in_order, notes
 from kmirror.cli.mirrors_topics import of_topics
 from kmirror.cli.mirrors_wait import MIRRORING, answered
 
@@ -88,7 +88,10 @@ class MirrorWatch:
         table = describe_table(mirrors, ends, is_narrow=True)
         lines_per_row = math.ceil(len(table.splitlines()[0]) / size.columns)
         shown, left_out = worst(mirrors, (size.lines - OTHER_LINES) // lines_per_row - 1)
-        return f"{describe_table(shown, ends, is_narrow=True)}\n... and {left_out} more" if left_out else table
+        if left_out:
+            return f"{describe_table(shown, ends, is_narrow=True)}\n... and {left_out} more"
+        room = (size.lines - OTHER_LINES) - len(table.splitlines()) * lines_per_row
+        return "\n".join([table, *(line[: size.columns] for line in notes(mirrors)[: max(room, 0)])])
 
     def _print(self, text: str) -> None:
         print(text, file=self._out, flush=True)
@@ -119,11 +122,12 @@ async def look(clients: MirrorClients) -> tuple[list[MirrorDescription], SourceE
 
 
 def worst(mirrors: list[MirrorDescription], count: int) -> tuple[list[MirrorDescription], int]:
-    """As many partitions as there is room for, and how many are left out: those not MIRRORING come first, then those that lag most."""
+    """As many partitions as there is room for, and how many are left out: those not MIRRORING come first, then
+    those whose lag is not known, then those that lag most."""
     rows = in_order(mirrors)
     if len(rows) <= count:
         return mirrors, 0
-    chosen = sorted(rows, key=lambda pair: (pair[1].state == MIRRORING, -pair[1].lag))[: max(count, 1)]
+    chosen = sorted(rows, key=lambda pair: (pair[1].state == MIRRORING, pair[1].lag >= 0, -pair[1].lag))[: max(count, 1)]
     names = sorted({name for name, _ in chosen})
     return [MirrorDescription(name, [row for of, row in chosen if of == name]) for name in names], len(rows) - len(chosen)
 
@@ -137,8 +141,10 @@ def headline(rows: list[dict[str, Any]]) -> str:
     states = Counter(row["state"] for row in rows)
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     lag = sum(max(0, row["lag"]) for row in rows)
+    unknown = sum(row["lag"] < 0 for row in rows)
     rate = sum(row["ratePerSecond"] or 0 for row in rows)
-    return f"{len(rows)} partition(s): {counted or 'none'}; lag {lag}; {rate:.1f} offsets/s"
+    known = f"lag {lag}" if not unknown else f"lag {lag}, not known of {unknown}"
+    return f"{len(rows)} partition(s): {counted or 'none'}; {known}; {rate:.1f} offsets/s"
 
 
 def _key(row: dict[str, Any]) -> Key:
@@ -147,7 +153,7 @@ def _key(row: dict[str, Any]) -> Key:
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """What makes a line of its own when it changes: time passes in any case."""
-    return {name: value for name, value in row.items() if name not in ("ratePerSecond", "timeLagMs")}
+    return {name: value for name, value in row.items() if name not in ("ratePerSecond", "timeLagMs", "lagAgeMs")}
 
 
 def _line(now_ms: int, row: dict[str, Any]) -> str:
@@ -155,8 +161,12 @@ def _line(now_ms: int, row: dict[str, Any]) -> str:
         return "-" if value is None or value < 0 else str(value)
 
     offsets = f"source {number(row['sourceOffset'])} destination {number(row['destinationOffset'])} lag {number(row['lag'])}"
+    if row["lag"] < 0 <= row["lastKnownLag"]:
+        offsets += f" ({row['lastKnownLag']}, as of {row['lagAgeMs'] // 1000} s ago)"
     in_time = f" time-lag-ms {number(row['timeLagMs'])}" if "timeLagMs" in row else ""
-    return f"{_time(now_ms)} {row['mirror']} {row['topic']}-{row['partition']} {row['state']} {offsets}{in_time} rate {number(row['ratePerSecond'])}"
+    why = f": {row['reason']}" if row["reason"] else ""
+    name = f"{row['mirror']} {row['topic']}-{row['partition']}"
+    return f"{_time(now_ms)} {name} {row['state']} {offsets}{in_time} rate {number(row['ratePerSecond'])}{why}"
 
 
 def _time(now_ms: int) -> str:

@@ -130,7 +130,8 @@ def _check_topic(answers: SourceAnswers, topic_partition: TopicPartition, topic_
     if topic.topic_id and topic.topic_id != topic_id:
         raise RejectedError(f"source topic {topic_partition.topic} has the id {topic.topic_id}, the local one {topic_id}")
     if topic_partition.partition not in topic.partitions:
-        raise NotYetError(f"the source has no partition {topic_partition}")
+        text = f"the source has no partition {topic_partition}: its topic has {len(topic.partitions)} partition(s)"
+        raise NotYetError(f"{text}; add partitions there, or delete the topic here and add it again")
 
 
 def _looping(broker: BrokerAnswer, topic_partition: TopicPartition) -> Iterator[str]:

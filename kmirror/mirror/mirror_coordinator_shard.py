@@ -61,11 +61,13 @@ class StoredState:
     """Whether a MIRRORING record followed the last PREPARING one; not on the wire."""
     offset: int = field(default=NOT_TOLD, compare=False)
     """Of the last record that changed anything of this."""
+    reason: str | None = field(default=None, compare=False)
+    """Why it is FAILED, if its leader told this coordinator: no record has room for it."""
 
 
 class StateWrite(NamedTuple):
     """One partition of a write. State UNKNOWN: leave the state. Epoch -1: leave the epoch; -2: store -1. `follows`: the offset of what its
-    sender knows to be stored; `leader_epoch`: in which it leads the partition (the coordinator compares that with metadata)."""
+    sender knows to be stored; `leader_epoch`: in which it leads the partition (the coordinator compares that with metadata); `reason`: of FAILED."""
 
     topic: str
     partition: int
@@ -74,16 +76,18 @@ class StateWrite(NamedTuple):
     rewrite: bool = False
     follows: int = NOT_TOLD
     leader_epoch: int = ANY_LEADER_EPOCH
+    reason: str | None = None
 
 
 class _MirrorState:
-    __slots__ = ("epochs", "has_mirrored", "offsets", "states")
+    __slots__ = ("epochs", "has_mirrored", "offsets", "reasons", "states")
 
     def __init__(self) -> None:
         self.states: dict[PartitionKey, MirrorPartitionState] = {}
         self.has_mirrored: dict[PartitionKey, bool] = {}
         self.epochs: dict[PartitionKey, int] = {}
         self.offsets: dict[PartitionKey, int] = {}
+        self.reasons: dict[PartitionKey, str] = {}
 
 
 class MirrorCoordinatorShard:
@@ -103,6 +107,7 @@ class MirrorCoordinatorShard:
                 mirror.epochs.get(key, NO_LAST_MIRROR_EPOCH),
                 mirror.has_mirrored.get(key, False),
                 mirror.offsets.get(key, NOTHING_STORED),
+                mirror.reasons.get(key),
             )
             for key in keys
         }
@@ -139,12 +144,15 @@ class MirrorCoordinatorShard:
         epochs = dict(mirror.epochs)
         records: list[CoordinatorRecord] = []
         errors: dict[PartitionKey, Errors] = {}
+        reasons: dict[PartitionKey, str] = {}
         for write in writes:
             key = (write.topic, write.partition)
             current = mirror.states.get(key, MirrorPartitionState.UNKNOWN)
             is_late = write.follows not in (NOT_TOLD, mirror.offsets.get(key, NOTHING_STORED))
             is_refused = not _is_done(write, current, epochs) if is_late else not _may_write(write, current, epochs, may_prepare)
             errors[key] = Errors.INVALID_REQUEST if is_refused else Errors.NONE
+            if not is_refused and write.state is MirrorPartitionState.FAILED and write.reason is not None:
+                reasons[key] = write.reason
             if is_refused or is_late:
                 continue
             _apply_epoch(epochs, key, write.last_mirror_epoch)
@@ -155,7 +163,7 @@ class MirrorCoordinatorShard:
             epochs[key] = NO_LAST_MIRROR_EPOCH
         if epochs != mirror.epochs:
             records.insert(0, last_mirror_epochs_record(mirror_name, epochs))
-        return CoordinatorResult(records, errors, on_appended=partial(self._on_written, mirror_name, removed, errors, offsets))
+        return CoordinatorResult(records, errors, on_appended=partial(self._on_written, mirror_name, removed, errors, offsets, reasons))
 
     def delete_mirror(self, mirror_name: str) -> CoordinatorResult[None]:
         """Tombstones of both keys, when anything of the mirror is stored here (D3-33)."""
@@ -172,12 +180,18 @@ class MirrorCoordinatorShard:
         }
 
     def _on_written(
-        self, mirror_name: str, removed: Set[PartitionKey], errors: Mapping[PartitionKey, Errors], offsets: dict[PartitionKey, int] | None
+        self,
+        mirror_name: str,
+        removed: Set[PartitionKey],
+        errors: Mapping[PartitionKey, Errors],
+        offsets: dict[PartitionKey, int] | None,
+        reasons: Mapping[PartitionKey, str],
     ) -> None:
         """Forget the states of topics that were deleted; their records are superseded by the epochs -1 (D3-34)."""
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
+        mirror.reasons.update(reasons)
         for key in removed:
-            for kept in (mirror.states, mirror.has_mirrored, mirror.offsets):
+            for kept in (mirror.states, mirror.has_mirrored, mirror.offsets, mirror.reasons):
                 kept.pop(key, None)
         if offsets is not None:
             offsets.update((key, mirror.offsets.get(key, NOTHING_STORED)) for key, error in errors.items() if error is Errors.NONE)
@@ -190,11 +204,12 @@ class MirrorCoordinatorShard:
             mirror = self._mirrors.setdefault(decoded.mirror_name, _MirrorState())
             key = (decoded.topic, decoded.partition)
             mirror.states[key], mirror.offsets[key] = decoded.state, offset
+            mirror.reasons.pop(key, None)
             if decoded.state in (MirrorPartitionState.PREPARING, MirrorPartitionState.MIRRORING):
                 mirror.has_mirrored[key] = decoded.state is MirrorPartitionState.MIRRORING
         elif decoded.mirror_name in self._mirrors:
             mirror = self._mirrors[decoded.mirror_name]
-            for kept in (mirror.states, mirror.has_mirrored, mirror.offsets):
+            for kept in (mirror.states, mirror.has_mirrored, mirror.offsets, mirror.reasons):
                 kept.clear()
             self._drop_if_empty(decoded.mirror_name)
 

@@ -80,6 +80,8 @@ class MirrorFetcher:
         self._owner = owner
         self._partitions = FetcherPartitions()
         self._appended: list[TopicPartition] = []
+        self._answered_ms = -1
+        self._leaves_throttled_out = False
         self._ask_all = True
         self._waiter: asyncio.Future[None] | None = None
 
@@ -96,11 +98,16 @@ class MirrorFetcher:
     def owns(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self._partitions.all
 
-    def lags(self) -> Iterator[tuple[TopicPartition, int]]:
-        """How far each partition is behind the source's high watermark, in records; 0 while that is not known."""
-        for topic_partition, partition in list(self._partitions.all.items()):
-            log, source_offset = partition.driver.partition.log, partition.driver.status.source_offset
-            yield topic_partition, max(0, source_offset - log.log_end_offset) if log is not None and source_offset >= 0 else 0
+    def known_as_of_ms(self, partition: FetchedMirrorPartition) -> int:
+        """When the source last told where the partition ends there (monotonic); an answer in a session tells it of what it leaves out, too."""
+        topic_partition, known_ms = partition.topic_partition, partition.driver.status.source_offset_at_ms
+        is_in_session = topic_partition in self._partitions.due and topic_partition not in self._partitions.touched
+        if known_ms < 0 or not is_in_session or (self._leaves_throttled_out and self._quota.is_throttled(topic_partition)):
+            return known_ms
+        return max(known_ms, self._answered_ms)
+
+    def partition(self, topic_partition: TopicPartition) -> FetchedMirrorPartition | None:
+        return self._partitions.all.get(topic_partition)
 
     @property
     def client_metrics(self) -> ClientMetrics:
@@ -110,11 +117,15 @@ class MirrorFetcher:
     def add(self, partition: FetchedMirrorPartition) -> None:
         """Fetch the partition from now on, after its log was compared with the source's."""
         self._partitions.put(partition)
+        partition.driver.status.fetcher_name = self.name
         self._verify(partition)
         self._wake()
 
     def remove(self, topic_partition: TopicPartition) -> None:
         """From now on the partition is not touched: every change of a log follows a look at whether the partition is still ours."""
+        partition = self._partitions.all.get(topic_partition)
+        if partition is not None:
+            partition.driver.status.source_offset_at_ms = self.known_as_of_ms(partition)
         self._partitions.remove(topic_partition)
 
     async def run(self) -> None:
@@ -178,6 +189,7 @@ class MirrorFetcher:
             for topic_partition in list(self._partitions.due):
                 self._failed(self._partitions.all[topic_partition], error)
             return
+        self._answered_ms, self._leaves_throttled_out = self._runtime.clock.monotonic_ms(), len(positions) < len(self._partitions.due)
         self.stats.fetched(sum([len(fetched.records) for fetched in answers.values()]))
         for partition in self._handle_all(answers):
             await self._classify(partition)
@@ -374,7 +386,7 @@ class MirrorFetcher:
             skipped = self._append(partition, fetched)
             self._partitions.fetch_next(partition)
         status = driver.status
-        status.source_offset = fetched.high_watermark
+        status.source_offset, status.source_offset_at_ms = fetched.high_watermark, self._runtime.clock.monotonic_ms()
         status.highest_source_epoch = max(status.highest_source_epoch, partition.source_epoch)
         status.reason = None
         end_offset = fetched.last_stable_offset if fetched.last_stable_offset >= 0 else fetched.high_watermark

@@ -127,6 +127,16 @@ class MirrorFetcherManager:
             return MirrorLag(records, 0)
         return MirrorLag(records, self._runtime.clock.monotonic_ms() - caught_up_ms)
 
+    def known_as_of_ms(self, driver: MirrorPartition) -> int:
+        """When the source last told where a partition ends there (monotonic); -1 if it never did."""
+        topic_partition = driver.id.topic_partition
+        key = self._owner.get(topic_partition)
+        running = self._fetchers.get(key) if key is not None else None
+        partition = running.fetcher.partition(topic_partition) if running is not None else None
+        if running is None or partition is None:
+            return driver.status.source_offset_at_ms
+        return running.fetcher.known_as_of_ms(partition)
+
     def remove_partition(self, topic_partition: TopicPartition) -> None:
         """No fetcher touches the partition when this returns."""
         key = self._owner.pop(topic_partition, None)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError, unknown_mirror
 from kmirror.common.metrics import MetricsRegistry
@@ -42,6 +41,7 @@ from kmirror.mirror.mirror_services import MirrorServices
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.mirrored_topics import ALL_PARTITIONS, MirroredTopics
+from kmirror.mirror.partition_description import MirroredPartitionLag, PartitionDescription, described, lag_of
 from kmirror.mirror.ports import BrokerChannel, ControllerChannel, MirrorConfig, SourceClientFactory
 from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.mirror.topic_sync import TopicSync
@@ -51,19 +51,6 @@ from kmirror.runtime.api import Runtime, TaskScope
 MIRROR_VERSION_FEATURE = "mirror.version"
 
 _log = logging.getLogger(__name__)
-
-
-class PartitionDescription(NamedTuple):
-    """A row of DescribeMirrors; -1 is unknown."""
-
-    topic: str
-    partition: int
-    source_offset: int
-    destination_offset: int
-    lag: int
-    state: MirrorPartitionState
-    last_mirror_epoch: int
-    reason: str | None
 
 
 class MirrorManager:
@@ -91,7 +78,7 @@ class MirrorManager:
         self._replica_manager = replica_manager
         self._controller = controller
         self._client_factory = client_factory or source_clients(runtime, config)
-        self._image = MetadataImage.EMPTY
+        self._image = self._image_before = MetadataImage.EMPTY
         self._mirrors: dict[str, Mirror] = {}
         self._partitions: dict[str, dict[int, MirrorPartition]] = {}
         self._topics = MirroredTopics()
@@ -175,7 +162,7 @@ class MirrorManager:
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take the new image and bring drivers, mirrors and shards in line with it."""
-        self._image = image
+        self._image_before, self._image = self._image, image
         if not self.is_enabled or self._scope.closed:
             self._is_following = False
             return
@@ -244,7 +231,9 @@ class MirrorManager:
         if existing is not None:
             self._end_driver(topic, number)
         if wanted is not None and partition is not None and registration is not None:
-            driver = MirrorPartition(self._services, wanted, partition, registration)
+            before = self._image_before.topics.partition(topic, number)
+            led_before_by = -1 if before is None or before.leader == self._config.broker_id else before.leader
+            driver = MirrorPartition(self._services, wanted, partition, registration, led_before_by=led_before_by)
             self._partitions.setdefault(topic, {})[number] = driver
             driver.start()
 
@@ -288,9 +277,20 @@ class MirrorManager:
             self._config.broker_id,
             is_enabled=lambda: self.is_enabled,
             fetchers=self.fetchers.running,
+            lags=self._mirrored_lags,
             partitions=lambda: [driver.status for drivers in self._partitions.values() for driver in drivers.values()],
             sync_errors=self.metadata_manager.errors,
         )
+
+    def _mirrored_lags(self) -> list[MirroredPartitionLag]:
+        """Of what is being mirrored, also while no fetcher has it."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        return [
+            MirroredPartitionLag(driver.id.topic_partition, driver.status.fetcher_name, lag_of(driver, now_ms))
+            for drivers in self._partitions.values()
+            for driver in drivers.values()
+            if driver.status.state is MirrorPartitionState.MIRRORING
+        ]
 
     # --- for handlers -------------------------------------------------------------------------------------------------
 
@@ -335,26 +335,11 @@ class MirrorManager:
     def describe(self, mirror_name: str) -> list[PartitionDescription]:
         """The mirror's partitions that this broker leads. ApiException COORDINATOR_NOT_AVAILABLE while a state is not loaded (D5)."""
         rows = []
+        now_ms = self._runtime.clock.monotonic_ms()
         for driver in self.led_partitions(mirror_name):
-            status = driver.status
-            if not status.loaded:
+            if not driver.status.loaded:
                 raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE, f"the state of {driver.id.topic_partition} is not loaded")
-            log = driver.partition.log
-            destination_offset = -1 if log is None else log.log_end_offset
-            known = status.source_offset >= 0 and destination_offset >= 0
-            lag = max(0, status.source_offset - destination_offset) if known else -1
-            rows.append(
-                PartitionDescription(
-                    driver.id.topic,
-                    driver.id.partition,
-                    status.source_offset,
-                    destination_offset,
-                    lag,
-                    status.state,
-                    status.last_mirror_epoch,
-                    status.reason,
-                )
-            )
+            rows.append(described(driver, now_ms))
         return rows
 
     def mirror_partitions(self, mirror_name: str, topics: Iterable[str]) -> list[MirrorPartitionId]:

@@ -1,8 +1,9 @@
 """The MBeans of mirroring on one broker (E7 of the KIP decisions), read when somebody looks.
 
-    kafka.server.mirror:type=MirrorFetcherManager     MaxLag, MinFetchRate, DeadThreadCount, FailedPartitionsCount  (clientId=MirrorReplica)
+    kafka.server.mirror:type=MirrorFetcherManager     MaxLag, MaxLagAgeMs, MinFetchRate, DeadThreadCount, FailedPartitionsCount
+                                                      (clientId=MirrorReplica)
     kafka.server.mirror:type=MirrorMetadataManager    partitions led here by state; errors of the metadata syncs
-    kafka.server:type=FetcherLagMetrics,name=ConsumerLag           of each partition that is fetched
+    kafka.server:type=FetcherLagMetrics,name=ConsumerLag           of each partition that is being mirrored; ConsumerLagAgeMs beside it
     kafka.server:type=FetcherStats,name={BytesPerSec,RequestsPerSec}   of each fetcher
     kafka.server:type=mirror-broker-D-fetcher-F-mirror-M-metrics   the connection of each fetcher
 
@@ -11,6 +12,9 @@
 One collector gives all of it: nothing is registered for a partition or a fetcher, so nothing has to be taken away when one goes. What
 is counted while mirroring works is counted once a fetch (`FetcherStats`, `ClientMetrics`), never once a record. A partition counts
 as failing while it is FAILED, and while it has a reason why it cannot go on (a source that does not answer, a step that is tried again).
+
+A lag that is not known now is shown as it was known last, and its age beside it says so: while the source is down MaxLag and ConsumerLag
+stand still and the ages grow. -1 is a lag, and an age, that was never known.
 """
 
 from __future__ import annotations
@@ -21,8 +25,8 @@ from typing import Protocol
 
 from kmirror.common.metrics import Meter, MetricName, MetricsRegistry, Value, sensor_metric
 from kmirror.common.ports import Clock
-from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.partition_description import MirroredPartitionLag
 from kmirror.mirror.source_cluster import SourceNode
 from kmirror.network.client_metrics import ClientMetrics
 
@@ -91,10 +95,6 @@ class FetcherView(Protocol):
     @property
     def client_metrics(self) -> ClientMetrics: ...
 
-    def lags(self) -> Iterable[tuple[TopicPartition, int]]:
-        """How far each of its partitions is behind the source's high watermark, in records; 0 while that is not known."""
-        ...
-
 
 class PartitionView(Protocol):
     """What is shown of a partition that this broker leads."""
@@ -119,15 +119,11 @@ class SyncErrorsView(Protocol):
 
 
 def fetcher_readings(broker_id: int, fetchers: Iterable[RunningFetcherView]) -> Iterator[Reading]:
-    """MET1 to MET4, MET6, MET7, MET11."""
-    max_lag, rates, dead = 0, list[float](), 0
+    """MET2, MET4, MET6, MET7, MET11."""
+    rates, dead = list[float](), 0
     for running in fetchers:
         key, fetcher = running.key, running.fetcher
         client_tag = ("clientId", fetcher.name)
-        for topic_partition, lag in fetcher.lags():
-            max_lag = max(max_lag, lag)
-            tags = (client_tag, ("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
-            yield MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLag", tags), lag
         source = key.source_broker
         stats_tags = (client_tag, ("brokerHost", source.host), ("brokerPort", str(source.port)), ("mirror-name", key.mirror_name))
         for name, meter in (("BytesPerSec", fetcher.stats.bytes_rate), ("RequestsPerSec", fetcher.stats.request_rate)):
@@ -139,9 +135,23 @@ def fetcher_readings(broker_id: int, fetchers: Iterable[RunningFetcherView]) -> 
             yield sensor_metric(group_type, attribute, connection_tags), value
         rates.append(fetcher.stats.request_rate.one_minute_rate())
         dead += running.is_dead
-    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MaxLag", CLIENT_ID_TAG), max_lag
     yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MinFetchRate", CLIENT_ID_TAG), min(rates, default=0.0)
     yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "DeadThreadCount", CLIENT_ID_TAG), dead
+
+
+def lag_readings(lags: Iterable[MirroredPartitionLag]) -> Iterator[Reading]:
+    """MET1, MET3, and the age of both. MaxLag is 0 where nothing is mirrored, and -1 where no lag was ever known."""
+    greatest, oldest_ms = None, 0
+    for topic_partition, fetcher_name, lag in lags:
+        greatest = lag.records if greatest is None else max(greatest, lag.records)
+        oldest_ms = -1 if oldest_ms < 0 or lag.age_ms < 0 else max(oldest_ms, lag.age_ms)
+        if fetcher_name is None:
+            continue
+        tags = (("clientId", fetcher_name), ("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
+        yield MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLag", tags), lag.records
+        yield MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLagAgeMs", tags), lag.age_ms
+    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MaxLag", CLIENT_ID_TAG), 0 if greatest is None else greatest
+    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MaxLagAgeMs", CLIENT_ID_TAG), oldest_ms
 
 
 def partition_readings(partitions: Iterable[PartitionView]) -> Iterator[Reading]:
@@ -173,6 +183,7 @@ def register_mirror_metrics(
     *,
     is_enabled: Callable[[], bool],
     fetchers: Callable[[], Iterable[RunningFetcherView]],
+    lags: Callable[[], Iterable[MirroredPartitionLag]],
     partitions: Callable[[], Iterable[PartitionView]],
     sync_errors: SyncErrorsView,
 ) -> None:
@@ -182,6 +193,7 @@ def register_mirror_metrics(
         if not is_enabled():
             return
         yield from fetcher_readings(broker_id, fetchers())
+        yield from lag_readings(lags())
         yield from partition_readings(partitions())
         yield from sync_readings(sync_errors)
 

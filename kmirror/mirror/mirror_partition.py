@@ -47,7 +47,7 @@ from kmirror.storage.unified_log import UnifiedLog
 FIRST_LOAD_BACKOFF_MS = 100
 MAX_LOAD_BACKOFF_MS = 5_000
 MAX_REFUSALS = 8
-FAILED_BEFORE = "it failed under a leader before this one, whose log says why"
+DISK_FAILED = "a disk of this broker failed"
 
 _log = logging.getLogger(__name__)
 _S = MirrorPartitionState
@@ -61,6 +61,8 @@ class MirrorPartition:
         "_bump_pending",
         "_bumping",
         "_gained",
+        "_is_reason_unknown",
+        "_led_before_by",
         "_led_from_epoch",
         "_load_backoff_ms",
         "_loop",
@@ -70,6 +72,7 @@ class MirrorPartition:
         "_services",
         "_source_deleted",
         "_storage_error",
+        "_storage_error_told",
         "_unclean",
         "_wait",
         "id",
@@ -78,8 +81,15 @@ class MirrorPartition:
     )
 
     def __init__(
-        self, services: MirrorServices, partition_id: MirrorPartitionId, partition: Partition, registration: PartitionRegistration
+        self,
+        services: MirrorServices,
+        partition_id: MirrorPartitionId,
+        partition: Partition,
+        registration: PartitionRegistration,
+        *,
+        led_before_by: int = -1,
     ) -> None:
+        """`led_before_by`: another broker that led the partition until now; -1 where none is known."""
         self.id = partition_id
         self.partition = partition
         self.status = MirrorPartitionStatus()
@@ -94,6 +104,9 @@ class MirrorPartition:
         self._refusals = 0
         self._rejected: str | None = None
         self._storage_error: str | None = None
+        self._storage_error_told: str | None = None
+        self._led_before_by = led_before_by
+        self._is_reason_unknown = False
         self._recovering = self._unclean = registration.leader_recovery_state == RECOVERING
         self._wait = PartitionWait(services.runtime, partition, timeout_ms=services.config.mirror_truncation_backoff_ms)
 
@@ -137,6 +150,7 @@ class MirrorPartition:
             self._loop.wake_later(self._services.config.mirror_fetch_backoff_ms)
 
     def on_storage_error(self, reason: str) -> None:
+        """A disk failed under the partition's log. Its directory goes offline, and the controller elects a replica that has one (D3-37)."""
         self._storage_error = reason
         self.wake()
 
@@ -211,17 +225,14 @@ class MirrorPartition:
         except (NotYetError, DisconnectError, RequestTimeoutError, UnsupportedVersionError) as error:
             return self._failed(str(error) or type(error).__name__)
         except ApiException as error:
-            if error.error is Errors.KAFKA_STORAGE_ERROR and self.status.state is not _S.FAILED and self._storage_error is None:
-                self._storage_error = str(error)
+            if error.error is Errors.KAFKA_STORAGE_ERROR:
+                return self._storage_failed(error.message)
             retry_ms = self._failed(str(error))
             return 0 if error.error is Errors.INVALID_REQUEST and not self.status.loaded else retry_ms
         except KmirrorError as error:
             return self._failed(str(error))
         except OSError as error:
-            if self.status.state is _S.FAILED:
-                return self._failed(str(error))
-            self._storage_error = str(error)
-            return 0
+            return self._storage_failed(str(error))
 
     def _failed(self, reason: str) -> int:
         if self.status.reason != reason:
@@ -237,7 +248,10 @@ class MirrorPartition:
         """One step. 0: step again at once; n: again after n ms or when woken; None: when woken."""
         if not self.status.loaded:
             return await self._load()
-        if self._storage_error is not None or self._rejected is not None:
+        if self._storage_error is not None:
+            error, self._storage_error = self._storage_error, None
+            return self._storage_failed(error)
+        if self._rejected is not None:
             return await self._fail()
         if self._gained:
             return await self._gain()
@@ -251,17 +265,27 @@ class MirrorPartition:
         return await self._level(wanted)
 
     async def _fail(self) -> int:
-        """D3-37, D3-16. What is wrong is remembered until FAILED is committed, or found committed: the write of it may fail too."""
-        is_storage = self._storage_error is not None
-        reason = self._storage_error if is_storage else self._rejected
-        await self._take(_E.STORAGE_FAILED if is_storage else _E.SOURCE_REJECTED, reason=reason)
-        if self.status.state is _S.FAILED and self.status.reason == FAILED_BEFORE:
-            self.status.reason = reason
-        if not is_storage:
-            self._rejected = None
-            return 0
-        self._storage_error = None
-        return self._services.config.mirror_truncation_backoff_ms  # a removed partition goes on to STOPPING (D3-21), not at once
+        """D3-16. What is wrong is remembered until FAILED is committed, or found committed: the write of it may fail too."""
+        reason = self._rejected
+        await self._take(_E.SOURCE_REJECTED, reason=reason)
+        if self.status.state is _S.FAILED and self._is_reason_unknown:
+            self.status.reason, self._is_reason_unknown = reason, False
+        self._rejected = None
+        return 0
+
+    def _storage_failed(self, error: str) -> int:
+        """D3-37: nothing is written, for it is this replica's disk. What was to be done is tried again, here until somebody else leads."""
+        row = lookup(self.status.state, _E.STORAGE_FAILED)
+        if MirrorAction.REMOVE_FETCHER in row.actions:
+            self._services.fetchers.remove_partition(self.id.topic_partition)
+        elif self.status.state is _S.FAILED:
+            return self._failed(self.status.reason or error)
+        reason = f"{DISK_FAILED}: {error}; it goes on when a replica with a healthy disk leads, or when the log directory is back"
+        if self._storage_error_told != reason:
+            self._storage_error_told = reason
+            _log.error("mirror %s, %s, %s: %s", self.id.mirror_name, self.id.topic_partition, self.status.state.name, reason)
+        self.status.reason = reason
+        return self._services.config.mirror_truncation_backoff_ms
 
     async def _level(self, wanted: WantedState) -> int | None:
         guard = await self._guard(wanted)
@@ -331,7 +355,8 @@ class MirrorPartition:
         except KmirrorError as error:
             self.status.reason = str(error)
             return self._services.config.mirror_fetch_backoff_ms
-        self.status.reason = None
+        if self.status.reason != self._storage_error_told:  # which the first append ends
+            self.status.reason = None
         return None
 
     # --- transitions --------------------------------------------------------------------------------------------------
@@ -354,12 +379,22 @@ class MirrorPartition:
         is_own_stop = stored.state is _S.STOPPING and self.status.has_mirrored and not self._gained
         self.status.has_mirrored = stored.has_mirrored or is_own_stop or stored.state in (_S.MIRRORING, _S.PAUSING, _S.PAUSED)
         self.status.loaded = True
-        self.status.reason = FAILED_BEFORE if stored.state is _S.FAILED else None
+        self.status.reason = self._loaded_failure(stored.reason) if stored.state is _S.FAILED else None
         if stored.state is not _S.MIRRORING:  # a write of ours was refused: the partition moved on without us
             self._services.fetchers.remove_partition(self.id.topic_partition)
         if not self._gained:
             self._apply_read_only()
         return self._delay_after_refusal_ms()
+
+    def _loaded_failure(self, stored: str | None) -> str:
+        """Why a partition is FAILED that was so when it was loaded; said once by each leader. No record has room for it: the coordinator
+        remembers it while it lives."""
+        who = f"broker {self._led_before_by}" if self._led_before_by >= 0 else "the broker that led the partition then"
+        reason = stored or f"the reason is not known here; the log of {who} says it"
+        if self.status.reason is None or stored is not None:
+            _log.error("mirror %s, %s is FAILED: %s", self.id.mirror_name, self.id.topic_partition, reason)
+        self._is_reason_unknown = stored is None
+        return reason
 
     def _delay_after_refusal_ms(self) -> int:
         """None after the first: the state that was loaded says why. Refused again, we wait for the coordinator to read the metadata that we
@@ -418,7 +453,8 @@ class MirrorPartition:
         if row.next_state is _S.STOPPING and self.status.has_mirrored:
             await stopping.enter(self)
         else:
-            await self.write_state(StateWrite(self.id.topic, self.id.partition, row.next_state))
+            why = reason if row.next_state is _S.FAILED else None
+            await self.write_state(StateWrite(self.id.topic, self.id.partition, row.next_state, reason=why))
         self.status.state = row.next_state
         self.status.reason = reason
         if row.next_state in (_S.PREPARING, _S.MIRRORING):

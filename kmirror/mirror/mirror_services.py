@@ -45,6 +45,10 @@ class MirrorPartitionStatus:
     last_mirror_epoch: int = -1
     reason: str | None = None
     source_offset: int = -1
+    source_offset_at_ms: int = -1
+    """When the source told it last (monotonic); while the partition is fetched, its fetcher knows better (`known_as_of_ms`)."""
+    fetcher_name: str | None = None
+    """Of the fetcher that has the partition, or had it last."""
     highest_source_epoch: int = -1
     has_mirrored: bool = False
     """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A new leader in STOPPING

@@ -22,6 +22,7 @@ from kmirror.mirror.state_offset_tag import NOT_TOLD, leader_epoch_tag, state_of
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import read_mirror_states, write_mirror_states
+from kmirror.wire.mirror_tags import reason_of, reason_tag
 
 
 class StateRequestKey(NamedTuple):
@@ -134,8 +135,9 @@ def _read_response(response: read_mirror_states.ReadMirrorStatesResponse) -> Map
                 result[topic.name, partition.partition_index] = Errors.for_code(partition.error_code)
             else:
                 state = MirrorPartitionState.from_byte(partition.state)
-                offset = state_offset_of(partition.unknown_tagged_fields)
-                result[topic.name, partition.partition_index] = StoredState(state, partition.last_mirror_epoch, offset=offset)
+                tags = partition.unknown_tagged_fields
+                stored = StoredState(state, partition.last_mirror_epoch, offset=state_offset_of(tags), reason=reason_of(tags))
+                result[topic.name, partition.partition_index] = stored
     return result
 
 
@@ -146,7 +148,7 @@ def _write_request(mirror_name: str, writes: Iterable[StateWrite]) -> write_mirr
             partition_index=write.partition,
             last_mirror_epoch=write.last_mirror_epoch,
             state=int(write.state),
-            unknown_tagged_fields=state_offset_tag(write.follows) + leader_epoch_tag(write.leader_epoch),
+            unknown_tagged_fields=state_offset_tag(write.follows) + leader_epoch_tag(write.leader_epoch) + reason_tag(write.reason),
         )
         topics.setdefault(write.topic, []).append(data)
     return write_mirror_states.WriteMirrorStatesRequest(

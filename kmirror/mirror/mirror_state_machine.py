@@ -19,6 +19,8 @@ after gaining leadership in PREPARING and STOPPING the same state is appended as
 old coordinator cannot answer with a state that has passed (F19).
 
 Where the KIP contradicts itself the decision's number stands in the row (`facts`: D3-1 ... D3-37, B1 ..., C1 ...).
+A storage error is the replica's, not the partition's (D3-37): nothing is written, for FAILED would outlive the leader whose disk it was, and
+healthy replicas take over. The KIP's FAILED for it would need an operator where an election does.
 Known holes, inherent in the KIP: failback discards what lies beyond the failover point; the cut at STOPPING discards open
 transactions and what is interleaved with them; a cycle over three clusters empties all three.
 """
@@ -231,7 +233,7 @@ def _rows() -> Iterator[Row]:
     yield row("D3-35", _S.PREPARING, _E.SOURCE_CLUSTER_CHANGED, None, _A.LOG, _A.RETRY)
     for state in _S:
         if state is not _S.FAILED:
-            yield row("D3-37", state, _E.STORAGE_FAILED, _S.FAILED, _A.LOG, _A.REMOVE_FETCHER)
+            yield row("D3-37", state, _E.STORAGE_FAILED, None, _A.LOG, _A.REMOVE_FETCHER, _A.RETRY)
 
 
 _NOTHING_TO_DO: Final[dict[MirrorEvent, tuple[MirrorPartitionState, ...]]] = {

@@ -285,7 +285,9 @@ def test_d3_29b_clients_wait_while_the_reset_is_written_again(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ApiException(Errors.KAFKA_STORAGE_ERROR, "the folder is offline")])
-def test_d3_24_d3_37_a_disk_that_fails_in_a_step_fails_the_partition(tmp_path: Path, error: Exception, monkeypatch: Any) -> None:
+def test_d3_24_d3_37_a_disk_that_fails_in_a_step_is_one_replicas_and_the_step_is_tried_again(
+    tmp_path: Path, error: Exception, monkeypatch: Any
+) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a"))
@@ -296,7 +298,7 @@ def test_d3_24_d3_37_a_disk_that_fails_in_a_step_fails_the_partition(tmp_path: P
         monkeypatch.setattr(machine.partition("t"), "append_records_to_leader", refuse)
         machine.name("m.removed")
         await machine.advance(200)
-        assert machine.states_written()[-2:] == ["STOPPING", "FAILED"]
+        assert machine.states_written()[-1] == "STOPPING", "FAILED would outlive this broker's leadership"
         assert ("Input/output" if isinstance(error, OSError) else "offline") in str(machine.driver().status.reason)
         monkeypatch.undo()
         await machine.reach("STOPPED")

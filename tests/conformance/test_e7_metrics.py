@@ -6,7 +6,7 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
@@ -34,6 +34,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_metadata_manager import SyncErrors
 from kmirror.mirror.mirror_metrics import STATE_GAUGES, FetcherStats, register_mirror_metrics
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.partition_description import NEVER_KNOWN, MirroredPartitionLag, PartitionLag
 from kmirror.mirror.source_cluster import SourceNode
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
@@ -96,10 +97,6 @@ class Fetcher:
     name: str
     stats: FetcherStats
     client_metrics: ClientMetrics
-    lag_of: dict[TopicPartition, int] = field(default_factory=dict)
-
-    def lags(self) -> list[tuple[TopicPartition, int]]:
-        return list(self.lag_of.items())
 
 
 class Running(NamedTuple):
@@ -120,6 +117,7 @@ class Room:
         self.clock = ManualClock()
         self.registry = MetricsRegistry(self.clock)
         self.fetchers: list[Running] = []
+        self.lags: list[MirroredPartitionLag] = []
         self.partitions: list[Partition] = []
         self.errors = SyncErrors()
         self.is_enabled = True
@@ -128,6 +126,7 @@ class Room:
             4,
             is_enabled=lambda: self.is_enabled,
             fetchers=lambda: self.fetchers,
+            lags=lambda: self.lags,
             partitions=lambda: self.partitions,
             sync_errors=self.errors,
         )
@@ -135,7 +134,7 @@ class Room:
     def fetcher(self, fetcher_id: int, mirror: str, *, is_dead: bool = False, **lags: int) -> Fetcher:
         node = SourceNode(7, "source.example", 9092)
         made = Fetcher(f"MirrorFetcherThread-7-{fetcher_id}-{mirror}", FetcherStats(self.clock), ClientMetrics(self.clock))
-        made.lag_of = {TopicPartition(topic, 0): lag for topic, lag in lags.items()}
+        self.lags += [MirroredPartitionLag(TopicPartition(topic, 0), made.name, PartitionLag(lag, 5, True)) for topic, lag in lags.items()]
         self.fetchers.append(Running(Key(fetcher_id, node, mirror), made, is_dead))
         return made
 
@@ -154,8 +153,24 @@ def test_met1_met3_lag_of_a_partition_and_the_greatest() -> None:
     assert room.value(MANAGER.format("MaxLag")) == 12
     lag = "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=MirrorFetcherThread-7-{}-m,topic={},partition=0"
     assert [room.value(lag.format(*row)) for row in ((0, "a"), (0, "b"), (1, "c"))] == [3, 12, 5]
-    room.fetchers.pop()
-    assert lag.format(1, "c") not in room.registry.mbeans(), "nothing is left of a fetcher that went"
+    room.lags.pop()
+    assert lag.format(1, "c") not in room.registry.mbeans(), "nothing is left of a partition that is not mirrored any more"
+
+
+def test_met1_met3_a_lag_that_is_not_known_now_stays_with_its_age() -> None:
+    """While the source is down: no 0, and nothing vanishes with the fetcher. -1 was never known."""
+    room = Room()
+    assert room.value(MANAGER.format("MaxLagAgeMs")) == 0, "nothing is mirrored"
+    room.fetcher(0, "m", a=3)
+    room.fetchers.clear()
+    room.lags = [room.lags[0]._replace(lag=PartitionLag(12, 42_000, False))]
+    bean = "kafka.server:type=FetcherLagMetrics,name={},clientId=MirrorFetcherThread-7-0-m,topic=a,partition=0"
+    assert (room.value(MANAGER.format("MaxLag")), room.value(MANAGER.format("MaxLagAgeMs"))) == (12, 42_000)
+    assert (room.value(bean.format("ConsumerLag")), room.value(bean.format("ConsumerLagAgeMs"))) == (12, 42_000)
+    room.lags.append(MirroredPartitionLag(TopicPartition("b", 0), None, NEVER_KNOWN))
+    assert (room.value(MANAGER.format("MaxLag")), room.value(MANAGER.format("MaxLagAgeMs"))) == (12, -1)
+    room.lags = room.lags[1:]
+    assert room.value(MANAGER.format("MaxLag")) == -1
 
 
 def test_met2_the_slowest_fetcher() -> None:
@@ -351,5 +366,5 @@ def test_met1_met12_met20_over_http_and_by_the_tool(destination: EmbeddedCluster
     assert main(["metrics", "--url", url, "--json", "--filter", "type=MirrorMetadataManager|type=MirrorFetcherManager"]) == 0
     beans = json.loads(capsys.readouterr().out)[url]
     expected = {METADATA.format(name) for name in [*STATE_GAUGES.values(), *(name for name, _ in SYNC_ERRORS.values())]}
-    expected |= {MANAGER.format(name) for name in ("MaxLag", "MinFetchRate", "DeadThreadCount", "FailedPartitionsCount")}
+    expected |= {MANAGER.format(name) for name in ("MaxLag", "MaxLagAgeMs", "MinFetchRate", "DeadThreadCount", "FailedPartitionsCount")}
     assert set(beans) == expected

@@ -130,7 +130,7 @@ ROWS = [
     ("D3-33", S.STOPPED, E.NAME_CLEARED, G.ALWAYS, None, {A.FORGET}),
     *(("D3-34", state, E.TOPIC_DELETED, G.ALWAYS, None, {A.REMOVE_TOPIC, A.FORGET}) for state in S),
     ("D3-35", S.MIRRORING, E.SOURCE_CLUSTER_CHANGED, G.ALWAYS, None, {A.SUSPEND_FETCHER, A.LOG}),
-    *(("D3-37", state, E.STORAGE_FAILED, G.ALWAYS, S.FAILED, {A.LOG, A.REMOVE_FETCHER}) for state in S if state is not S.FAILED),
+    *(("D3-37", state, E.STORAGE_FAILED, G.ALWAYS, None, {A.LOG, A.REMOVE_FETCHER, A.RETRY}) for state in S if state is not S.FAILED),
 ]
 
 

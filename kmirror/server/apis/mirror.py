@@ -16,6 +16,7 @@ A mirror named in DescribeMirrors gets an entry (C7) with 143 where it may not b
 the 136 of a mirror that it names alone as the response's ErrorCode, without an entry: a Java client. Those that know this API are
 the KIP's reference implementation, which reads entries only: it takes a missing one for "no such mirror there", and one
 with an error for a reason to ask again for ever, so that it could never begin to mirror from us.
+Why a partition does not move, and the lag that was known last, are tagged fields outside the KIP's schema (`wire.mirror_tags`).
 IncludeAuthorizedOperations is accepted and ignored (B24).
 The inter-broker APIs 100, 101 and 105 are in `mirror_states`; what deleting and growing topics look at is in `mirror_guard`.
 """
@@ -48,6 +49,7 @@ from kmirror.wire.messages import (
     remove_topics_from_mirror,
     resume_mirror_topics,
 )
+from kmirror.wire.mirror_tags import last_known_lag_tag, reason_tag
 
 JAVA_CLIENT = "apache-kafka-java"
 
@@ -180,6 +182,7 @@ def _described(manager: MirrorManager, name: str) -> describe_mirrors.DescribedM
             lag=row.lag,
             state=row.state.name,
             last_mirror_epoch=row.last_mirror_epoch,
+            unknown_tagged_fields=reason_tag(row.reason) + last_known_lag_tag(row.last_lag.records, row.last_lag.age_ms),
         )
         topics.setdefault(row.topic, []).append(detail)
     described = [describe_mirrors.TopicPartitions(topic_name=topic, partitions=details) for topic, details in topics.items()]

@@ -22,6 +22,7 @@ from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import read_mirror_states, write_mirror_states
+from kmirror.wire.mirror_tags import reason_of, reason_tag
 
 REWRITTEN_STATES = (MirrorPartitionState.PREPARING, MirrorPartitionState.STOPPING)
 
@@ -64,7 +65,7 @@ def _read_result(partition: int, stored: StoredState | Errors) -> read_mirror_st
         partition_index=partition,
         last_mirror_epoch=stored.last_mirror_epoch,
         state=stored.state,
-        unknown_tagged_fields=state_offset_tag(stored.offset),
+        unknown_tagged_fields=state_offset_tag(stored.offset) + reason_tag(stored.reason),
     )
 
 
@@ -105,6 +106,7 @@ def _state_write(topic: str, data: write_mirror_states.PartitionData) -> StateWr
         rewrite=state in REWRITTEN_STATES,
         follows=state_offset_of(data.unknown_tagged_fields),
         leader_epoch=leader_epoch_of(data.unknown_tagged_fields),
+        reason=reason_of(data.unknown_tagged_fields),
     )
 
 

@@ -114,7 +114,7 @@ def described() -> list[MirrorDescription]:
 def test_describe_json_has_the_references_names() -> None:
     assert json.loads(describe_json(described()))[1] == {
         "mirror": "my-mirror", "topic": "foo", "partition": 0, "sourceOffset": 69, "destinationOffset": 66, "lag": 3,
-        "state": "MIRRORING", "lastMirrorEpoch": -1,
+        "state": "MIRRORING", "lastMirrorEpoch": -1, "lastKnownLag": -1, "lagAgeMs": -1, "reason": None,
     }  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def test_a_terminal_gets_one_table_in_its_place() -> None:
     first, second = out.getvalue().split(CLEAR)[1:]
     assert first.splitlines()[0] == "00:00:00.000  2 partition(s): 1 MIRRORING, 1 PAUSED; lag 185; 0.0 offsets/s"
     assert second.splitlines()[0].endswith("lag 175; 20.0 offsets/s")
-    assert second.splitlines()[2].split()[-3:] == ["90", "1234", "-"]
+    assert second.splitlines()[2].split()[-5:] == ["90", "1234", "-", "-", "-"]
 
 
 def test_a_terminal_that_is_too_small_shows_the_worst() -> None:

@@ -56,7 +56,7 @@ def test_a_late_failed_shut_a_stopped_partition_and_a_late_stopping_stopped_one_
         assert await write(machine, State.STOPPING, first, 3) == LATE
         assert await write(machine, State.FAILED, first) == LATE
         assert (await stored(machine)).state is State.MIRRORING
-        machine.driver().on_storage_error("the disk is gone")
+        machine.driver().on_rejected("malformed batch")
         await machine.reach("FAILED")
         assert (await stored(machine)).state is State.FAILED, "one that is not late is stored"
         await machine.close()
@@ -324,14 +324,13 @@ def test_a_coordinator_that_had_not_read_yet_why_a_partition_prepares_cost_five_
     run(scenario)
 
 
-@pytest.mark.parametrize("kind", ["storage", "source"])
-def test_why_a_partition_fails_was_forgotten_when_failed_could_not_be_stored(tmp_path: Path, kind: str) -> None:
+def test_why_a_partition_fails_was_forgotten_when_failed_could_not_be_stored(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a"))
         answers = Answers(machine, State.FAILED, DisconnectError("the coordinator is away"), times=3)
         driver = machine.driver()
-        (driver.on_storage_error if kind == "storage" else driver.on_rejected)("why")
+        driver.on_rejected("why")
         await machine.advance(5_100)
         assert answers.tries == 2 and machine.state() == "MIRRORING", "one try every mirror.truncation.backoff.ms"
         await machine.reach("FAILED")

@@ -85,7 +85,7 @@ def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a"))
-        machine.driver().on_storage_error("the disk is gone")
+        machine.driver().on_rejected("malformed batch")
         await machine.reach("FAILED")
         tries = 0
 
@@ -99,7 +99,7 @@ def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(
         machine.name("m.removed")
         await machine.advance(10_000)
         assert 1 <= tries <= 4, "one try every mirror.truncation.backoff.ms"
-        assert machine.state() == "FAILED" and machine.driver().status.reason == "the disk is gone"
+        assert machine.state() == "FAILED" and machine.driver().status.reason == "malformed batch"
         await machine.close()
 
     run(scenario)
