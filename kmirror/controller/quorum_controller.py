@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError, disk_error_advice, disk_error_text
@@ -45,6 +45,7 @@ from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.snapshot import BOOTSTRAP_FILE_NAME, decode_snapshot
 from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
+from kmirror.runtime.supervision import Supervised
 from kmirror.storage.ports import LogDirFailures, LogPorts
 from kmirror.wire.messages import controller_registration
 from kmirror.wire.messages.begin_transaction_record import BeginTransactionRecord
@@ -107,10 +108,12 @@ class QuorumController:
         self.on_event: Callable[[int, int], None] | None = None
         """Told of every event: how long it waited (ms), how long it took (ns)."""
         self.on_fatal: Callable[[str], None] | None = None
-        """Told why, when the metadata log dir fails."""
+        """Told once why this controller is none any more: its log cannot be written, or what is in it cannot be applied."""
         self._has_ended = False
         self.events_started = 0
         self.timed_out_brokers = 0
+        self.fault_count = 0
+        """Mistakes of the program so far that one event, or this controller, ended in."""
         self.snapshot_bytes = 0
 
     # ---- life
@@ -151,10 +154,22 @@ class QuorumController:
             bootstrap = self._bootstrap_records()
             await self.write("bootstrap", lambda: ControllerResult(bootstrap, None))
         await self.write("registerController", lambda: self.cluster.register_controller(self._registration_request()))
-        self._tasks.spawn(self._run_session_checks(), name="session-checks")
-        self._tasks.spawn(self._run_periodic_work(), name="periodic")
+        self._repeat("session-checks", self._run_session_checks)
+        self._repeat("periodic", self._run_periodic_work)
         if self.delegation_tokens.is_enabled:
-            self._tasks.spawn(self._run_token_sweeps(), name="delegation-tokens")
+            self._repeat("delegation-tokens", self._run_token_sweeps)
+
+    def _repeat(self, name: str, rounds: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Work that comes again and again as long as this controller is active: what one round refuses does not keep the next from coming."""
+
+        async def while_active() -> None:
+            try:
+                await rounds()
+            except ApiException:
+                if self.is_active:
+                    raise
+
+        self._tasks.spawn(Supervised(self.runtime, while_active, name=f"controller/{name}", may_return=True).run(), name=name)
 
     def _open_log(self) -> MetadataLog:
         runtime = self.runtime
@@ -345,6 +360,11 @@ class QuorumController:
         except ApiException as error:
             event.future.set_exception(error)
             return None
+        except Exception as error:  # noqa: BLE001 - reported: nothing is appended yet, so it is this event's alone
+            self.runtime.report_failure(f"the controller could not decide {event.name}", error)
+            self.fault_count += 1
+            event.future.set_exception(ApiException(Errors.UNKNOWN_SERVER_ERROR))
+            return None
         if result.kraft_version is not None:
             self.log.upgrade_kraft_version(result.kraft_version, self._voter())
         try:
@@ -413,18 +433,22 @@ class QuorumController:
         self._failure = self._failure or error
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
+        self.fault_count += 1
         self._fail(error)
         if not isinstance(self._failure, OSError):
             self.runtime.report_failure(f"task {name} of the controller failed", error)
 
     def _fail(self, error: BaseException) -> None:
-        """For good. A failed disk ends the node, as in Kafka: a controller that cannot write must not seem to be one."""
+        """For good. It ends the node, as in Kafka: a controller that cannot write, or not apply what it wrote, must not seem to be one."""
         if self._failure is None:
             self._failure = error
-        if isinstance(self._failure, OSError) and not self._has_ended:
+        if not self._has_ended:
             self._has_ended = True
-            text = self._disk_failed(self._failure)
-            _log.error("%s", text)
+            if isinstance(self._failure, OSError):
+                text = self._disk_failed(self._failure)
+                _log.error("%s", text)
+            else:
+                text = f"it failed: {self._failure!r}"
             if self.on_fatal is not None:
                 self.on_fatal(f"Shutdown controller: {text}")
         self._refuse_waiting(self._failure if isinstance(self._failure, OSError) else error)

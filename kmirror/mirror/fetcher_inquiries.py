@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.log_verifier import BatchAt, EarliestOffset, EndOfEpoch, OnWorker, Question
@@ -56,12 +56,12 @@ async def ask_source(runtime: Runtime, end_point: SourceEndPoint, asking: Sequen
     for local, epochs in starts.items():
         try:
             _collect(answers, "ListOffsets", epochs, await end_point.earliest_offsets(epochs, local=local))
-        except SourceError as error:
+        except KmirrorError as error:
             answers.update(dict.fromkeys(epochs, error))
     if ends:
         try:
             _collect(answers, "OffsetForLeaderEpoch", ends, await end_point.epoch_ends(ends))
-        except SourceError as error:
+        except KmirrorError as error:
             answers.update(dict.fromkeys(ends, error))
     return answers
 
@@ -69,7 +69,7 @@ async def ask_source(runtime: Runtime, end_point: SourceEndPoint, asking: Sequen
 async def _on_worker(runtime: Runtime, question: OnWorker) -> object:
     try:
         return await runtime.run_blocking(question.work)
-    except (ApiException, OSError) as error:
+    except (KmirrorError, OSError) as error:
         return error
 
 
@@ -78,7 +78,7 @@ async def _collect_batches(
 ) -> None:
     try:
         _collect(answers, "Fetch", questions, await end_point.fetch_batches(questions))
-    except SourceError as error:
+    except KmirrorError as error:
         answers.update(dict.fromkeys(questions, error))
 
 

@@ -133,6 +133,14 @@ class MirrorFetcher:
         while True:
             await self._round()
 
+    def on_unexpected_end(self, error: Exception) -> None:
+        """What was under way is not known any more: their drivers add the partitions again after the backoff, and their logs are compared
+        with the source's first."""
+        self._ask_all = True
+        self._appended.clear()
+        for partition in list(self._partitions.all.values()):
+            self._give_back(partition, f"the fetcher ended unexpectedly: {error!r}")
+
     def close(self) -> None:
         self._end_point.close()
 
@@ -184,7 +192,7 @@ class MirrorFetcher:
         ask_all, self._ask_all = self._ask_all, False
         try:
             answers = await self._end_point.fetch(positions, None if ask_all else touched, max_wait_ms=wait_ms, max_bytes=max_bytes)
-        except SourceError as error:
+        except KmirrorError as error:
             self._ask_all = True
             for topic_partition in list(self._partitions.due):
                 self._failed(self._partitions.all[topic_partition], error)
@@ -460,8 +468,11 @@ class MirrorFetcher:
             if self._partitions.is_current(partition):
                 self.remove(partition.topic_partition)
                 partition.driver.on_storage_error(str(error))
+        except Exception as error:  # noqa: BLE001 - reported: a mistake over one partition must not stop the others
+            self._runtime.report_failure(f"[{self.name}] Unexpected error over partition {partition.topic_partition}", error)
+            self._give_back(partition, repr(error))
 
-    def _failed(self, partition: FetchedMirrorPartition, error: SourceError) -> None:
+    def _failed(self, partition: FetchedMirrorPartition, error: KmirrorError) -> None:
         """The source did not answer, or not usably."""
         self._give_back(partition, str(error))
         if isinstance(error, SourceAuthenticationError):

@@ -20,6 +20,7 @@ from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError
 from kmirror.mirror.source_end_point import LeaderHint, SourceEndPoint
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
@@ -33,6 +34,7 @@ class FetcherKey(NamedTuple):
 
 class _Running(NamedTuple):
     fetcher: MirrorFetcher
+    life: Supervised
     task: asyncio.Task[None]
 
 
@@ -57,10 +59,10 @@ class MirrorFetcherManager:
         self._scope = TaskScope(runtime, "mirror-fetchers")
 
     def owns(self, topic_partition: TopicPartition) -> bool:
-        """Whether some fetcher has the partition now. One that died has nothing: its partitions are added again at the next refresh."""
+        """Whether some fetcher has the partition now. One that died has given all of them back."""
         key = self._owner.get(topic_partition)
         running = self._fetchers.get(key) if key is not None else None
-        return running is not None and not running.task.done() and running.fetcher.owns(topic_partition)
+        return running is not None and running.fetcher.owns(topic_partition)
 
     async def add_partition(self, driver: MirrorPartition) -> None:
         """Find the source's leader and start fetching. SourceError when there is none, or the topic is not the one it was."""
@@ -150,8 +152,8 @@ class MirrorFetcherManager:
             running.fetcher.close()
 
     def running(self) -> list[RunningFetcher]:
-        """Every fetcher; dead is one whose task ended though nobody ended it."""
-        return [RunningFetcher(key, running.fetcher, running.task.done()) for key, running in self._fetchers.items()]
+        """Every fetcher; dead is one whose task ended though nobody ended it, and has not begun again."""
+        return [RunningFetcher(key, running.fetcher, running.life.is_down) for key, running in self._fetchers.items()]
 
     async def shutdown(self) -> None:
         await self._scope.cancel()
@@ -166,15 +168,13 @@ class MirrorFetcherManager:
 
     def _fetcher(self, key: FetcherKey, mirror_configs: dict[str, str]) -> MirrorFetcher:
         running = self._fetchers.get(key)
-        if running is not None and running.task.done():
-            running.fetcher.close()
-            running = None
         if running is None:
             client_id = f"broker-{self._config.broker_id}-fetcher-{key.fetcher_id}-mirror-{key.mirror_name}"
             client = self._client_factory(client_id, mirror_configs)
             end_point = SourceEndPoint(self._runtime, client, key.source_broker, self._config)
             name = f"MirrorFetcherThread-{key.source_broker.id}-{key.fetcher_id}-{key.mirror_name}"
             fetcher = MirrorFetcher(self._runtime, end_point, name, quota=self._quota, owner=self)
-            running = _Running(fetcher, self._scope.spawn(fetcher.run(), name=name))
+            life = Supervised(self._runtime, fetcher.run, name=name, on_end=fetcher.on_unexpected_end)
+            running = _Running(fetcher, life, self._scope.spawn(life.run(), name=name))
             self._fetchers[key] = running
         return running.fetcher

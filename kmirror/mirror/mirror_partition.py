@@ -422,7 +422,7 @@ class MirrorPartition:
     async def _unclean_election(self) -> int:
         guard = MirrorGuard.UNCLEAN_SUPPORTED if self.unclean_supported else MirrorGuard.UNCLEAN_UNSUPPORTED
         row = lookup(self.status.state, _E.UNCLEAN_ELECTION, guard)
-        if MirrorAction.LOG in row.actions:
+        if MirrorAction.LOG in row.actions and len(self.partition.assigned_replicas) > 1:  # else its one replica is the log
             _log.warning("%s: elected uncleanly while mirroring; %s", self.id.topic_partition, guard.value)
         if row.next_state is not None:
             self._services.fetchers.remove_partition(self.id.topic_partition)

@@ -110,6 +110,11 @@ class RequestBatcher(Generic[K, I, R]):
         self.item_count += len(batch)
         try:
             answers = await self._send(key, [item for item, _ in batch])
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if isinstance(answer, Exception):
+                    _set_exception(future, answer)
+                elif not future.done():
+                    future.set_result(answer)
         except asyncio.CancelledError:
             for _, future in batch:
                 _set_exception(future, BatcherClosedError(f"{self._name} is closed"))
@@ -117,12 +122,8 @@ class RequestBatcher(Generic[K, I, R]):
         except (KmirrorError, OSError) as error:
             for _, future in batch:
                 _set_exception(future, error)
-        else:
-            for (_, future), answer in zip(batch, answers, strict=True):
-                if isinstance(answer, Exception):
-                    _set_exception(future, answer)
-                elif not future.done():
-                    future.set_result(answer)
+        except Exception as error:  # noqa: BLE001 - a mistake; reported, and what waits in the lane is sent all the same
+            self._runtime.report_failure(f"{self._name}: a request failed", error)
         finally:
             for _, future in batch:
                 _set_exception(future, UnansweredError(f"{self._name}: a program error kept the answer away"))

@@ -12,9 +12,12 @@ from collections.abc import Awaitable, Callable
 
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
 
+PAUSE_AFTER_FAILURE_MS = 1_000
+
 
 class StepLoop:
-    """`step` must not raise. The loop ends with `end` or `close`, for good."""
+    """The loop ends with `end` or `close`, for good. A step that raises is reported and made again after PAUSE_AFTER_FAILURE_MS: with its
+    task the partition would stand still until something else wakes it."""
 
     __slots__ = ("_attempt", "_name", "_retry", "_runtime", "_scope", "_step", "_task", "_woken", "closed")
 
@@ -90,7 +93,7 @@ class StepLoop:
         try:
             while not self.closed:
                 self._woken = False
-                retry_ms = await self._step()
+                retry_ms = await self._safe_step()
                 if self._woken or retry_ms == 0:
                     continue
                 if retry_ms is not None:
@@ -98,6 +101,21 @@ class StepLoop:
                 return
         finally:
             self._task = None
+
+    async def _safe_step(self) -> int | None:
+        failure: BaseException
+        try:
+            return await self._step()
+        except asyncio.CancelledError as cancelled:
+            current = asyncio.current_task()
+            if self.closed or current is None or current.cancelling():
+                raise
+            failure = cancelled  # of what it waited for, by somebody else
+        except Exception as error:  # noqa: BLE001 - a mistake; reported
+            failure = error
+        self._runtime.report_failure(f"a step of {self._name} failed", failure)
+        self._woken = False
+        return PAUSE_AFTER_FAILURE_MS
 
     def _cancel_retry(self) -> None:
         if self._retry is not None:

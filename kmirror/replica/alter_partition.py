@@ -16,10 +16,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.runtime.api import Runtime
+from kmirror.runtime.supervision import Supervised
 from kmirror.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -115,7 +116,7 @@ class AlterPartitionManager:
         """Propose; the answer comes to `item.on_answer` later."""
         self._unanswered[item.key] = item
         if self._task is None or self._task.done():
-            self._task = self._runtime.spawn(self._send_all(), name="alter-partition")
+            self._task = Supervised(self._runtime, self._send_all, name="alter-partition", may_return=True).start()
 
     def shutdown(self) -> None:
         if self._task is not None:
@@ -131,8 +132,8 @@ class AlterPartitionManager:
         """Whether every item was answered, and none of them is to be sent again."""
         try:
             response = await self._send(self._request(batch))
-        except ApiException as error:
-            _log.info("AlterPartition was not answered (%s); trying again", error.message)
+        except KmirrorError as error:
+            _log.info("AlterPartition was not answered (%s); trying again", error)
             return False
         if response.error_code != Errors.NONE:
             _log.warning("AlterPartition was refused (%s); trying again", Errors.for_code(response.error_code).name)

@@ -47,6 +47,7 @@ from kmirror.replica.replica_types import (
 )
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManagers
 from kmirror.runtime.api import Runtime
+from kmirror.runtime.supervision import Supervised
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
@@ -120,8 +121,8 @@ class ReplicaManager:
 
     def start(self) -> None:
         """Start checkpointing high watermarks and shrinking ISRs."""
-        self._checkpoint_task = self.runtime.spawn(self._checkpoint_loop(), name="highwatermark-checkpoint")
-        self._isr_task = self.runtime.spawn(self._shrink_isr_loop(), name="isr-expiration")
+        self._checkpoint_task = Supervised(self.runtime, self._checkpoint_loop, name="highwatermark-checkpoint").start()
+        self._isr_task = Supervised(self.runtime, self._shrink_isr_loop, name="isr-expiration").start()
 
     async def shutdown(self) -> None:
         """Stop the tasks, answer what waits, checkpoint the high watermarks."""

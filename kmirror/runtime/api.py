@@ -157,8 +157,13 @@ class Runtime(Protocol):
 
     def create_future(self) -> asyncio.Future[Any]: ...
 
+    @property
+    def failure_count(self) -> int:
+        """How often `report_failure` was called so far."""
+        ...
+
     def report_failure(self, message: str, error: BaseException) -> None:
-        """An error nobody awaits: logged here, collected as a finding by the simulator."""
+        """An error nobody awaits: logged and counted, collected as a finding by the simulator."""
         ...
 
     async def listen(

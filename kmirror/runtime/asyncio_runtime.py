@@ -45,6 +45,7 @@ class AsyncioRuntime:
         self.files: FileSystem = files or OsFileSystem()
         self.clock: Clock = clock or SystemClock()
         self.environment: Mapping[str, str] = os.environ
+        self.failure_count = 0
         self._workers = ThreadPoolExecutor(worker_count, thread_name_prefix="kmirror-worker")
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
@@ -68,6 +69,7 @@ class AsyncioRuntime:
         return self._loop.create_future()
 
     def report_failure(self, message: str, error: BaseException) -> None:
+        self.failure_count += 1
         _log.error("%s: %s", message, error, exc_info=error)
 
     async def listen(

@@ -2,7 +2,7 @@
 
 Work runs on the loop, one piece a turn: storage's state belongs to the loop, and the pieces (checkpoint files, retention,
 the removal of `.deleted` files) read and change it; also a log that is being loaded on a worker schedules its work for the loop. What is long goes through `Runtime.run_blocking` in the layer that
-knows that the files in question are sealed. A piece that raises goes to the loop's exception handler; the others go on.
+knows that the files in question are sealed. A piece that raises is reported by its name; the others go on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RuntimeLogScheduler:
             return
         task_id = next(self._ids)
         self._pending[task_id] = None
-        handle = self._runtime.call_later_ms(delay_ms, lambda: self._run(task_id, fn))
+        handle = self._runtime.call_later_ms(delay_ms, lambda: self._run(task_id, name, fn))
         if task_id in self._pending:
             self._pending[task_id] = handle
 
@@ -38,7 +38,11 @@ class RuntimeLogScheduler:
                 handle.cancel()
         self._pending.clear()
 
-    def _run(self, task_id: int, fn: Callable[[], None]) -> None:
+    def _run(self, task_id: int, name: str, fn: Callable[[], None]) -> None:
         self._pending.pop(task_id, None)
-        if not self._closed:
+        if self._closed:
+            return
+        try:
             fn()
+        except Exception as error:  # noqa: BLE001 - reported
+            self._runtime.report_failure(f"scheduled task {name} failed", error)

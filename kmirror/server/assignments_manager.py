@@ -11,10 +11,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 from kmirror.runtime.api import Runtime
+from kmirror.runtime.supervision import Supervised
 from kmirror.wire.messages import assign_replicas_to_dirs as messages
 
 RETRY_BACKOFF_MS = 500
@@ -51,7 +52,7 @@ class AssignmentsManager:
         self._pending[key] = directory_id
         self._callbacks[key] = on_accepted
         if self._task is None or self._task.done():
-            self._task = self._runtime.spawn(self._send_all(), name="replicas-to-dirs-assignments")
+            self._task = Supervised(self._runtime, self._send_all, name="replicas-to-dirs-assignments", may_return=True).start()
 
     @property
     def pending_count(self) -> int:
@@ -72,8 +73,8 @@ class AssignmentsManager:
         """Whether everything was taken."""
         try:
             response = await self._send(self._request(batch))
-        except ApiException as error:
-            _log.info("AssignReplicasToDirs was not answered (%s); trying again", error.message)
+        except KmirrorError as error:
+            _log.info("AssignReplicasToDirs was not answered (%s); trying again", error)
             return False
         if response.error_code != Errors.NONE:
             _log.warning("AssignReplicasToDirs was refused (%s); trying again", Errors.for_code(response.error_code).name)

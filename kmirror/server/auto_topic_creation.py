@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import (
     GROUP_METADATA_TOPIC_NAME,
     MIRROR_STATE_TOPIC_NAME,
@@ -58,8 +58,10 @@ class AutoTopicCreationManager:
             else:
                 forwarded = replace(asker, api_key=ApiKeys.CREATE_TOPICS, api_version=CREATE_TOPICS_VERSION, message=request)
                 response = await self._controller.forward(forwarded)
-        except ApiException as error:
-            _log.warning("Auto topic creation of %s failed: %s", ", ".join(names), error.message)
+        except KmirrorError as error:
+            _log.warning(
+                "Auto topic creation of %s failed: %s", ", ".join(names), error.message if isinstance(error, ApiException) else error
+            )
             return
         finally:
             for name in names:

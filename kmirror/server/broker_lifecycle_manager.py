@@ -19,11 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.exponential_backoff import ExponentialBackoff
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.registrations import Endpoint
 from kmirror.runtime.api import Runtime
+from kmirror.runtime.supervision import Supervised
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -105,6 +106,9 @@ class BrokerLifecycleManager:
         await self._register()
         self.state = BrokerState.RECOVERY
         self.registered.set_result(None)
+        await Supervised(self._runtime, self._heartbeats, name="broker-lifecycle", may_return=True).run()
+
+    async def _heartbeats(self) -> None:
         while not self.may_shut_down.done():
             delay_ms = await self._heartbeat()
             await self._sleep_or_wake(delay_ms)
@@ -152,14 +156,18 @@ class BrokerLifecycleManager:
                     self.broker_epoch = response.broker_epoch
                     self._failures = 0
                     return
-                error = Errors(response.error_code)
+                error = Errors.for_code(response.error_code)
                 if error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
                     raise ApiException(error, _refusal(identity, error))
                 if error is not told:
                     _log.info("Unable to register broker %d because the controller returned error %s", identity.broker_id, error.name)
                 told = error
-            except ApiException as failed:
-                if failed.error in (Errors.INVALID_REGISTRATION, Errors.UNSUPPORTED_VERSION, Errors.INCONSISTENT_CLUSTER_ID):
+            except KmirrorError as failed:
+                if isinstance(failed, ApiException) and failed.error in (
+                    Errors.INVALID_REGISTRATION,
+                    Errors.UNSUPPORTED_VERSION,
+                    Errors.INCONSISTENT_CLUSTER_ID,
+                ):
                     self.registered.set_exception(failed)
                     raise
             await self._runtime.sleep_ms(self._next_retry_ms())
@@ -177,7 +185,7 @@ class BrokerLifecycleManager:
         )
         try:
             response: BrokerHeartbeatResponse = await self._channel.send(request)
-        except ApiException:
+        except KmirrorError:
             return self._next_retry_ms()
         if response.error_code:
             error = Errors.for_code(response.error_code)

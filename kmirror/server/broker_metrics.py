@@ -6,7 +6,7 @@ and meanings are Kafka's; a partition that this broker does not lead has 0 where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
@@ -23,6 +23,8 @@ from kmirror.storage.log_manager import LogManager
 
 Reading = tuple[MetricName, Value]
 KAFKA_VERSION = "4.3.0"
+UNEXPECTED_FAILURES = MetricName("kmirror", "Runtime", "UnexpectedFailureCount")
+"""Mistakes that nobody awaited (a task that ended, a partition that failed): each is in the log, once, with its reason. Kafka has none."""
 EXPIRED_KILLED = "expired-connections-killed-count"
 _RAW_SOCKET_COUNTERS = {
     "connection-creation": "connections_created",
@@ -104,7 +106,7 @@ def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager, clock: Clock)
     stats, uncleanable = cleaner.last_stats, cleaner.manager.uncleanable_partitions()
     recopied = 100 * stats.bytes_written // stats.bytes_read if stats.bytes_read else 0
     yield MetricName("kafka.log", "LogCleaner", "cleaner-recopy-percent"), recopied
-    yield MetricName("kafka.log", "LogCleaner", "DeadThreadCount"), 0
+    yield MetricName("kafka.log", "LogCleaner", "DeadThreadCount"), cleaner.dead_threads()
     yield MetricName("kafka.log", "LogCleaner", "max-buffer-utilization-percent"), int(100 * stats.buffer_utilization)
     yield MetricName("kafka.log", "LogCleaner", "max-clean-time-secs"), cleaner.last_clean_time_ms // 1_000
     yield MetricName("kafka.log", "LogCleaner", "max-compaction-delay-secs"), cleaner.last_max_compaction_delay_ms // 1_000
@@ -147,8 +149,8 @@ class MetadataState(Protocol):
     def image(self) -> MetadataImage: ...
 
 
-def metadata_readings(loader: MetadataState, clock: Clock, *, unstable: bool) -> Iterator[Reading]:
-    """The newest metadata of this node, the features in force, and those that it knows."""
+def metadata_readings(loader: MetadataState, clock: Clock, errors: Mapping[str, int], *, unstable: bool) -> Iterator[Reading]:
+    """The newest metadata of this node, the errors over it by their metrics' names, the features in force, and those that it knows."""
     image = loader.image
     provenance = image.provenance
     lag_ms = max(0, clock.time_ms() - provenance.last_contained_log_time_ms) if provenance.last_contained_log_time_ms >= 0 else 0
@@ -156,8 +158,7 @@ def metadata_readings(loader: MetadataState, clock: Clock, *, unstable: bool) ->
         ("last-applied-record-offset", provenance.last_contained_offset),
         ("last-applied-record-timestamp", provenance.last_contained_log_time_ms),
         ("last-applied-record-lag-ms", lag_ms),
-        ("metadata-load-error-count", 0),
-        ("metadata-apply-error-count", 0),
+        *errors.items(),
         ("ignored-static-voters", 0),
     ):
         yield sensor_metric("broker-metadata-metrics", name), value

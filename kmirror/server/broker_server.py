@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
@@ -23,6 +23,7 @@ from kmirror.metadata.authorizer.acl_publisher import AclPublisher
 from kmirror.metadata.features import supported_features
 from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.registrations import Endpoint
+from kmirror.metadata.replay_error import MetadataReplayError
 from kmirror.mirror.channels import InterBrokerChannel
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
@@ -108,6 +109,7 @@ class BrokerServer:
         self._config = config
         self._cluster_id = cluster_id
         self._scope = TaskScope(runtime, f"broker-{config.node_id}")
+        self._metadata_errors = {"metadata-load-error-count": 0, "metadata-apply-error-count": 0}
         self._metadata_scope = TaskScope(runtime, f"broker-{config.node_id}-metadata", on_failure=self._metadata_failed)
         self._loader = MetadataLoader()
         self._metadata = MetadataProgress(runtime)
@@ -259,7 +261,7 @@ class BrokerServer:
         metrics.add_collector(lambda: fetcher_readings(self._replica_fetchers))
         metrics.add_collector(lambda: move_readings(self.replica_manager.alter_log_dirs))
         unstable = self._config.unstable_feature_versions_enable
-        metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock, unstable=unstable))
+        metrics.add_collector(lambda: metadata_readings(self._loader, self._runtime.clock, self._metadata_errors, unstable=unstable))
         self.mirror.register_metrics(metrics)
         cleaner = self.log_manager.cleaner
         if cleaner is not None:
@@ -417,6 +419,8 @@ class BrokerServer:
 
     def _metadata_failed(self, name: str, error: BaseException) -> None:
         """A broker that cannot apply the metadata must not go on with what it knew before (Kafka's fatal fault handler)."""
+        is_loading = isinstance(error, KmirrorError) and not isinstance(error, MetadataReplayError)
+        self._metadata_errors["metadata-load-error-count" if is_loading else "metadata-apply-error-count"] += 1
         self._runtime.report_failure(f"task {name} failed", error)
         self._on_fatal(f"Error applying metadata: {error!r}")
 

@@ -101,7 +101,7 @@ class ControllerMetrics:
         yield _controller("LastAppliedRecordTimestamp"), provenance.last_contained_log_time_ms
         yield _controller("LastAppliedRecordLagMs"), lag_ms
         yield _controller("LastCommittedRecordOffset"), controller.high_watermark - 1
-        yield _controller("MetadataErrorCount"), 0
+        yield _controller("MetadataErrorCount"), controller.fault_count
         yield _controller("NewActiveControllersCount"), 1
         yield _controller("IgnoredStaticVoters"), 0
         yield _controller("TimedOutBrokerHeartbeatCount"), controller.timed_out_brokers

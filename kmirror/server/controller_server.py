@@ -62,6 +62,7 @@ class ControllerServer:
         request_metrics: RequestChannelMetrics,
         on_fatal: Callable[[str], None],
     ) -> None:
+        """`on_fatal(reason)`: the controller failed for good; the only one of its quorum, it must not stay without a word."""
         self._runtime = runtime
         self._on_fatal = on_fatal
         self._request_metrics = request_metrics

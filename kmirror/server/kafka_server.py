@@ -13,7 +13,7 @@ from kmirror.common.errors import ConfigError, KmirrorError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.runtime.api import Runtime
-from kmirror.server.broker_metrics import register_node
+from kmirror.server.broker_metrics import UNEXPECTED_FAILURES, register_node
 from kmirror.server.broker_server import BrokerServer
 from kmirror.server.controller_server import ControllerServer
 from kmirror.server.kafka_config import KafkaConfig
@@ -83,6 +83,7 @@ class KafkaServer:
         properties = self._read_meta_properties()
         make_secret_files_private(self._runtime.files, dict.fromkeys((self._config.metadata_log_dir, *self._config.log_dirs)))
         register_node(self.metrics, self._config.node_id, properties.cluster_id or "", self._config.process_roles)
+        self.metrics.gauge(UNEXPECTED_FAILURES, lambda: self._runtime.failure_count)
         if self.http is not None:
             await self.http.start()
         if self._config.is_controller:

@@ -7,9 +7,11 @@ removed: a file must not be closed under a thread that writes to it.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
 from kmirror.storage.log_cleaner import CleaningJob, LogCleaner
 
 LONGEST_PAUSE_MS: Final = 300
@@ -24,14 +26,18 @@ class LogCleanerTasks:
         self._scope = scope
         self._cleaner = cleaner
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._lives: dict[int, Supervised] = {}
+        cleaner.dead_threads = lambda: sum(life.is_down for life in self._lives.values())
 
     def resize(self) -> None:
         """Begin those that are missing; those that are too many end themselves, after their jobs."""
         for number in range(self._cleaner.config.threads):
             task = self._tasks.get(number)
             if task is None or task.done():
-                running = run_log_cleaner(self._runtime, self._cleaner, number)
-                self._tasks[number] = self._scope.spawn(running, name=f"log-cleaner-{number}")
+                run = partial(run_log_cleaner, self._runtime, self._cleaner, number)
+                name = f"log-cleaner-{number}"
+                life = self._lives[number] = Supervised(self._runtime, run, name=name, may_return=True)
+                self._tasks[number] = self._scope.spawn(life.run(), name=name)
 
 
 async def run_log_cleaner(runtime: Runtime, cleaner: LogCleaner, number: int = 0) -> None:

@@ -103,7 +103,7 @@ class MetadataFetcher:
     async def _fetch_once(self) -> None:
         response = await self._channel.send(self._request(), timeout_ms=FETCH_MAX_WAIT_MS + 5_000, connection_key=CONNECTION_KEY)
         if response.error_code:
-            raise ApiException(Errors(response.error_code))
+            raise ApiException(Errors.for_code(response.error_code))
         partition: PartitionData = response.responses[0].partitions[0]
         has_new_epoch = partition.current_leader.leader_epoch > self._leader_epoch
         if has_new_epoch:
@@ -111,7 +111,7 @@ class MetadataFetcher:
         if partition.error_code == Errors.FENCED_LEADER_EPOCH and has_new_epoch:
             return  # in the epoch that the answer names it works; any other refusal is given time
         if partition.error_code:
-            raise ApiException(Errors(partition.error_code))
+            raise ApiException(Errors.for_code(partition.error_code))
         if partition.snapshot_id.end_offset >= 0:
             await self._load_snapshot(partition.snapshot_id)
             return
@@ -163,10 +163,10 @@ class MetadataFetcher:
                 self._snapshot_request(snapshot_id, len(data)), timeout_ms=10_000, connection_key=CONNECTION_KEY
             )
             if response.error_code:
-                raise ApiException(Errors(response.error_code))
+                raise ApiException(Errors.for_code(response.error_code))
             piece = response.topics[0].partitions[0]
             if piece.error_code:
-                raise ApiException(Errors(piece.error_code))
+                raise ApiException(Errors.for_code(piece.error_code))
             data += piece.unaligned_records
             if len(data) >= piece.size:
                 break

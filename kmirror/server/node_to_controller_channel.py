@@ -69,7 +69,7 @@ class NodeToControllerChannel:
         )
         answer = await self.send(envelope, connection_key=FORWARDED)
         if answer.error_code:
-            raise ApiException(Errors(answer.error_code))
+            raise ApiException(Errors.for_code(answer.error_code))
         if answer.response_data is None:
             raise KmirrorError(f"the controller answered an envelope of {request.api_key.name} without data")
         _, message = read_response(request.api_key, request.api_version, memoryview(answer.response_data))

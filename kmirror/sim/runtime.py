@@ -134,6 +134,7 @@ class SimRuntime:
         self.name = node.name
         self.alive = True
         self.died_us = -1
+        self.failure_count = 0
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.clock = node.clock
         self.files = node.disk
@@ -174,7 +175,9 @@ class SimRuntime:
         return self._loop.create_future()
 
     def report_failure(self, message: str, error: BaseException) -> None:
-        self._loop.add_failure(message, error)
+        if self.alive:  # what the code of a dead node raises, while its tasks are closed, is nobody's
+            self.failure_count += 1
+            self._loop.add_failure(message, error)
 
     async def listen(
         self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol], *, buffers: SocketBuffers = SYSTEM_BUFFERS

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -69,6 +69,8 @@ class LogCleaner:
         self.last_clean_time_ms = 0
         self.last_max_compaction_delay_ms = 0
         """The longest that any log had waited beyond its max.compaction.lag.ms when the last pass began."""
+        self.dead_threads: Callable[[], int] = lambda: 0
+        """How many of those who drive the jobs have ended though nobody ended them; set by their owner."""
         self._ports = ports
         self.throttler = Throttler(config.io_max_bytes_per_second, ports.clock)
 
@@ -99,7 +101,15 @@ class LogCleaner:
 
     def delete_old_segments(self) -> int:
         """Retention on compact,delete logs, and on all compacted ones what lies below the log start; the number of segments."""
-        return sum(log.delete_old_segments() for log in self.manager.deletable_logs())
+        return sum(map(self._delete_old_segments_of, self.manager.deletable_logs()))
+
+    def _delete_old_segments_of(self, log: UnifiedLog) -> int:
+        """One log's failure (its dir is on its way offline) does not keep the others from their turn, nor end the cleaner."""
+        try:
+            return log.delete_old_segments()
+        except KmirrorError as error:
+            _LOGGER.error("%s: %s", log.topic_partition, error)
+            return 0
 
     def abort_cleaning(self, topic_partition: TopicPartition) -> None:
         self.manager.abort_cleaning(topic_partition)
@@ -154,6 +164,10 @@ class CleaningJob:
             _LOGGER.warning("cannot clean %s, leaving it alone from now on: %s", self._log.topic_partition, error)
             self._cleaner.manager.mark_partition_uncleanable(self._log.topic_partition, str(error))
             self._done()
+        except Exception as error:
+            self._cleaner.manager.mark_partition_uncleanable(self._log.topic_partition, repr(error))
+            self._done()
+            raise  # a mistake: whoever drives the job reports it; the next job is another log's
         return False
 
     def work(self) -> None:
@@ -164,7 +178,7 @@ class CleaningJob:
             next(self._work)
         except StopIteration:
             self._work = None
-        except (OSError, KmirrorError) as error:
+        except Exception as error:  # noqa: BLE001 - kept
             self._error = error
 
     @property
@@ -263,7 +277,7 @@ class CleaningJob:
                 f"segments of {self._log.topic_partition} changed under the cleaner: {group}"
             )
             self._log.replace_segments([segment_cleaner.cleaned], group)
-        except (OSError, KmirrorError):
+        except Exception:
             segment_cleaner.discard()  # not in a finally: a job that a killed node left behind must touch nothing when it is collected
             raise
 

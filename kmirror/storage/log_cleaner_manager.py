@@ -23,7 +23,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.offset_checkpoint_file import CLEANER_OFFSET_CHECKPOINT_FILE_NAME, OffsetCheckpointFile
@@ -112,7 +112,7 @@ class LogCleanerManager:
             try:
                 with self._guarded(log.parent_dir):
                     found.append(self._log_to_clean(log, last_cleaned.get(partition), now_ms))
-            except (KmirrorError, ApiException) as error:
+            except KmirrorError as error:
                 _LOGGER.warning("cannot clean %s, leaving it alone from now on: %s", partition, error)
                 self.mark_partition_uncleanable(partition, str(error))
         return found

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kmirror.common.errors import ApiException
+from kmirror.common.errors import KmirrorError
 from kmirror.storage.ports import LogPorts
 
 if TYPE_CHECKING:
@@ -59,8 +59,10 @@ class LogManagerTasks:
         def run() -> None:
             if self._is_stopped:
                 return
-            task()
-            self._ports.scheduler.schedule_once(name, run, period_ms)
+            try:
+                task()
+            finally:  # whatever it raises goes to the scheduler, and is not the end of the task
+                self._ports.scheduler.schedule_once(name, run, period_ms)
 
         delay_ms = self._manager.config.initial_task_delay_ms if initial_delay_ms is None else initial_delay_ms
         self._ports.scheduler.schedule_once(name, run, delay_ms)
@@ -76,11 +78,13 @@ class LogManagerTasks:
     def _note_topic_ids(self) -> None:
         if self._is_stopped:
             return
-        for _ in range(min(len(self._idle_logs), IDLE_LOGS_A_TURN)):
-            log = self._idle_logs.popleft()
-            self._guarded(log, log.note_topic_id)
-        if self._idle_logs:
-            self._ports.scheduler.schedule_once("flush-metadata-files", self._note_topic_ids, 0)
+        try:
+            for _ in range(min(len(self._idle_logs), IDLE_LOGS_A_TURN)):
+                log = self._idle_logs.popleft()
+                self._guarded(log, log.note_topic_id)
+        finally:
+            if self._idle_logs:
+                self._ports.scheduler.schedule_once("flush-metadata-files", self._note_topic_ids, 0)
 
     # retention, flush, producers
 
@@ -107,8 +111,8 @@ class LogManagerTasks:
         """One log's failure (its dir is on its way offline) does not keep the others from their turn."""
         try:
             return action()
-        except ApiException as error:
-            _LOGGER.error("%s: %s", log.topic_partition, error.message)
+        except KmirrorError as error:
+            _LOGGER.error("%s: %s", log.topic_partition, error)
         except OSError as error:
             self._ports.log_dir_failures.maybe_add_offline_log_dir(log.parent_dir, f"Error on {log.directory}: {error}", error)
         return None
@@ -169,5 +173,10 @@ class LogManagerTasks:
         return max(delay_ms, 1)
 
     def _delete_logs_and_reschedule(self) -> None:
-        if not self._is_stopped:
-            self._ports.scheduler.schedule_once("kafka-delete-logs", self._delete_logs_and_reschedule, self.delete_logs())
+        if self._is_stopped:
+            return
+        delay_ms = max(1, self._manager.default_log_config.file_delete_delay_ms)
+        try:
+            delay_ms = self.delete_logs()
+        finally:
+            self._ports.scheduler.schedule_once("kafka-delete-logs", self._delete_logs_and_reschedule, delay_ms)

@@ -68,6 +68,7 @@ def test_the_tool_says_in_one_line_what_is_wrong(cluster, url, capsys):
 
 def test_the_embedded_cluster_gives_its_metrics(cluster):
     beans = cluster.metrics()
+    assert beans["kmirror:type=Runtime,name=UnexpectedFailureCount"] == {"Value": 0}
     assert beans["kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=measured"]["Count"] == 1
     assert beans["kafka.server:type=ReplicaManager,name=PartitionCount"] == {"Value": 1}
     assert beans["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=BrokerHeartbeat"]["Count"] > 0, "of the controller's listener"

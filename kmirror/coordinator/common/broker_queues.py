@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,6 +32,7 @@ class BrokerQueues(Generic[T, R]):
         self, runtime: Runtime, name: str, send: Callable[[int, list[T]], Awaitable[list[R]]], *, key_of: Callable[[T], Hashable]
     ) -> None:
         self._runtime = runtime
+        self._name = name
         self._send = send
         self._key_of = key_of
         self._scope = TaskScope(runtime, name)
@@ -47,7 +50,9 @@ class BrokerQueues(Generic[T, R]):
         queue = self._queues.get(broker_id)
         if queue is None:
             queue = self._queues[broker_id] = []
-            self._scope.spawn(self._send_queued(broker_id, queue), name=f"to-{broker_id}")
+            name = f"to-{broker_id}"
+            sending = Supervised(self._runtime, partial(self._send_queued, broker_id, queue), name=f"{self._name}/{name}", may_return=True)
+            self._scope.spawn(sending.run(), name=name)
         queue.append((item, result))
         return result
 
@@ -59,8 +64,11 @@ class BrokerQueues(Generic[T, R]):
                 if batch.setdefault(self._key_of(entry[0]), entry) is not entry:
                     later.append(entry)
             queue[:] = later
-            answers = await self._send(broker_id, [item for item, _ in batch.values()])
-            for (_, result), answer in zip(batch.values(), answers, strict=True):
-                if not result.done():
-                    result.set_result(answer)
+            try:
+                answers = await self._send(broker_id, [item for item, _ in batch.values()])
+                for (_, result), answer in zip(batch.values(), answers, strict=True):
+                    if not result.done():
+                        result.set_result(answer)
+            finally:  # a mistake ends this task: the next one sends again what was not answered
+                queue[:0] = [entry for entry in batch.values() if not entry[1].done()]
         del self._queues[broker_id]

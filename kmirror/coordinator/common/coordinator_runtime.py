@@ -23,7 +23,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorShard, ShardContext
@@ -348,7 +348,7 @@ class CoordinatorRuntime(Generic[S]):
         started_ms = self._runtime.clock.monotonic_ms()
         try:
             await self._replay_log(context)
-        except (KmirrorError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - reported; nobody must be told for ever that it is loading
             if context.state is not CoordinatorState.LOADING:
                 return
             context.state = CoordinatorState.FAILED

@@ -90,6 +90,7 @@ class GroupCoordinatorShard:
 
     def _expire(self) -> CoordinatorResult[None]:
         """Tombstones for offsets past their retention, and for empty groups that have none left."""
+        self._schedule_expiry()  # before anything that may fail
         now_ms = self._clock.time_ms()
         records: list[CoordinatorRecord] = []
         for group in self.groups.groups.by_id.values():
@@ -99,5 +100,4 @@ class GroupCoordinatorShard:
             records += expired
             if none_left and group.is_empty:
                 records += self.groups.tombstones(group)
-        self._schedule_expiry()
         return CoordinatorResult(records, None)

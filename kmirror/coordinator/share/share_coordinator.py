@@ -31,6 +31,7 @@ from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.features import SHARE_VERSION
 from kmirror.metadata.image import MetadataImage
 from kmirror.runtime.api import Runtime, TaskScope, run_together
+from kmirror.runtime.supervision import Supervised
 from kmirror.storage.java_hash_map import java_hash_map_order, java_uuid_hash
 from kmirror.wire.messages import (
     delete_share_group_state,
@@ -88,8 +89,8 @@ class ShareCoordinator:
     # -- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._scope.spawn(self._prune_rounds(), name="prune")
-        self._scope.spawn(self._cold_snapshot_rounds(), name="cold-snapshots")
+        for name, rounds in (("prune", self._prune_rounds), ("cold-snapshots", self._cold_snapshot_rounds)):
+            self._scope.spawn(Supervised(self._runtime, rounds, name=f"share-coordinator/{name}").run(), name=name)
 
     async def shutdown(self) -> None:
         await self._scope.cancel()

@@ -38,6 +38,7 @@ from kmirror.coordinator.transaction.transaction_metadata import TWO_PHASE_COMMI
 from kmirror.metadata.features import TRANSACTION_VERSION
 from kmirror.metadata.image import MetadataImage, TopicImage
 from kmirror.runtime.api import Runtime, TaskScope, run_together
+from kmirror.runtime.supervision import Supervised
 
 R = TypeVar("R")
 APPEND_RETRY_BACKOFF_MS: Final = 100
@@ -107,7 +108,8 @@ class TransactionCoordinator:
         )
 
     def start(self) -> None:
-        self._scope.spawn(self._abort_timed_out_transactions(), name="transaction-abort")
+        rounds = Supervised(self._runtime, self._abort_timed_out_transactions, name="transaction-abort")
+        self._scope.spawn(rounds.run(), name="transaction-abort")
 
     async def shutdown(self) -> None:
         await self._scope.cancel()
@@ -283,7 +285,9 @@ class TransactionCoordinator:
 
     def _on_prepared(self, topic_partition: TopicPartition, transactional_id: str) -> None:
         if not self._scope.closed:
-            self._scope.spawn(self._complete(topic_partition, transactional_id), name=f"complete-{transactional_id}")
+            name = f"complete-{transactional_id}"
+            completion = Supervised(self._runtime, partial(self._complete, topic_partition, transactional_id), name=name, may_return=True)
+            self._scope.spawn(completion.run(), name=name)
 
     async def _complete(self, topic_partition: TopicPartition, transactional_id: str) -> None:
         """From the decided end to the written one, unless another coordinator takes over."""

@@ -48,6 +48,7 @@ from kmirror.wire.messages.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 from kmirror.wire.messages.envelope import EnvelopeRequest
+from kmirror.wire.messages.no_op_record import NoOpRecord
 from kmirror.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kmirror.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kmirror.wire.messages.update_raft_voter import UpdateRaftVoterRequest
@@ -348,6 +349,60 @@ def test_a_failed_flush_fails_the_controller_for_good(tmp_path: pathlib.Path, mo
         assert error.value.error is Errors.NOT_CONTROLLER
         assert not node.controller.is_active
         assert await node.create_topic("t") is Errors.NOT_CONTROLLER
+
+    scenario(test, tmp_path)
+
+
+def test_a_mistake_over_one_event_ended_the_controller_for_good(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(node: Node) -> None:
+        await node.start_broker()
+        told: list[str] = []
+        monkeypatch.setattr(node.runtime, "report_failure", lambda message, error: told.append(message))
+        with pytest.raises(ApiException) as error:
+            await node.controller.write("test", lambda: 1 // 0)  # type: ignore[arg-type, return-value]
+        assert error.value.error is Errors.UNKNOWN_SERVER_ERROR
+        assert told == ["the controller could not decide test"] and node.controller.fault_count == 1
+        assert await node.create_topic("t") is Errors.NONE
+
+    scenario(test, tmp_path)
+
+
+def test_a_periodic_event_that_is_refused_comes_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(node: Node) -> None:
+        told: list[str] = []
+        monkeypatch.setattr(node.runtime, "report_failure", lambda message, error: told.append(message))
+        elect = node.controller.replication.elect_unclean
+        again = asyncio.Event()
+
+        def once() -> ControllerResult[None]:
+            if not told:
+                raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "mistake")
+            again.set()
+            return elect()
+
+        monkeypatch.setattr(node.controller.replication, "elect_unclean", once)
+        await asyncio.wait_for(again.wait(), 30)
+        assert told == ["[controller/periodic] ended unexpectedly, begins again in 100 ms"]
+        assert node.controller.is_active
+
+    scenario(test, tmp_path, unclean_election_interval_ms=10)
+
+
+def test_the_owner_of_a_controller_that_failed_is_told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(node: Node) -> None:
+        await node.start_broker()
+        failures: list[str] = []
+        node.controller.on_fatal = failures.append
+        monkeypatch.setattr(node.runtime, "report_failure", lambda message, error: None)
+        monkeypatch.setattr(node.controller.loader, "handle_records", lambda *arguments: 1 // 0)
+        with pytest.raises(ApiException) as error:
+            await node.controller.write("test", lambda: ControllerResult([ApiMessageAndVersion(NoOpRecord(), 0)], None))
+        assert error.value.error is Errors.NOT_CONTROLLER
+        await asyncio.sleep(0)
+        assert (
+            failures == ["Shutdown controller: it failed: ZeroDivisionError('integer division or modulo by zero')"]
+            and not node.controller.is_active
+        )
 
     scenario(test, tmp_path)
 

@@ -220,6 +220,21 @@ def test_log_that_cannot_be_replayed_makes_the_coordinator_unavailable() -> None
     scenario(body)
 
 
+def test_a_mistake_while_it_is_loaded_left_a_coordinator_loading_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        await shards.write(TP, lambda shard, now: shard.add("a"))
+        with monkeypatch.context() as patch:
+            patch.setattr(SetShard, "replay", lambda *arguments, **more: 1 // 0)
+            await loaded(shards, 2)
+        assert shards.state(TP) is CoordinatorState.FAILED
+        assert await error_of(shards.read(TP, lambda shard, now: 0)) is Errors.COORDINATOR_NOT_AVAILABLE
+        await loaded(shards, 3)
+        assert shards.state(TP) is CoordinatorState.ACTIVE, "the next election is another chance"
+
+    scenario(body)
+
+
 def test_timers_run_as_writes_and_end_with_the_shard() -> None:
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)

@@ -12,6 +12,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.server.broker_lifecycle_manager import FIRST_RETRY_MS, MAX_RETRY_MS, RETRY_JITTER, BrokerIdentity, BrokerLifecycleManager
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kmirror.wire.primitives import ProtocolReadError
 
 HEARTBEAT_MS = 5_000
 
@@ -106,3 +107,22 @@ def test_refused_registrations_do_not_count_against_heartbeats(bench):
     assert bench.manager.registered.done()
     assert heartbeats_ms[1] - heartbeats_ms[0] < 2 * FIRST_RETRY_MS
     assert heartbeats_ms[0] - registered_ms < FIRST_RETRY_MS
+
+
+@pytest.mark.parametrize("failure", [ProtocolReadError("no answer that can be read"), KeyError("mistake")], ids=repr)
+def test_a_broker_whose_heartbeat_failed_in_an_odd_way_sent_no_more_of_them(bench, failure):
+    controller, send = bench.controller, bench.controller.send
+    bench.manager.set_ready_to_unfence()
+    bench.run_ms(100)
+
+    async def fail_once(message: Any) -> Any:
+        controller.send = send
+        raise failure
+
+    controller.send = fail_once
+    bench.run_ms(HEARTBEAT_MS)
+    controller.asked_ms.clear()
+    bench.run_ms(2 * HEARTBEAT_MS + 1_000)
+    assert len(controller.asked_ms) >= 2
+    told = [each.message for each in bench.world.loop.failures]
+    assert told == ([] if isinstance(failure, ProtocolReadError) else ["[broker-lifecycle] ended unexpectedly, begins again in 100 ms"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kmirror.runtime.api import TaskScope
+from kmirror.runtime.system_ports import SystemClock
 from kmirror.server.log_cleaner_task import LogCleanerTasks, run_log_cleaner
 from kmirror.storage.log_cleaner import CleanerConfig
 
@@ -19,6 +20,11 @@ class FakeRuntime:
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.slept_ms: list[float] = []
+        self.clock = SystemClock()
+        self.failures: list[str] = []
+
+    def report_failure(self, message: str, error: BaseException) -> None:
+        self.failures.append(message)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         return asyncio.create_task(coroutine, name=name)
@@ -62,6 +68,7 @@ class FakeCleaner:
 
     def __init__(self, *jobs: FakeJob) -> None:
         self.jobs = list(jobs)
+        self.dead_threads: Callable[[], int] = lambda: 0
 
     def next_job(self) -> FakeJob | None:
         return self.jobs.pop(0) if self.jobs else None
@@ -129,6 +136,21 @@ def test_cleaners_come_and_go_as_the_setting_says() -> None:
         tasks.resize()
         await turns()
         assert len(scope) == 2
+        await scope.cancel()
+
+    run(test)
+
+
+def test_a_cleaner_that_died_was_counted_as_none() -> None:
+    async def test(runtime: FakeRuntime, events: list[str]) -> None:
+        cleaner = FakeCleaner()
+        cleaner.next_job = lambda: 1 // 0  # type: ignore[assignment, return-value]
+        scope = TaskScope(runtime, "test")  # type: ignore[arg-type]
+        LogCleanerTasks(runtime, scope, cleaner).resize()  # type: ignore[arg-type]
+        await turns()
+        assert cleaner.dead_threads() == 1
+        assert runtime.failures == ["[log-cleaner-0] ended unexpectedly, begins again in 100 ms"]
+        assert runtime.slept_ms == [100], "until it begins again"
         await scope.cancel()
 
     run(test)

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from storage_doubles import StorageWorld
 
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.append_origin import AppendOrigin
@@ -541,3 +542,35 @@ def test_a_job_can_be_cancelled_during_a_pause(tmp_path: pathlib.Path):
     disk.job.cancel()
     assert len(offsets(log)) == 30
     assert cleaning.file_names(".cleaned") == []
+
+
+def test_a_compacted_log_in_a_directory_that_failed_ended_the_cleaner_for_all_others(tmp_path: pathlib.Path) -> None:
+    cleaning = Cleaning(tmp_path, {"cleanup.policy": "compact,delete", "retention.ms": "1000"})
+    failing, other = cleaning.log(), cleaning.log(TopicPartition("t", 1))
+    for log in (failing, other):
+        cleaning.fill(log)
+    cleaning.world.clock.now_ms += DAY_MS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(failing), "delete_old_segments", _raise_for(failing, type(failing).delete_old_segments))
+        assert cleaning.cleaner.delete_old_segments() > 0
+    assert other.log_start_offset == other.log_end_offset and failing.log_start_offset == 0
+
+
+def _raise_for(failing: UnifiedLog, delete: Callable[[UnifiedLog], int]) -> Callable[[UnifiedLog], int]:
+    def delete_old_segments(log: UnifiedLog) -> int:
+        if log is failing:
+            raise ApiException(Errors.KAFKA_STORAGE_ERROR, "the log dir is offline")
+        return delete(log)
+
+    return delete_old_segments
+
+
+def test_a_mistake_of_a_pass_leaves_its_partition_alone_and_lets_go_of_it(cleaning: Cleaning, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = cleaning.log()
+    cleaning.fill(log)
+    monkeypatch.setattr(UnifiedLog, "replace_segments", lambda *arguments: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        cleaning.cleaner.clean_filthiest_log()
+    assert cleaning.cleaner.manager.uncleanable_partitions().keys() == {T}
+    assert cleaning.file_names(".cleaned") == []
+    assert cleaning.cleaner.next_job() is None, "the next look is at the others"

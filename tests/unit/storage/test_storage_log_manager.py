@@ -399,3 +399,28 @@ def test_a_disk_error_while_loading_costs_one_directory(tmp_path: pathlib.Path) 
     assert [log.topic_partition for log in again.all_logs()] == [T1]
     again.shutdown()
     assert not pathlib.Path(broker.dirs[0], ".kafka_cleanshutdown").exists()
+
+
+def test_a_periodic_task_that_failed_once_never_came_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = broker.manager(start=False)
+    ran: list[str] = []
+
+    def failing(name: str) -> Callable[[], int]:
+        def task() -> int:
+            ran.append(name)
+            raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "once")
+
+        return task
+
+    names = ["cleanup_logs", "checkpoint_log_recovery_offsets", "remove_expired_producers", "delete_logs"]
+    for name in names:
+        monkeypatch.setattr(manager.tasks, name, failing(name))
+    manager.start_tasks()
+    pending = sorted(broker.world.scheduler.pending)
+    for _ in range(50):
+        try:
+            broker.world.scheduler.advance(manager.config.initial_task_delay_ms)
+        except ApiException:
+            continue
+    assert set(ran) == set(names)
+    assert sorted(broker.world.scheduler.pending) == pending, "each is there again"
