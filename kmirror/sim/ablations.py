@@ -1,6 +1,6 @@
 """Safeguards that can be switched off, to show that a checker notices (decision 14).
 
-Some of the mirror are fields of `MirrorSafeguards`, more are in `sim.mirror_ablations`. The others are the broker's own and have no switch in
+Some of the mirror are fields of `MirrorSafeguards`, more are in `sim.mirror_ablations` and `sim.disk_ablations`. The others are the broker's own and have no switch in
 the program; each is taken out from here, for the time of one run:
 
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
@@ -27,6 +27,7 @@ from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.sim.disk_ablations import DISK_REPLACEMENTS
 from kmirror.sim.mirror_ablations import MIRROR_REPLACEMENTS, Replacement, from_the_end
 from kmirror.storage import log_segment_recovery
 from kmirror.storage.log_state import LogState
@@ -141,4 +142,5 @@ _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     ],
     "last_stable_offset": [(LogState, "last_stable_offset_metadata", _the_high_watermark)],
     **MIRROR_REPLACEMENTS,
+    **DISK_REPLACEMENTS,
 }

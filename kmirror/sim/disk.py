@@ -156,13 +156,6 @@ class SimDisk:
         if error_number is not None:
             raise OSError(error_number, os.strerror(error_number), path)
 
-    def _may_look(self, operation: str, path: str) -> bool:
-        """Whether a question that cannot fail gets an answer, and not just a no."""
-        if self.volumes.at(path).error_of(operation) is not None and self._attached:
-            return False
-        self.check(operation, path)
-        return True
-
     # FileSystem
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> SimFile:
@@ -182,10 +175,12 @@ class SimDisk:
         return SimFile(self, node, path, writable=write)
 
     def exists(self, path: str) -> bool:
-        return self._may_look("exists", path) and self._tree.find(path) is not None
+        self.check("exists", path)
+        return self._tree.find(path) is not None
 
     def is_dir(self, path: str) -> bool:
-        return self._may_look("is_dir", path) and isinstance(self._tree.find(path), Directory)
+        self.check("is_dir", path)
+        return isinstance(self._tree.find(path), Directory)
 
     def list_dir(self, path: str) -> list[str]:
         self.check("list_dir", path)

@@ -1,4 +1,5 @@
-"""Named histories of disks: one log directory of two fails while the other is healthy, a node starts on one that cannot be read.
+"""Named histories of disks: one log directory of two fails or fills while the other is healthy, a node starts on a full one, or on one that cannot be
+read, and another comes back empty.
 
 Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import errno
 
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.history import Removed
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_histories import ORDERS, end_history, expect, leader_of
@@ -74,6 +76,53 @@ def _leader_of_some(stage: MirrorStage, cluster: str) -> SimServer:
     return leader_of(stage, cluster, stage.partitions[stage.between(0, PARTITIONS - 1)])
 
 
+async def leaders_disk_fills(stage: MirrorStage) -> None:
+    """A10: the disk of the mirror's leader is full; another replica leads, and mirrors on, without an operator."""
+    await stage.open(replication_factor=3, log_dirs=2)
+    await stage.write("a", batches=3)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.until("every replica is in sync", stage.is_whole)
+    server = leader_of(stage, "b", ORDERS)
+    path = server.watch.data_dir_of(ORDERS)
+    assert path is not None, ORDERS
+    volume = server.node.disk.volumes.at(path)
+    volume.capacity_bytes = server.node.disk.used_bytes(volume)
+    server.note_bad_disk()
+    stage.tell(f"{path} of {server.name} is full")
+    await stage.write("a", batches=2)
+    await stage.until("another broker leads", lambda: stage.leader("b", ORDERS) not in (None, server))
+    await stage.until("it mirrors", lambda: stage.state("b", ORDERS) is State.MIRRORING)
+    await stage.until("B has all of A again", lambda: stage.equal("a", "b", ORDERS))
+    await _mend_and_restart(stage, server)
+    await end_history(stage, "a", "b")
+
+
+async def full_disk_at_restart(stage: MirrorStage) -> None:
+    """A2: a broker or the controller starts on a disk that is full; it says so or leaves the directory alone, and has lost nothing when there is room."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=5)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.until("every replica is in sync", stage.is_whole)
+    fleet = stage.fleets["a"]
+    server = fleet.controller if stage.chance(50) else leader_of(stage, "a", ORDERS)
+    topic_id = stage.topic_id("a")
+    server.crash()
+    (volume,) = server.volumes
+    volume.capacity_bytes = server.node.disk.used_bytes(volume)
+    server.note_bad_disk()
+    stage.tell(f"the disk of {server.name} is full")
+    before = len(stage.history.events)
+    server.start()
+    await stage.sleep_ms(3_000)
+    _expect_nothing_lost(stage, server, before)
+    await _mend_and_restart(stage, server)
+    await stage.until("A's controller serves", lambda: fleet.controller.is_serving)
+    expect(fleet.image().topics.topic(TOPIC) is not None and stage.topic_id("a") == topic_id, f"A has {TOPIC}")
+    await end_history(stage, "a", "b")
+
+
 async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
     """A2: the same with a disk that cannot be read for a while, or no file descriptors left, or no rights."""
     await stage.open(replication_factor=3)
@@ -103,8 +152,25 @@ def _expect_nothing_lost(stage: MirrorStage, server: SimServer, since: int) -> N
     expect(not lost, f"{server.name} removes nothing while its disk is bad, not {lost[0].batches[0] if lost else ''}")
 
 
+async def directory_comes_back_empty(stage: MirrorStage) -> None:
+    """A9: a broker's second disk is replaced; it does not start on it before it is formatted, and then its replicas get into the ISR again."""
+    await _open(stage)
+    server = _leader_of_some(stage, "b")
+    server.crash()
+    server.replace_disk(server.volumes[1].path)
+    server.start()
+    await stage.sleep_ms(3_000)
+    expect(server.refused is not None, f"{server.name} does not start while its second directory is not formatted")
+    await _write_to_all(stage, "a")
+    await _mend_and_restart(stage, server)
+    await end_history(stage, "a", "b")
+
+
 CALM = Setting(MirrorStage, check_mirrors)
 DISK_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "directory_fails": (directory_fails, CALM),
+    "leaders_disk_fills": (leaders_disk_fills, CALM),
+    "full_disk_at_restart": (full_disk_at_restart, CALM),
     "unreadable_disk_at_restart": (unreadable_disk_at_restart, CALM),
+    "directory_comes_back_empty": (directory_comes_back_empty, CALM),
 }

@@ -6,7 +6,7 @@ A directory of `log.dirs` on a disk of its own is a volume; "/" is what lies on 
     fails   with `error_number`, in the operations that `failing` names (all, unless told)
     lies    an fsync says yes, and a power loss forgets what it was asked for
 
-until it is mended. What a broken disk answers to a question that cannot fail (does this exist?) is no, as Python's `os.path` has it.
+until it is mended.
 """
 
 from __future__ import annotations

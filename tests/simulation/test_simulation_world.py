@@ -15,12 +15,18 @@ from kmirror.sim.state_histories import STATE_HISTORIES
 TRIES = range(1, 5)
 NAMED = {
     "directory_fails": "15 A1",
+    "full_disk_at_restart": "15 A2",
     "unreadable_disk_at_restart": "15 A2",
+    "directory_comes_back_empty": "15 A9",
+    "leaders_disk_fills": "15 A10",
     "state_topic_grows": "15 A7",
     "old_source": "UPG8",
 }
 ABLATIONS = [
     ("errors_of_one_partition", "directory_fails"),
+    ("disk_errors_are_no_bytes", "full_disk_at_restart"),
+    ("formatted_only", "directory_comes_back_empty"),
+    ("disk_is_the_replicas", "leaders_disk_fills"),
     ("state_topic_not_grown", "state_topic_grows"),
     ("states_by_birth_count", "state_topic_grows"),
     ("states_by_birth_count,stopped_log_believed", "state_topic_grows"),

@@ -1,0 +1,50 @@
+"""Rules of disks that have no switch in the program, each taken out from here for the time of one run. The numbers are those of issue 15.
+
+disk_errors_are_no_bytes  A2   what recovery cannot do for want of room or for a failing disk proves nothing against a segment
+formatted_only            A9   a log directory without meta.properties is refused
+disk_is_the_replicas      A10  a disk that fails under a mirror's leader is that replica's: nobody writes FAILED for it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kmirror.mirror.mirror_partition import MirrorPartition
+from kmirror.sim.mirror_ablations import Replacement
+from kmirror.storage.log_loader import LogLoader
+from kmirror.storage.log_segment_recovery import InvalidOffsetError
+from kmirror.storage.meta_properties_ensemble import MetaPropertiesEnsemble
+
+
+def _taken_for_corruption(recover_segment: Any) -> Any:
+    def run(self: LogLoader, segment: Any, *arguments: Any) -> Any:
+        try:
+            return recover_segment(self, segment, *arguments)
+        except OSError as error:
+            raise InvalidOffsetError(str(error.filename), 0, str(error)) from error
+
+    return run
+
+
+def _with_empty_ones(verify: Any) -> Any:
+    def run(self: MetaPropertiesEnsemble, files: Any, *, node_id: int) -> Any:
+        self.empty.clear()
+        return verify(self, files, node_id=node_id)
+
+    return run
+
+
+def _stored(storage_failed: Any) -> Any:
+    def run(self: MirrorPartition, error: str) -> int:
+        self._rejected = error
+        return 0
+
+    return run
+
+
+DISK_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
+    "disk_errors_are_no_bytes": [(LogLoader, "_recover_segment", _taken_for_corruption)],
+    "formatted_only": [(MetaPropertiesEnsemble, "verify", _with_empty_ones)],
+    "disk_is_the_replicas": [(MirrorPartition, "_storage_failed", _stored)],
+}
