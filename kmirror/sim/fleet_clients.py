@@ -1,7 +1,7 @@
 """Clients of a fleet: they find leaders and coordinators as Kafka's clients do, and note what they did and were told.
 
 `FleetClient` knows the way: metadata from any broker that answers, leaders and coordinators from there, forgotten again after an
-answer that says so. On top of it a producer (plain or idempotent, acks=all) and a reader (read_uncommitted or read_committed).
+answer that says so; leader epochs as Java's clients (`epoch_memory`). On top of it a producer (plain or idempotent, acks=all) and a reader (read_uncommitted or read_committed).
 Transactions are in `fleet_transactions`, groups in `fleet_groups`.
 
 A producer that gets no answer, or one that says nothing of the fate, sends the same batch again; an idempotent one may never
@@ -23,6 +23,7 @@ from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.epoch_memory import EpochMemory
 from kmirror.sim.fleet_history import ReadTo
 from kmirror.sim.history import Acknowledged, History, LogKey
 from kmirror.sim.loop import SimLoop
@@ -72,6 +73,7 @@ class FleetClient:
         self.runtime = runtime
         self.random = SeededRandom(f"{loop.seed}/{name}")
         self.topic_ids: dict[str, Uuid] = {}
+        self._epochs = EpochMemory()
         self._client = NetworkClient(runtime, name)
         self._slowness = slowness
         self._bootstrap = list(bootstrap)
@@ -128,6 +130,11 @@ class FleetClient:
     def forget(self, partition: TopicPartition) -> None:
         self._leaders.pop(partition, None)
 
+    def hear_epoch(self, partition: TopicPartition, epoch: int) -> None:
+        """Of anything but metadata; a larger one than metadata have makes them, and the leader, unknown."""
+        if self._epochs.hears(partition, epoch):
+            self.forget(partition)
+
     def forget_coordinator(self, key: str, kind: int) -> None:
         self._coordinators.pop((kind, key), None)
 
@@ -150,7 +157,8 @@ class FleetClient:
                 self.topic_ids[topic] = row.topic_id
                 for partition in row.partitions:
                     key = TopicPartition(topic, partition.partition_index)
-                    self._leaders[key], self._leader_epochs[key] = partition.leader_id, partition.leader_epoch
+                    if self._epochs.takes(key, row.topic_id, partition.leader_epoch):
+                        self._leaders[key], self._leader_epochs[key] = partition.leader_id, partition.leader_epoch
 
     async def _find_coordinator(self, key: str, kind: int) -> tuple[str, int] | None:
         response = await self.ask_any(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]))
@@ -329,6 +337,11 @@ def visible_records(row: Any, offset: int, *, committed: bool) -> tuple[list[tup
             continue
         found += [(record.offset, bytes(record.value or b"")) for record in batch.records() if record.offset >= offset]
     return found, next_offset
+
+
+def last_epoch(row: Any) -> int:
+    """Leader epoch of the last batch of a Fetch's row, -1 where it has none."""
+    return max((batch.partition_leader_epoch for batch in _batches(row)), default=-1)
 
 
 def _batches(row: Any) -> Iterator[RecordBatch]:

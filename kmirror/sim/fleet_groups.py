@@ -6,6 +6,9 @@
 A member counts a partition as its own while its session cannot have ended: from a heartbeat's answer until the session timeout after that
 heartbeat was sent. Two members must never count the same partition as their own at the same moment.
 
+It takes leader epochs as Java's consumers do: that of the committed offset, or of the log's start where there is none, and that of the last batch,
+which it commits.
+
 Where the committed offset is beyond the end of the log, as a mirror's may be after a failover, the member begins again at the log's start
 (auto.offset.reset=earliest).
 """
@@ -17,7 +20,7 @@ from collections.abc import Sequence
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.sim.fleet_clients import GROUP_COORDINATOR, FleetClient, fetch, visible_records
+from kmirror.sim.fleet_clients import GROUP_COORDINATOR, FleetClient, fetch, last_epoch, visible_records
 from kmirror.sim.fleet_history import Consumed, OffsetCommitted, OffsetFetched, OwnedPartitions
 from kmirror.sim.history import History
 from kmirror.sim.workload import Pace
@@ -26,6 +29,7 @@ from kmirror.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
+from kmirror.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kmirror.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
@@ -33,6 +37,8 @@ SESSION_TIMEOUT_MS = 2_000
 REBALANCE_TIMEOUT_MS = 30_000
 OFFSET_VERSION = 9
 JOIN_EPOCH, LEAVE_EPOCH = 0, -1
+EARLIEST_TIMESTAMP = -2
+CONSUMER = -1
 GONE = (Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_MEMBER_EPOCH)
 
 
@@ -52,6 +58,7 @@ class GroupMember:
         self._owned: dict[TopicPartition, int] = {}
         self._assigned: tuple[TopicPartition, ...] | None = None
         self._ids: dict[str, Uuid] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         self._acknowledges = False
         self._until_us = 0
         self._polling = False
@@ -131,9 +138,11 @@ class GroupMember:
         for partition in target:
             if partition not in self._owned:
                 offset = await self._fetch_offset(partition)
+                if offset is not None and offset < 0:
+                    offset = await self._log_start(partition)
                 if offset is None or self._epoch == JOIN_EPOCH:
                     return
-                self._owned[partition] = max(0, offset)
+                self._owned[partition] = offset
         self._tell_owned(self._client.loop.now_us, extends=False)
         self._assigned = None
         self._acknowledges = True
@@ -149,7 +158,7 @@ class GroupMember:
             return
         records, next_offset = visible_records(row, offset, committed=self._committed)
         if next_offset > offset:
-            self._owned[partition] = next_offset
+            self._owned[partition], self._epochs[partition] = next_offset, last_epoch(row)
             now_us, client, seen = self._client.loop.now_us, self._client, tuple(records)
             self._history.add(
                 Consumed(now_us, client.cluster, partition, client.name, self._committed, offset, next_offset, seen, asked_us, self._group)
@@ -158,7 +167,9 @@ class GroupMember:
 
     async def _commit(self, partition: TopicPartition) -> None:
         offset = self._owned[partition]
-        row = OffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)
+        epoch = self._epochs.get(partition, -1)
+        self._client.hear_epoch(partition, epoch)
+        row = OffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset, committed_leader_epoch=epoch)
         request = OffsetCommitRequest(
             group_id=self._group,
             generation_id_or_member_epoch=self._epoch,
@@ -194,9 +205,26 @@ class GroupMember:
             if answer.error_code in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE):
                 self._client.forget_coordinator(self._group, GROUP_COORDINATOR)
             return None
-        offset: int = answer.topics[0].partitions[0].committed_offset
+        committed = answer.topics[0].partitions[0]
+        offset: int = committed.committed_offset
+        self._epochs[partition] = committed.committed_leader_epoch
+        self._client.hear_epoch(partition, committed.committed_leader_epoch)
         self._history.add(OffsetFetched(self._client.loop.now_us, self._client.cluster, self._group, self._id, partition, asked_us, offset))
         return offset
+
+    async def _log_start(self, partition: TopicPartition) -> int | None:
+        """Where the partition's log begins; None when there is no answer."""
+        wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=EARLIEST_TIMESTAMP)
+        request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])])
+        response = await self._client.ask_leader(partition, request)
+        if response is None:
+            return None
+        row = response.topics[0].partitions[0]
+        if row.error_code:
+            self._client.forget(partition)
+            return None
+        self._client.hear_epoch(partition, row.leader_epoch)
+        return int(row.offset)
 
     def _give_up(self) -> None:
         self._owned.clear()

@@ -9,6 +9,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.sim.disk_histories import DISK_HISTORIES
 from kmirror.sim.fleet_storm import FLEET_HISTORIES
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
+from kmirror.sim.mirror_readers import READER_HISTORIES
 from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 from kmirror.sim.named_histories import NAMED_HISTORIES
@@ -25,6 +26,7 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     **MIRROR_HISTORIES,
     **NAMED_MIRROR_HISTORIES,
     **SHARE_GROUP_HISTORIES,
+    **READER_HISTORIES,
     **DISK_HISTORIES,
     **STATE_HISTORIES,
     **SOURCE_HISTORIES,

@@ -30,6 +30,8 @@ states_by_birth_count    15 A7: states are placed by the number of partitions th
 stopped_log_believed     15 A7: ... and a log whose own reset only this cluster's records follow is not stopped once more
 state_topic_not_grown    15 A7: nobody grows __mirror_state
 errors_of_one_partition  15 A1: what a follower cannot take of one partition is that one's, and its fetcher goes on
+batch_epochs_hidden      C19  consumers are sent no batch with a leader epoch above the partition's own
+offset_epochs_hidden     C19  ... and are told none with an offset, committed or found
 reset_in_recovery        C10  a reset empties the producer state in recovery, too
 
 C9 has none: that a reset also forgets open transactions shows only where one is open at the reset, and since STOPPING cuts to the fixpoint
@@ -55,6 +57,7 @@ from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
 from kmirror.mirror.share_group_sync import ShareGroupSync
+from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.replica.fetcher import AbstractFetcher
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_fetcher import ReplicaFetcher
@@ -65,6 +68,10 @@ from kmirror.storage.log_maintenance import LogMaintenance
 
 Replacement = tuple[Any, str, Callable[[Any], Any]]
 STOPPED_FOR_EVER = (MirrorPartitionState.STOPPED, WantedState.RUN)
+
+
+def _as_they_are(original: Any) -> Any:
+    return staticmethod(lambda told, *arguments: told)
 
 
 def _nothing(original: Any) -> Any:
@@ -284,5 +291,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "stopped_log_believed": [(LogSummary, "is_written_since_own_reset", _never)],
     "state_topic_not_grown": [(replication_control_manager, "check_no_new_partitions", _nothing)],
     "errors_of_one_partition": [(AbstractFetcher, "_on_failure", _of_all)],
+    "batch_epochs_hidden": [(ClientEpochs, "records", _as_they_are)],
+    "offset_epochs_hidden": [(ClientEpochs, "told", _as_they_are)],
     "reset_in_recovery": [(producer_state_update, "_is_pid_reset", _never)],
 }

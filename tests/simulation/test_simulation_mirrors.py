@@ -19,6 +19,7 @@ from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_group_checker import follow_groups
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
 from kmirror.sim.mirror_operators import Controls, MirrorOperator, OperatorHeard, check_operators
+from kmirror.sim.mirror_readers import READER_HISTORIES
 from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
 from kmirror.sim.mirror_storm import MIRROR_HISTORIES
 
@@ -37,6 +38,7 @@ NAMED = {
     "transaction_open_at_failback": "C41",
     "topic_deleted_at_the_mirror": "B30 D3-34",
     "share_group_at_failover": "SYN15 C18",
+    "java_group_reads_a_mirror": "C19",
 }
 ABLATIONS = [
     ("bump_after_cut", "slow_follower_at_alignment"),
@@ -50,6 +52,8 @@ ABLATIONS = [
     ("leader_knows", "source_leader_behind"),
     ("offsets_while_mirrored", "late_offset_sync"),
     ("share_groups_synced", "share_group_at_failover"),
+    ("batch_epochs_hidden", "java_group_reads_a_mirror"),
+    ("offset_epochs_hidden", "java_group_reads_a_mirror"),
     ("markers_swallowed", "transaction_open_at_failback"),
     ("mirrors_not_deleted", "topic_deleted_at_the_mirror"),
     ("deleted_is_forgotten", "topic_deleted_at_the_mirror"),
@@ -82,7 +86,7 @@ def test_named_history_breaks_no_rule(name):
 
 def test_every_history_is_tested():
     assert {"mirrors", "mirrors_calm"} == set(MIRROR_HISTORIES)
-    assert set(NAMED) == set(NAMED_MIRROR_HISTORIES) | set(SHARE_GROUP_HISTORIES)
+    assert set(NAMED) == set(NAMED_MIRROR_HISTORIES) | set(SHARE_GROUP_HISTORIES) | set(READER_HISTORIES)
 
 
 def test_a_share_group_of_the_storm_that_is_not_synced_is_noticed():

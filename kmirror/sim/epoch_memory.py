@@ -1,0 +1,38 @@
+"""What a Java client remembers of leader epochs (Kafka's `Metadata.lastSeenLeaderEpochs`), and how it comes to have no leader.
+
+    metadata        an epoch below the largest that was seen of that topic id is dropped; any other is the newest metadata
+    heard           an epoch from elsewhere (ListOffsets, OffsetFetch, a batch that is committed) that is larger is remembered, and new metadata
+                    are needed; where nothing was seen before it is not
+    the leader      that of the newest metadata, if their epoch is the largest that was seen, else none
+
+So an epoch that no metadata will ever show leaves the partition without a leader for good. The model is stricter than Java in one thing: a
+position there keeps its leader until it needs another one, here the next request needs it.
+"""
+
+from __future__ import annotations
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+
+
+class EpochMemory:
+    """Of one client, which keeps the leaders themselves."""
+
+    def __init__(self) -> None:
+        self._seen: dict[TopicPartition, tuple[Uuid, int]] = {}
+
+    def takes(self, partition: TopicPartition, topic_id: Uuid, epoch: int) -> bool:
+        """Whether metadata of that epoch are believed; they are remembered then."""
+        seen = self._seen.get(partition)
+        if seen is not None and seen[0] == topic_id and epoch < seen[1]:
+            return False
+        self._seen[partition] = topic_id, epoch
+        return True
+
+    def hears(self, partition: TopicPartition, epoch: int) -> bool:
+        """Whether that epoch, which something else than metadata told (-1: nothing was told), makes new metadata necessary."""
+        seen = self._seen.get(partition)
+        if seen is None or epoch <= seen[1]:
+            return False
+        self._seen[partition] = seen[0], epoch
+        return True
