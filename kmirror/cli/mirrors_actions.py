@@ -21,7 +21,8 @@ from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_reverse import reverse
-from kmirror.cli.mirrors_source import SourceEnd, check_source_cluster, source_ends_if_reachable, unseen, verbose_ends
+from kmirror.cli.mirrors_source import SourceEnd, another_cluster, check_source_cluster, source_ends_if_reachable, unseen, verbose_ends
+from kmirror.cli.mirrors_source_check import check_altered_source, check_new_source, other_topics, refuse_other_topics
 from kmirror.cli.mirrors_tables import describe_json, described_text, list_json, list_table, topic_list
 from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, answered, progress_bar
@@ -81,8 +82,12 @@ class MirrorCommand:
 
     async def do_create(self) -> None:
         configs = read_mirror_configs(self._options.mirror_config)
+        problem = await check_new_source(self._clients, self._mirror, configs)
         await self._admin.create_mirror(self._mirror, configs)
         self._done(f"Created mirror {self._mirror}", "create")
+        if problem is not None:
+            warn(problem)
+            return
         try:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
         except KmirrorError as error:  # it is created: the brokers may have what this machine has not
@@ -93,8 +98,11 @@ class MirrorCommand:
     async def do_alter(self) -> None:
         configs = read_mirror_configs(self._options.mirror_config)
         changes = [(name, ConfigOperation.SET, value) for name, value in sorted(configs.items())]
+        problem = await check_altered_source(self._clients, self._mirror, configs)
         await self._admin.incremental_alter_configs(ConfigResourceType.MIRROR, self._mirror, changes)
         self._done(f"Altered mirror {self._mirror}", "alter")
+        if problem is not None:
+            warn(problem)
 
     async def dry_run_alter(self) -> None:
         self._print_losses(await self._alteration_loss(read_mirror_configs(self._options.mirror_config)))
@@ -142,8 +150,21 @@ class MirrorCommand:
         self._done(f"Paused mirroring for {len(topics)} topic(s) in mirror {self._mirror}: {topic_list(topics)}", "pause", topics)
 
     async def do_resume(self) -> None:
+        await self._check_topics_to_resume()
         topics = await self._change("resume", self._admin.resume_mirror_topics, MIRRORING)
         self._done(f"Resumed mirroring for {len(topics)} topic(s) in mirror {self._mirror}: {topic_list(topics)}", "resume", topics)
+
+    async def _check_topics_to_resume(self) -> None:
+        """What the source has not, or not any more, stays as it is however often it is resumed. Where it cannot be asked nobody knows."""
+        rows = of_pattern(self._options.topic, await self._rows())
+        try:
+            source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
+            if await another_cluster(self._admin, source, self._mirror) is not None:
+                return
+            problems = await other_topics(self._admin, source, {row.topic for row in rows})
+        except KmirrorError:
+            return
+        refuse_other_topics(problems)
 
     async def _change(self, action: str, change: Callable[[str, Iterable[str]], Awaitable[TopicResults]], state: str) -> list[str]:
         """B43: the pattern is matched against the mirror's own topics only. With --wait: until those that were changed, now or by the same
@@ -235,6 +256,8 @@ class MirrorCommand:
             await self._add_unseen(error)
             return
         names = matching(self._options.topic, await source.list_topics())
+        if not self._options.force:
+            refuse_other_topics(await other_topics(self._admin, source, names))
         await self._warn_of_another_name(source, set(names))
         added = await add_topics(self._clients, self._mirror, self._admin, source, names, may_be_idle=self._options.wait)
         await self._wait_until_mirroring(names, added)

@@ -1,0 +1,71 @@
+"""What `kafka-mirrors` looks up at a source before it changes anything: does it answer, is it another cluster, has it the same topics?
+
+A source that cannot be reached from here is a warning, not a refusal: the brokers may have a way, a name or a secret that this machine
+lacks, and a mirror may be made before its source is up. What is certain is refused: the source is this cluster itself; it has another topic
+of the name, which would stay STOPPED or become FAILED however often it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.results import ConfigResourceType
+from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
+from kmirror.cli.user_errors import one_line
+from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.uuid import Uuid
+
+MIRROR_ONLY_PREFIX = "mirror."
+"""Configs that say nothing of how the source is reached."""
+
+
+async def check_new_source(
+    clients: MirrorClients, mirror_name: str, configs: Mapping[str, str], *, known_cluster_id: str = ""
+) -> str | None:
+    """What to warn of; None where the source answers as it should. KmirrorError where it is this cluster."""
+    servers = configs.get(BOOTSTRAP_SERVERS)
+    if not servers:
+        return None  # the broker says so
+    try:
+        found = (await clients.at(servers, configs, mirror_name, timeout_ms=SHORT_TIMEOUT_MS).describe_cluster()).cluster_id
+    except KmirrorError as error:
+        return f"the source of mirror {mirror_name} cannot be asked from here: {one_line(error)}; if the brokers cannot reach it either, nothing is mirrored"
+    own = (await clients.admin.describe_cluster()).cluster_id
+    if found and found == own:
+        raise KmirrorError(f"{BOOTSTRAP_SERVERS}={servers} leads to this cluster itself ({own}): a cluster does not mirror itself")
+    if known_cluster_id and found != known_cluster_id:
+        return f"cluster {found} is not the source of mirror {mirror_name}, {known_cluster_id}: mirroring halts until that is altered back"
+    return None
+
+
+async def check_altered_source(clients: MirrorClients, mirror_name: str, changes: Mapping[str, str]) -> str | None:
+    """As `check_new_source`, of a mirror's configs with these changes; None where they do not concern the source."""
+    if all(name.startswith(MIRROR_ONLY_PREFIX) for name in changes):
+        return None
+    try:
+        entries = await clients.admin.describe_configs(ConfigResourceType.MIRROR, mirror_name)
+        known = {row.mirror_name: row.source_cluster_id for row in await clients.admin.list_mirrors()}.get(mirror_name, "")
+    except ApiException:
+        entries, known = [], ""  # who may alter need not be allowed to look
+    present = {entry.name: entry.value for entry in entries if entry.value is not None}
+    return await check_new_source(clients, mirror_name, {**present, **changes}, known_cluster_id=known)
+
+
+async def other_topics(admin: AdminClient, source: AdminClient, topics: Iterable[str]) -> list[str]:
+    """What is wrong with topics of which the source has another one of the name, or none."""
+    names = sorted(topics)
+    here, there = await admin.describe_topics(names), await source.describe_topics(names)
+    problems = [f"the source has no topic {name}" for name in names if name not in there]
+    for name in names:
+        if name not in here or name not in there or Uuid.ZERO in (here[name].topic_id, there[name].topic_id):
+            continue
+        if here[name].topic_id != there[name].topic_id:
+            problems.append(f"the source has another topic {name}, with the id {there[name].topic_id}; here it is {here[name].topic_id}")
+    return problems
+
+
+def refuse_other_topics(problems: list[str]) -> None:
+    if problems:
+        what = "to mirror what the source has now, delete the topic here and add it again"
+        raise KmirrorError(f"{'; '.join(problems)}: it would not be mirrored; {what}")
