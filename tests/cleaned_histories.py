@@ -13,10 +13,14 @@ from typing import NamedTuple
 
 from broker_doubles import NOW_MS
 
+from kmirror.common.errors import Errors
+from kmirror.mirror.log_questions import Action, BatchAt, EarliestOffset, EndOfEpoch, Inquiry, Verdict
+from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
 from kmirror.record.builder import build_batch, empty_batch, rebuild_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
 
+BEYOND_ALL = 1 << 30
 KEYS = [b"a", b"b", b"c", b"d", b"e"]
 
 
@@ -160,3 +164,33 @@ def case(seed: int) -> Case:
         found.cleaned_until = RecordBatch(chance.choice(found.ours_whole)).base_offset
         found.ours = cleaned(found.ours_whole, found.cleaned_until, tombstones_before=chance.choice((0, found.cleaned_until)))
     return found
+
+
+def verdict_of(inquiry: Inquiry, theirs: list[bytes]) -> Verdict:
+    """What an inquiry comes to at a source that has these batches, its log beginning at offset 0."""
+    answer: object = None
+    while True:
+        try:
+            question = inquiry.send(answer)
+        except StopIteration as ended:
+            assert isinstance(ended.value, Verdict)
+            return ended.value
+        if isinstance(question, EarliestOffset):
+            answer = 0
+        elif isinstance(question, BatchAt):
+            rest = b"".join(each for each in theirs if RecordBatch(each).last_offset >= question.offset)
+            error = Errors.NONE if question.offset <= end_of(theirs) else Errors.OFFSET_OUT_OF_RANGE
+            answer = FetchedPartition(error, end_of(theirs), 0, rest, -1, -1)
+        elif isinstance(question, EndOfEpoch):
+            answer = EpochEnd(max([RecordBatch(each).partition_leader_epoch for each in theirs], default=-1), end_of(theirs))
+        else:
+            answer = question.work()
+
+
+def carried_out(verdict: Verdict, ours: list[bytes], theirs: list[bytes]) -> list[bytes]:
+    """The log in the end: what the verdict leaves of ours, and what is fetched behind it."""
+    if verdict.action is Action.START_OVER:
+        return theirs
+    end = verdict.offset if verdict.action is Action.CUT else end_of(ours)
+    kept = [each for each in ours if RecordBatch(each).base_offset < end]
+    return kept + [each for each in theirs if RecordBatch(each).base_offset >= end]

@@ -417,6 +417,7 @@ class Driver:
         self.services = SimpleNamespace(
             runtime=world.runtime, config=world.config, safeguards=world.safeguards, replica_manager=world.broker.replica_manager
         )
+        self.max_truncation_records = 100_000
         self.cuts = 0
         self.given_back: list[str | None] = []
         self.rejected: str | None = None

@@ -17,6 +17,8 @@ MIRROR_NAME_CONFIG = "mirror.name"
 MIRROR_SUPPORT_UNCLEAN_CONFIG = "mirror.support.unclean.leader.election"
 MIRROR_STATE_PARTITIONS_CONFIG = "mirror.topic.num.partitions"
 """Of the topic `__mirror_state`, internal: with how many partitions it was born. States are placed by that number, whatever becomes of the topic."""
+MIRROR_MAX_TRUNCATION_CONFIG = "mirror.max.truncation.records"
+DEFAULT_MAX_TRUNCATION_RECORDS = 100_000
 PAUSED_SUFFIX = ".paused"
 REMOVED_SUFFIX = ".removed"
 MAX_NAME_LENGTH = 249
@@ -57,6 +59,15 @@ def association_of(topic_configs: Mapping[str, str]) -> MirrorAssociation | None
 def is_unclean_election_supported(topic_configs: Mapping[str, str]) -> bool:
     """Whether a mirror topic is prepared again after an unclean election here (D3-31), and waits for every replica before it is mirrored."""
     return topic_configs.get(MIRROR_SUPPORT_UNCLEAN_CONFIG, "false").lower() == "true"
+
+
+def max_truncation_records(topic_configs: Mapping[str, str], mirror_configs: Mapping[str, str]) -> int:
+    """How many records below the high watermark a source may have a mirror cut; -1: any number. The topic's value comes before the mirror's."""
+    for configs in (topic_configs, mirror_configs):
+        value = configs.get(MIRROR_MAX_TRUNCATION_CONFIG)
+        if value is not None:
+            return int(value)
+    return DEFAULT_MAX_TRUNCATION_RECORDS
 
 
 def topic_name_problem(name: str) -> str | None:

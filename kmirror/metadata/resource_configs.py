@@ -12,6 +12,7 @@ from typing import Any
 
 from kmirror.common.config import ConfigDef, ConfigType, UpdateMode, at_least, invalid_value, valid_string
 from kmirror.common.errors import ApiException, ConfigError, Errors
+from kmirror.metadata.mirror_names import DEFAULT_MAX_TRUNCATION_RECORDS, MIRROR_MAX_TRUNCATION_CONFIG
 
 SOURCE_CLUSTER_ID_CONFIG = "source.cluster.id"
 
@@ -148,6 +149,15 @@ def _mirror_configs() -> ConfigDef:
         "*",
         "ACLs that are copied: resourceType;resourceName;operation;permissionType;principal,...",
         validator=_acl_rules,
+    )
+    d.define(
+        MIRROR_MAX_TRUNCATION_CONFIG,
+        ConfigType.LONG,
+        DEFAULT_MAX_TRUNCATION_RECORDS,
+        "How many records below the high watermark a partition may lose by following its source, which lost them; with more, or where nothing "
+        "is proven to be the source's, it becomes FAILED and keeps them. -1: any number.",
+        validator=at_least(-1),
+        valid="[-1,...]",
     )
     d.define(SOURCE_CLUSTER_ID_CONFIG, text, None, "Cluster id that the source had when it was first seen.", internal=True)
     return d

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 
 from kmirror.common.config import ConfigDef, ConfigType, Validator, at_least, between, invalid_value, to_text, valid_list, valid_string
 from kmirror.common.errors import ApiException, ConfigError, Errors
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, MIRROR_SUPPORT_UNCLEAN_CONFIG
+from kmirror.metadata.mirror_names import (
+    MIRROR_MAX_TRUNCATION_CONFIG,
+    MIRROR_NAME_CONFIG,
+    MIRROR_STATE_PARTITIONS_CONFIG,
+    MIRROR_SUPPORT_UNCLEAN_CONFIG,
+)
 
 MAX_LONG = 2**63 - 1
 MIRROR_THROTTLED_REPLICAS_CONFIG = "mirror.replication.throttled.replicas"
@@ -21,6 +26,11 @@ def throttled_replicas(name: str, value: Any) -> None:
         return
     message = f"{name} must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
     raise invalid_value(name, value, message)
+
+
+def _minus_one_or_more_if_set(name: str, value: Any) -> None:
+    if value is not None:
+        at_least(-1)(name, value)
 
 
 def _gzip_level(name: str, value: Any) -> None:
@@ -111,6 +121,14 @@ def _topic_config_def() -> ConfigDef:
         "Replicas whose mirroring from the source is throttled.",
     )
     d.define(MIRROR_SUPPORT_UNCLEAN_CONFIG, b, False, "Whether mirroring waits until every replica was truncated to the last mirror epoch.")
+    d.define(
+        MIRROR_MAX_TRUNCATION_CONFIG,
+        ConfigType.LONG,
+        None,
+        "How many records below the high watermark a partition of a mirror may lose by following its source; -1: any number. Not set: as its mirror has it.",
+        validator=_minus_one_or_more_if_set,
+        valid="[-1,...]",
+    )
     d.define(
         MIRROR_NAME_CONFIG, ConfigType.STRING, None, "Mirror that the topic belongs to; set by the mirror requests only.", internal=True
     )

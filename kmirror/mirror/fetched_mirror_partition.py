@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.log_verifier import Inquiry, Question
+from kmirror.mirror.log_questions import Inquiry, Question
 from kmirror.mirror.source_end_point import LeaderHint
 from kmirror.mirror.source_fetch_session import FetchPosition
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason

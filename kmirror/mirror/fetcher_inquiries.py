@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.log_verifier import BatchAt, EarliestOffset, EndOfEpoch, OnWorker, Question
+from kmirror.mirror.log_questions import BatchAt, EarliestOffset, EndOfEpoch, OnWorker, Question
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import BatchQuestion, SourceEndPoint
 from kmirror.mirror.source_fetch_session import FetchPosition

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition
-from kmirror.mirror.log_verifier import Inquiry
+from kmirror.mirror.log_questions import Inquiry
 from kmirror.mirror.source_fetch_session import FetchPosition
 
 

@@ -1,105 +1,67 @@
 """What our log has in common with the source's: three inquiries, each a generator of questions to the source that ends in a verdict.
 
 `verify_log` (C36b), before the first append of a fetcher and after every new source epoch. Epoch numbers alone do not tell: two
-clusters hand them out independently, so equal numbers do not mean equal batches. What tells is the last batch. It is fetched from
-the source at its base offset and compared: offsets, leader epoch, producer fields, largest timestamp, and the CRC unless the topic is
-compacted. Equal: everything before it is equal too, for the log grew by appending the source's batches in order. Unequal: step
-back 1, 2, 4 ... batches to an equal one, bisect to the last equal one, and cut behind it. None: start again at the source's log
-start. An empty log whose end lies above the source's log start begins there as well, or the records between would be skipped
-silently (F16).
+clusters hand them out independently, so equal numbers do not mean equal batches. What tells is the batches (`log_comparison`):
 
-`out_of_range` (D3-14, D3-14b): retention at the source passed us: start at its log start. Else never everything: the common point
-by epochs, stepping down to older epochs of ours while the source does not know one.
+    nothing is different                   keep all, above all what lies in holes that the source's cleaner left: tombstones
+    different right behind an equal one    cut behind the equal one
+    different, the border in a hole; or    start again at the source's log start: cut off, it may be a tombstone that the source no longer
+      our own cleaner was beyond it        has; left, a key that nobody has
+    different, none equal                  start again at the source's log start, which the guard stops (`truncation_guard`)
 
-`diverged` (D3-15): cut where the source's epoch ends, or where ours does if that is earlier.
+An empty log whose end lies above the source's log start begins there as well, or the records between would be skipped silently (F16).
+
+`out_of_range` (D3-14, D3-14b): retention at the source passed us: start at its log start. Else never everything for that alone: batches tell
+first, then the common point by epochs, stepping down to older epochs of ours while the source does not know one.
+
+`diverged` (D3-15): the source says where its epoch ends. The batches tell where the logs part; where they do not (our last ones lie in holes)
+what lies behind that end is different, and before it nothing is: a source whose epoch cache was built from a cleaned log has forgotten
+epochs without batches.
 
 A batch of the source that is damaged, or of a format that has no place here, says nothing of ours: nothing is cut for it, and it is an error
 (CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT), so that a mirror keeps what a source has lost.
-
-Questions are data, so that whoever answers may ask those of many partitions in one request, and so that nothing here waits. What kept an
-answer away is thrown into the inquiry, and comes out of it.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Generator
-from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from kmirror.common.errors import Errors
 from kmirror.mirror.local_log import first_offset_above
+from kmirror.mirror.log_comparison import Comparison, compare
+from kmirror.mirror.log_questions import KEEP, Action, EarliestOffset, EndOfEpoch, Inquiry, Loss, OnWorker, Question, Verdict
 from kmirror.mirror.source_cluster import SourceError
-from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
-from kmirror.record.record_batch import iter_batches, next_batch_size
-from kmirror.replica.log_verification import same_batch
+from kmirror.mirror.source_end_point import EpochEnd
 from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.unified_log import UnifiedLog
 
-
-class EarliestOffset(NamedTuple):
-    """The source's log start offset (int). `local`: of what it has not moved to remote storage."""
-
-    local: bool = False
+DIFFERS = "the log differs from the source's"
+CleanedUntil = Callable[[], int]
 
 
-class BatchAt(NamedTuple):
-    """The batch at `offset` (FetchedPartition), decided or not."""
-
-    offset: int
-    size: int
-
-
-class EndOfEpoch(NamedTuple):
-    """The largest epoch up to this one that the source has, and where it ends (EpochEnd). None: the leader's own epoch."""
-
-    leader_epoch: int | None
-
-
-class OnWorker(NamedTuple):
-    """Not for the source: a scan of our own log, which is long for a large one and belongs on a worker. Answered with what it returns."""
-
-    work: Callable[[], object]
-
-
-class Action(Enum):
-    """What to do with our log."""
-
-    KEEP = "keep"
-    CUT = "cut"
-    START_OVER = "start over"
-    WAIT = "wait"
-
-
-class Verdict(NamedTuple):
-    """CUT to `offset`; START_OVER at it, with nothing; WAIT: nothing can be said yet."""
-
-    action: Action
-    offset: int = -1
-    reason: str = ""
-
-
-Question = EarliestOffset | BatchAt | EndOfEpoch | OnWorker
-Inquiry = Generator[Question, Any, Verdict]
-KEEP = Verdict(Action.KEEP)
-
-
-def verify_log(log: UnifiedLog, *, is_compacted: bool) -> Inquiry:
-    """Compare our last batch with the source's."""
+def verify_log(log: UnifiedLog, *, cleaned_until: CleanedUntil) -> Inquiry:
+    """Compare our log with the source's. `cleaned_until`: how far our own cleaner has been."""
     last = log.last_batch()
     end = log.log_end_offset
     if last is None and end == 0:
         return KEEP
     source_start = yield from _source_start()
-    if last is None:
-        return KEEP if end <= source_start else _start_over(source_start)
-    if last.base_offset < source_start:
-        return KEEP if end < source_start else _start_over(source_start)
-    if (yield from _is_equal(last, is_compacted=is_compacted)):
-        return _cut_behind(last)
-    equal = yield from _last_equal(log, last, source_start, is_compacted=is_compacted)
-    return _start_over(source_start) if equal is None else _cut_behind(equal)
+    if last is None or last.base_offset < source_start:
+        return _behind_retention(last, end, source_start)
+    found = yield from compare(log, source_start, until=end)
+    return judge(log, found, source_start, until=end, cleaned_until=cleaned_until)
+
+
+def verify_before(log: UnifiedLog, until: int, *, cleaned_until: CleanedUntil) -> Inquiry:
+    """What of our log before `until` is the source's, where all from there on goes anyway. A verdict that keeps says CUT to `until`."""
+    source_start = yield from _source_start()
+    last = log.batch_before(until)
+    if last is None or last.base_offset < source_start:
+        return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+    found = yield from compare(log, source_start, until=until)
+    verdict = judge(log, found, source_start, until=until, cleaned_until=cleaned_until)
+    return Verdict(Action.CUT, until) if verdict.action is Action.KEEP else verdict
 
 
 def unverified() -> Inquiry:
@@ -108,30 +70,78 @@ def unverified() -> Inquiry:
     return KEEP
 
 
-def out_of_range(log: UnifiedLog, *, local: bool = False) -> Inquiry:
+def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = False) -> Inquiry:
     """Our log end is no offset that the source can be asked for. `local`: because it is only in remote storage there (FEA11)."""
     source_start = yield from _source_start(local=local)
     end = log.log_end_offset
     if end < source_start:
         return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+    found = yield from compare(log, source_start, until=end)
+    if found.different is not None:
+        return judge(log, found, source_start, until=end, cleaned_until=cleaned_until)
     epoch = log.latest_batch_epoch()
     while epoch is not None and epoch >= 0:
-        found: EpochEnd = yield EndOfEpoch(epoch)
-        if found.epoch == epoch and found.end_offset >= 0:
-            return (yield from diverged(log, epoch, found.end_offset))
-        limit = min(found.epoch, epoch - 1)
+        told: EpochEnd = yield EndOfEpoch(epoch)
+        if told.epoch == epoch and told.end_offset >= 0:
+            return (yield from _cut_by_epochs(log, epoch, told.end_offset))
+        limit = min(told.epoch, epoch - 1)
         epoch = yield OnWorker(partial(_largest_epoch_up_to, log, limit))
     return Verdict(Action.WAIT, reason=f"the source knows no epoch of our log, which ends at {end}")
 
 
-def diverged(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inquiry:
+def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_until: CleanedUntil) -> Inquiry:
     """The source's log has `epoch` until `source_end_offset`, ours goes on differently."""
+    reason = f"epoch {epoch} ends at {source_end_offset} at the source"
+    source_start = yield from _source_start()
+    last, end = log.last_batch(), log.log_end_offset
+    if last is None or last.base_offset < source_start:
+        return (yield from _cut_by_epochs(log, epoch, source_end_offset))
+    found = yield from compare(log, source_start, until=end)
+    if found.different is None and found.is_border_known:
+        behind = log.log_end_offset > last.next_offset
+        return Verdict(Action.CUT if behind else Action.KEEP, last.next_offset, reason)
+    if found.different is None:
+        equal_until = log.log_start_offset if found.equal is None else found.equal.next_offset
+        beyond = log.batch_containing(max(source_end_offset, equal_until))
+        if beyond is None or source_end_offset < 0:
+            return Verdict(Action.KEEP, reason=reason, ignores_epochs=True)
+        found = Comparison(found.equal, beyond, beyond.base_offset >= equal_until and log.batch_containing(equal_until) == beyond)
+    return judge(log, found, source_start, until=end, cleaned_until=cleaned_until)._replace(reason=reason)
+
+
+def judge(log: UnifiedLog, found: Comparison, source_start: int, *, until: int, cleaned_until: CleanedUntil) -> Verdict:
+    """The table above."""
+    equal, different = found.equal, found.different
+    if different is None:
+        if equal is not None and found.is_border_known and equal.next_offset < until:
+            return Verdict(Action.CUT, equal.next_offset, DIFFERS)  # a gap that our cleaner left behind our last batch: fetched again
+        return KEEP
+    if equal is None:
+        return Verdict(Action.START_OVER, source_start, "nothing of the log is the source's", Loss.EVERYTHING)
+    if not found.is_border_known:
+        reason = f"{DIFFERS} at {different.base_offset}, and what a cleaner removed before hides from where on"
+        return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
+    if cleaned_until() > equal.next_offset:
+        reason = f"{DIFFERS} from {different.base_offset} on, and our cleaner has removed what the records there replaced"
+        return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
+    return Verdict(Action.CUT, equal.next_offset, DIFFERS, Loss.COUNTED)
+
+
+def _behind_retention(last: BatchHeader | None, end: int, source_start: int) -> Verdict:
+    """Nothing of ours can be compared: the source begins behind it, or it is empty."""
+    if end < source_start or (last is None and end == source_start):
+        return KEEP
+    return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+
+
+def _cut_by_epochs(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inquiry:
+    """Where batches do not tell: at the end of the epoch there, or of ours if that is earlier."""
     reason = f"epoch {epoch} ends at {source_end_offset} at the source"
     above: int | None = yield OnWorker(partial(first_offset_above, log, epoch))
     target = min(log.log_end_offset if above is None else above, source_end_offset)
     if target < log.log_start_offset:
-        return Verdict(Action.START_OVER, (yield from _source_start()), reason)
-    return Verdict(Action.CUT, target, reason)
+        return Verdict(Action.START_OVER, (yield from _source_start()), reason, Loss.EVERYTHING)
+    return Verdict(Action.CUT, target, reason, Loss.COUNTED if target > log.log_start_offset else Loss.EVERYTHING)
 
 
 def _source_start(*, local: bool = False) -> Generator[Question, Any, int]:
@@ -142,62 +152,6 @@ def _source_start(*, local: bool = False) -> Generator[Question, Any, int]:
     return source_start
 
 
-def _start_over(offset: int) -> Verdict:
-    return Verdict(Action.START_OVER, offset, "nothing of the log is the source's")
-
-
-def _cut_behind(batch: BatchHeader) -> Verdict:
-    return Verdict(Action.CUT, batch.last_offset + 1, "the log differs from the source's")
-
-
-def _last_equal(
-    log: UnifiedLog, unequal: BatchHeader, source_start: int, *, is_compacted: bool
-) -> Generator[Question, Any, BatchHeader | None]:
-    """The last batch that equals the source's: stepping back in doubling strides, then bisecting."""
-    stride = 1
-    while True:
-        candidate: BatchHeader | None = unequal
-        for _ in range(stride):
-            previous = log.batch_before(candidate.base_offset) if candidate is not None else None
-            if previous is None:
-                break
-            candidate = previous
-        if candidate is None or candidate is unequal or candidate.base_offset < source_start:
-            first = _first_at_or_after(log, source_start)
-            if first is None or first.base_offset >= unequal.base_offset:
-                return None
-            if not (yield from _is_equal(first, is_compacted=is_compacted)):
-                return None
-            return (yield from _bisect(log, first, unequal, is_compacted=is_compacted))
-        if (yield from _is_equal(candidate, is_compacted=is_compacted)):
-            return (yield from _bisect(log, candidate, unequal, is_compacted=is_compacted))
-        unequal = candidate
-        stride *= 2
-
-
-def _bisect(log: UnifiedLog, equal: BatchHeader, unequal: BatchHeader, *, is_compacted: bool) -> Generator[Question, Any, BatchHeader]:
-    between: list[BatchHeader] = yield OnWorker(partial(_headers_between, log, equal.base_offset, unequal.base_offset))
-    low, high = 0, len(between)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if (yield from _is_equal(between[middle], is_compacted=is_compacted)):
-            low = middle
-        else:
-            high = middle
-    return between[low] if between else equal
-
-
-def _first_at_or_after(log: UnifiedLog, offset: int) -> BatchHeader | None:
-    for header in log.batch_headers(max(offset, log.log_start_offset)):
-        if header.base_offset >= offset:
-            return header
-    return None
-
-
-def _headers_between(log: UnifiedLog, start_offset: int, end_offset: int) -> list[BatchHeader]:
-    return list(itertools.takewhile(lambda header: header.base_offset < end_offset, log.batch_headers(start_offset)))
-
-
 def _largest_epoch_up_to(log: UnifiedLog, limit: int) -> int | None:
     best: int | None = None
     for header in log.batch_headers(log.log_start_offset):
@@ -205,23 +159,3 @@ def _largest_epoch_up_to(log: UnifiedLog, limit: int) -> int | None:
             break
         best = header.partition_leader_epoch
     return best
-
-
-def _is_equal(ours: BatchHeader, *, is_compacted: bool) -> Generator[Question, Any, bool]:
-    fetched: FetchedPartition = yield BatchAt(ours.base_offset, ours.size_in_bytes)
-    if fetched.error is Errors.OFFSET_OUT_OF_RANGE:
-        return False
-    if fetched.error is not Errors.NONE:
-        raise SourceError(f"the batch at {ours.base_offset} could not be compared: {fetched.error.name}", fetched.error)
-    if fetched.diverging_epoch >= 0:
-        return False
-    if next_batch_size(fetched.records, 0) is None:
-        end: EpochEnd = yield EndOfEpoch(None)
-        if end.end_offset < 0:  # the leader's epoch is not known, or nothing was written in it yet
-            end = yield EndOfEpoch(ours.partition_leader_epoch)
-            if 0 <= end.epoch < ours.partition_leader_epoch:
-                return False
-        if 0 <= end.end_offset <= ours.base_offset:
-            return False
-        raise SourceError(f"the source does not serve the batch at {ours.base_offset} yet (its high watermark is {fetched.high_watermark})")
-    return same_batch(ours, next(iter_batches(fetched.records)))

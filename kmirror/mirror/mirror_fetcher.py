@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -34,11 +34,13 @@ from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition, Fetc
 from kmirror.mirror.fetcher_inquiries import ask_source
 from kmirror.mirror.fetcher_partitions import FetcherPartitions
 from kmirror.mirror.local_log import cut, cut_fully
-from kmirror.mirror.log_verifier import Action, Verdict, diverged, out_of_range, unverified, verify_log
+from kmirror.mirror.log_questions import Action, Verdict
+from kmirror.mirror.log_verifier import diverged, out_of_range, unverified, verify_log
 from kmirror.mirror.mirror_metrics import FetcherStats
 from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError
 from kmirror.mirror.source_end_point import FetchedPartition, SourceEndPoint
 from kmirror.mirror.source_fetch_session import FetchPosition
+from kmirror.mirror.truncation_guard import is_guarded, records_lost, refusal
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RecordBatch, next_batch_size
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
@@ -150,7 +152,7 @@ class MirrorFetcher:
         """Compare its log with the source's before anything else."""
         log = partition.driver.log
         is_verified = partition.driver.services.safeguards.first_fetch_verified
-        self._partitions.inquire(partition, verify_log(log, is_compacted=log.config.compact) if is_verified else unverified())
+        self._partitions.inquire(partition, verify_log(log, cleaned_until=_cleaned_until(partition)) if is_verified else unverified())
 
     def _delay(self, partition: FetchedMirrorPartition, reason: str) -> None:
         backoff_ms = partition.driver.services.config.mirror_fetch_backoff_ms
@@ -294,7 +296,7 @@ class MirrorFetcher:
             self._delay(partition, verdict.reason)
             return
         is_cut = verdict.action is Action.START_OVER or (verdict.action is Action.CUT and verdict.offset < log.log_end_offset)
-        if is_cut and not await self._is_same_topic(partition):
+        if is_cut and not (await self._is_same_topic(partition) and await self._may_follow(partition, verdict)):
             return
         if not self._partitions.is_current(partition):
             return
@@ -308,7 +310,7 @@ class MirrorFetcher:
             self._after_cut(partition, verdict.reason)
             return
         epoch = log.latest_batch_epoch()
-        partition.last_epoch = -1 if epoch is None else epoch
+        partition.last_epoch = -1 if epoch is None or verdict.ignores_epochs else epoch
         partition.verdicts += 1
         if partition.verdicts > VERDICTS_WITHOUT_BACKOFF:
             self._delay(partition, f"the source's answers do not fit one another: {verdict.reason}")
@@ -327,6 +329,19 @@ class MirrorFetcher:
             return True
         self._reject(partition, f"the source's topic has the id {topic.topic_id}, the local one {partition.topic_id}")
         return False
+
+    async def _may_follow(self, partition: FetchedMirrorPartition, verdict: Verdict) -> bool:
+        """Else the partition fails, and keeps what the source has lost (`truncation_guard`)."""
+        driver = partition.driver
+        limit = driver.max_truncation_records
+        if not driver.services.safeguards.loss_refused or not is_guarded(verdict, limit):
+            return True
+        log = driver.log
+        lost = await self._runtime.run_blocking(lambda: records_lost(log, verdict, until=log.high_watermark))
+        reason = refusal(verdict, lost, limit)
+        if reason is not None:
+            self._reject(partition, reason)
+        return reason is None
 
     def _after_cut(self, partition: FetchedMirrorPartition, reason: str) -> None:
         """A cut leader bumps its epoch before it appends again: back to the driver, at once unless the source has it cut again and again."""
@@ -348,10 +363,10 @@ class MirrorFetcher:
             return self._handle_data(partition, position, fetched)
         log = partition.driver.log
         if error is Errors.OFFSET_OUT_OF_RANGE:
-            self._partitions.inquire(partition, out_of_range(log))
+            self._partitions.inquire(partition, out_of_range(log, cleaned_until=_cleaned_until(partition)))
         elif error is Errors.OFFSET_MOVED_TO_TIERED_STORAGE:
             _log.warning("%s: offset %d is in the source's remote storage only", partition.topic_partition, position.offset)
-            self._partitions.inquire(partition, out_of_range(log, local=True))
+            self._partitions.inquire(partition, out_of_range(log, cleaned_until=_cleaned_until(partition), local=True))
         elif error in _LEADER_ERRORS:
             self._find_leader(partition, fetched)
         elif error is Errors.INCONSISTENT_TOPIC_ID:
@@ -379,7 +394,9 @@ class MirrorFetcher:
         log = driver.log
         driver.mirror.note_allowed(partition.topic_partition)
         if fetched.diverging_epoch >= 0:
-            self._partitions.inquire(partition, diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset))
+            cleaned_until = _cleaned_until(partition)
+            inquiry = diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset, cleaned_until=cleaned_until)
+            self._partitions.inquire(partition, inquiry)
             return True
         partition.verdicts = 0
         if log.log_end_offset != position.offset:
@@ -485,3 +502,8 @@ class MirrorFetcher:
             self._reject(partition, reason)
         else:
             self._delay(partition, reason)
+
+
+def _cleaned_until(partition: FetchedMirrorPartition) -> Callable[[], int]:
+    driver = partition.driver
+    return lambda: driver.services.replica_manager.log_manager.cleaned_until(driver.log)

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.metadata.mirror_names import association_of, is_unclean_election_supported
+from kmirror.metadata.mirror_names import association_of, is_unclean_election_supported, max_truncation_records
 from kmirror.metadata.registrations import RECOVERING, PartitionRegistration
 from kmirror.mirror import preparing, stopping
 from kmirror.mirror.last_mirror_epoch import NotYetError, RejectedError
@@ -200,6 +200,11 @@ class MirrorPartition:
     def unclean_supported(self) -> bool:
         """mirror.support.unclean.leader.election of the topic."""
         return is_unclean_election_supported(self._services.image().configs.topic(self.id.topic))
+
+    @property
+    def max_truncation_records(self) -> int:
+        """mirror.max.truncation.records of the topic, or of its mirror."""
+        return max_truncation_records(self._services.image().configs.topic(self.id.topic), self.mirror.configs)
 
     @property
     def mirror(self) -> Mirror:

@@ -34,6 +34,9 @@ class MirrorSafeguards:
     first_fetch_verified: bool = True
     """C36b: the last local batch is compared with the source's before the first append."""
 
+    loss_refused: bool = True
+    """A source that lost its log is not followed (mirror.max.truncation.records): the partition fails and keeps its records."""
+
     definite_answers_only: bool = True
     """C6, C7: only a definite -1 truncates to zero; silence and errors are retried."""
 

@@ -3,6 +3,7 @@
 pending_produces_fail    F3   becoming a mirror fails the produces that wait, and so does a cut
 follower_verification    F5, F12: a follower compares its last batch with the leader's in each new leader epoch (C36b)
 verified_at_any_level    F5   ... also after mirror.version was lowered to 0
+holes_prove_nothing      C36b what the other side's cleaner took is not taken for different
 mirror_leader_epoch      C36  followers of a mirror take batches of epochs above the local one
 batch_boundary           F2   a cut inside a batch takes the whole batch, and no gap is left (C35)
 own_epochs_not_stored    F6   what was removed before it mirrored keeps its last mirror epoch (D4 step 4)
@@ -47,9 +48,9 @@ from typing import Any
 from kmirror.common.errors import Errors
 from kmirror.controller import mirror_state_topic, replication_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
-from kmirror.mirror import last_mirror_epoch, mirror_fetcher, mirror_state_machine, partition_states, preparing, stopping
+from kmirror.mirror import last_mirror_epoch, log_comparison, mirror_fetcher, mirror_state_machine, partition_states, preparing, stopping
 from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
-from kmirror.mirror.log_verifier import Action, Verdict
+from kmirror.mirror.log_questions import Action, Verdict
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator
 from kmirror.mirror.mirror_fetcher import MirrorFetcher
@@ -57,6 +58,7 @@ from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
 from kmirror.mirror.share_group_sync import ShareGroupSync
+from kmirror.replica import log_verification
 from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.replica.fetcher import AbstractFetcher
 from kmirror.replica.partition import Partition
@@ -123,6 +125,31 @@ def _where_mirroring_is_on(first_fetch_offset: Any) -> Any:
         if not self._partition(topic_partition).has_mirror_name and not self._replica_manager.is_mirroring_enabled:
             return fetch_offset
         return first_fetch_offset(self, topic_partition, fetch_offset)
+
+    return ask
+
+
+def _passed_over_differs(overlaps: Any) -> Any:
+    def walk(ours: Any, theirs: Any) -> Any:
+        ours, theirs = list(ours), list(theirs)
+        for our, batch in zip(ours, theirs, strict=False):
+            if our.base_offset != batch.base_offset:
+                yield log_verification.Overlap(our, is_same=False)
+                return
+            found = next(overlaps(iter([our]), [batch]))
+            yield found
+            if not found.is_same:
+                return
+
+    return walk
+
+
+def _hole_differs(probe: Any) -> Any:
+    def ask(log: Any, header: Any, until: int) -> Any:
+        found = yield from probe(log, header, until)
+        if found is None or found.ours.base_offset != header.base_offset:
+            return log_verification.Overlap(header, is_same=False)
+        return found
 
     return ask
 
@@ -196,8 +223,8 @@ def _cut_first(stop: Any) -> Any:
 
 
 def _at_local_start(verify_log: Any) -> Any:
-    def inquiry(log: Any, *, is_compacted: bool) -> Any:
-        verdict: Verdict = yield from verify_log(log, is_compacted=is_compacted)
+    def inquiry(log: Any, *, cleaned_until: Any) -> Any:
+        verdict: Verdict = yield from verify_log(log, cleaned_until=cleaned_until)
         if verdict.action is Action.START_OVER:
             return Verdict(Action.START_OVER, max(verdict.offset, log.log_start_offset), verdict.reason)
         return verdict
@@ -261,6 +288,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "pending_produces_fail": [(Partition, "fail_pending_produces", _nothing)],
     "follower_verification": [(ReplicaFetcher, "first_fetch_offset", from_the_end)],
     "verified_at_any_level": [(ReplicaFetcher, "first_fetch_offset", _where_mirroring_is_on)],
+    "holes_prove_nothing": [(log_verification, "overlaps", _passed_over_differs), (log_comparison, "_probe", _hole_differs)],
     "mirror_leader_epoch": [(ReplicaFetcher, "first_mirror_leader_epoch", _no_mirror_epoch)],
     "batch_boundary": [(LogMaintenance, "truncate_to", _anywhere)],
     "own_epochs_not_stored": [(stopping, "last_mirror_epoch_to_store", _as_if_mirrored)],

@@ -66,6 +66,7 @@ def test_d1_what_a_state_lets_clients_write_and_read(tmp_path: Path, state: Stat
         machine = MirrorMachine(str(tmp_path))
         await store(machine, state)
         machine.local(batch(0, b"a"))
+        machine.at_source(batch(0, b"a"))
         machine.log().update_high_watermark(1)
         if state in (State.PREPARING, State.STOPPING):  # nobody answers, so that it stays in it
             machine.source.down.update(machine.source.addresses.values())

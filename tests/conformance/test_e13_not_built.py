@@ -50,7 +50,12 @@ BROKER_CONFIGS = {
 }
 """CFG11 to CFG15 and the extensions of CFG21: no throttle for the source's side, no synchronous mode, no stretch cluster."""
 MIRROR_CONFIGS_OF_ITS_OWN = {"mirror.topic.properties.exclude", "mirror.groups.include", "mirror.acl.include"}
-TOPIC_CONFIGS_OF_MIRRORS = {"mirror.name", "mirror.replication.throttled.replicas", "mirror.support.unclean.leader.election"}
+TOPIC_CONFIGS_OF_MIRRORS = {
+    "mirror.name",
+    "mirror.max.truncation.records",
+    "mirror.replication.throttled.replicas",
+    "mirror.support.unclean.leader.election",
+}
 INTERNAL = {"__mirror_state", "__consumer_offsets", "__transaction_state"}
 
 

@@ -63,7 +63,7 @@ def test_topic_configs_refused_as_kafka_refuses_them(props: dict[str, str], text
         {"cleanup.policy": ""}, {"cleanup.policy": "compact,compact"}, {"cleanup.policy": "compact, delete"}, {"segment.ms": " 5 "},
         {"leader.replication.throttled.replicas": "*"}, {"leader.replication.throttled.replicas": "0:1,1:2"}, {"internal.segment.bytes": "100"},
         {"unclean.leader.election.enable": "TRUE"}, {"retention.bytes": "-5"}, {"mirror.replication.throttled.replicas": "*"},
-        {"mirror.support.unclean.leader.election": "true"},
+        {"mirror.support.unclean.leader.election": "true"}, {"mirror.max.truncation.records": "-1"}, {"mirror.max.truncation.records": "0"},
     ],
 )  # fmt: skip
 def test_topic_configs_that_kafka_takes(props: dict[str, str]) -> None:
@@ -71,7 +71,7 @@ def test_topic_configs_that_kafka_takes(props: dict[str, str]) -> None:
 
 
 def test_topic_defaults() -> None:
-    assert len(TOPIC_CONFIGS.keys) == 38, "34 of Kafka 4.3 and four of mirroring"
+    assert len(TOPIC_CONFIGS.keys) == 39, "34 of Kafka 4.3 and five of mirroring"
     assert default_text("min.cleanable.dirty.ratio") == "0.5"
     assert default_text("max.message.bytes") == "1048588"
     assert default_text("message.timestamp.after.max.ms") == "3600000"

@@ -1,0 +1,42 @@
+"""When a mirror does not follow its source: a copy for disasters must not do what the disaster did.
+
+A source that lost its log (a disk that was replaced, a topic made anew at a cluster without topic ids, a snapshot restored) tells its mirror
+to cut. The KIP follows. Here a cut of what consumers could read, below the high watermark, is stopped when
+
+* nothing of the log is proven to be the source's, or
+* it removes more records than mirror.max.truncation.records: of the mirror, or of the topic, which comes first. -1 is the KIP's letter.
+
+The partition becomes FAILED with the reason, and keeps everything. An operator who wants what the source has says so: remove, and add with
+`--accept-truncation`.
+
+Not stopped: what goes at the source by retention (D3-14); what unclean elections at the source cost as long as it is less than that
+(D3-15, S7, S8); the cut to a last mirror epoch, which an operator has ordered by adding the topic (failback); and the first alignment of a topic
+that never was mirrored from that source (S1).
+"""
+
+from __future__ import annotations
+
+from kmirror.mirror.log_questions import Action, Loss, Verdict
+from kmirror.storage.unified_log import UnifiedLog
+
+WITHOUT_LIMIT = -1
+WHAT_TO_DO = "to have what the source has: kafka-mirrors --remove, then --add --accept-truncation (--dry-run shows what goes)"
+
+
+def records_lost(log: UnifiedLog, verdict: Verdict, *, until: int) -> int:
+    """How many records below `until` go with `verdict`; a scan over headers, for a worker. What cleaners took is not counted."""
+    start = log.log_start_offset if verdict.action is Action.START_OVER else verdict.offset
+    return sum(header.record_count for header in log.batch_headers(start) if start <= header.base_offset < until)
+
+
+def is_guarded(verdict: Verdict, limit: int) -> bool:
+    """Whether it matters how many records a verdict removes."""
+    return limit != WITHOUT_LIMIT and verdict.loss is not Loss.NONE and verdict.action in (Action.CUT, Action.START_OVER)
+
+
+def refusal(verdict: Verdict, lost: int, limit: int) -> str | None:
+    """Why the source is not followed; None: it is."""
+    if lost == 0 or (verdict.loss is Loss.COUNTED and lost <= limit):
+        return None
+    why = "" if verdict.loss is Loss.EVERYTHING else f", more than mirror.max.truncation.records={limit}"
+    return f"{verdict.reason}; following it would remove {lost} records below the high watermark{why}. Everything is kept; {WHAT_TO_DO}"

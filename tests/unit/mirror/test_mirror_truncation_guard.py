@@ -1,0 +1,122 @@
+"""A mirror does not follow a source that lost its log (issue 15, A8): it fails with a reason, and keeps everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mirror_machine import WITH_MIRRORS, MirrorMachine, run
+from scripted_source import KAFKA_2_1, batch
+
+from kmirror.wire.api_keys import ApiKeys
+
+NINE = [batch(offset, b"a", epoch=1) for offset in range(9)]
+WHAT_TO_DO = "--add --accept-truncation"
+
+
+def source_has(machine: MirrorMachine, *batches: bytes, epoch: int) -> None:
+    """The source's log is another one, in another epoch."""
+    log = machine.source.log("t")
+    log.batches[:] = list(batches)
+    log.epoch = epoch
+    machine.source.forget_sessions()
+    machine.source.notify()
+
+
+def failed_and_kept(machine: MirrorMachine, *reasons: str) -> None:
+    reason = machine.driver().status.reason or ""
+    assert machine.state() == "FAILED" and all(each in reason for each in (*reasons, WHAT_TO_DO)), reason
+    assert (machine.log().log_start_offset, machine.log().log_end_offset) == (0, 9)
+
+
+@pytest.mark.parametrize("versions", [WITH_MIRRORS, KAFKA_2_1], ids=["newest", "2.1"])
+def test_a_source_whose_disk_was_replaced_emptied_the_mirror(tmp_path: Path, versions: dict[ApiKeys, int]) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), versions=versions)
+        await machine.mirroring(*NINE)
+        source_has(machine, epoch=3)
+        await machine.advance(5_000)
+        failed_and_kept(machine, "nothing of the log is the source's", "9 records")
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("count", [1, 9, 30])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_topic_made_anew_at_a_source_without_ids_emptied_the_mirror(tmp_path: Path, count: int, epoch: int) -> None:
+    """Between two refreshes, so that nobody saw it missing; it may have as much as before."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
+        await machine.mirroring(*NINE)
+        source_has(machine, *[batch(offset, b"new", epoch=epoch) for offset in range(count)], epoch=epoch)
+        machine.driver().services.fetchers.remove_partition(machine.driver().id.topic_partition)
+        machine.driver().wake()  # its connection was lost meanwhile
+        await machine.advance(70_000, step_ms=500)
+        failed_and_kept(machine, "nothing of the log is the source's")
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_snapshot_of_the_source_from_yesterday_is_counted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(*NINE, mirror_max_truncation_records="4")
+        source_has(machine, *NINE[:4], batch(4, b"z", epoch=2), epoch=2)
+        await machine.advance(5_000)
+        failed_and_kept(machine, "remove 5 records", "more than mirror.max.truncation.records=4")
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("limit", "kept"), [("5", 4), ("-1", 4), (None, 4), ("-1", 0)])
+def test_what_an_unclean_election_at_the_source_costs_is_followed(tmp_path: Path, limit: str | None, kept: int) -> None:
+    """D3-15, S7; -1 is the KIP's letter."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        limits = {} if limit is None else {"mirror_max_truncation_records": limit}
+        await machine.mirroring(*NINE, **limits)
+        source_has(machine, *NINE[:kept], batch(kept, b"z", epoch=2), epoch=2)
+        await machine.advance(5_000)
+        assert machine.state() == "MIRRORING"
+        assert [header.leader_epoch for header in machine.headers()] == [1] * kept + [2]
+        await machine.close()
+
+    run(scenario)
+
+
+def test_the_mirrors_limit_holds_where_the_topic_has_none(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(*NINE)
+        machine.driver().mirror.configs["mirror.max.truncation.records"] = "0"
+        source_has(machine, *NINE[:8], epoch=2)
+        await machine.advance(5_000)
+        failed_and_kept(machine, "remove 1 records", "mirror.max.truncation.records=0")
+        await machine.close()
+
+    run(scenario)
+
+
+def test_retention_at_the_source_is_followed_whatever_it_takes(tmp_path: Path) -> None:
+    """D3-14, S13."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(*NINE, mirror_max_truncation_records="0")
+        machine.name("m.paused")
+        await machine.reach("PAUSED")
+        log = machine.source.log("t")
+        log.batches[:] = [batch(20, b"later", epoch=1)]
+        log.start = 20
+        machine.name("m")
+        await machine.advance(5_000)
+        assert machine.state() == "MIRRORING"
+        assert (machine.log().log_start_offset, machine.log().log_end_offset) == (20, 21)
+        await machine.close()
+
+    run(scenario)
