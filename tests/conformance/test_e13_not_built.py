@@ -47,9 +47,15 @@ BROKER_CONFIGS = {
     "mirror.replication.throttled.rate",
     "mirror.fetch.backoff.ms",
     "mirror.truncation.backoff.ms",
+    "mirror.topic.deletion.enable",
 }
 """CFG11 to CFG15 and the extensions of CFG21: no throttle for the source's side, no synchronous mode, no stretch cluster."""
-MIRROR_CONFIGS_OF_ITS_OWN = {"mirror.topic.properties.exclude", "mirror.groups.include", "mirror.acl.include"}
+MIRROR_CONFIGS_OF_ITS_OWN = {
+    "mirror.topic.properties.exclude",
+    "mirror.groups.include",
+    "mirror.acl.include",
+    "mirror.max.truncation.records",
+}
 TOPIC_CONFIGS_OF_MIRRORS = {
     "mirror.name",
     "mirror.max.truncation.records",
