@@ -57,6 +57,7 @@ MIRROR_CONFIGS_OF_ITS_OWN = {
     "mirror.max.truncation.records",
 }
 TOPIC_CONFIGS_OF_MIRRORS = {
+    "mirror.topic.num.partitions",
     "mirror.name",
     "mirror.max.truncation.records",
     "mirror.replication.throttled.replicas",
