@@ -11,17 +11,15 @@ What many partitions ask of the source at a time is asked once for all of them: 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kmirror.common.addresses import parse_bootstrap_servers
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC
 from kmirror.metadata.mirror_names import MIRROR_STATE_PARTITIONS_CONFIG
 from kmirror.mirror.last_mirror_epoch import NotYetError, SourceAnswers, ask_source
-from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import ControllerChannel, MirrorConfig, SourceClientFactory
 from kmirror.mirror.request_batcher import RequestBatcher
 from kmirror.mirror.source_cluster import SourceCluster, SourceMetadata
@@ -30,12 +28,9 @@ from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import describe_mirrors, incremental_alter_configs
 
 if TYPE_CHECKING:
-    from kmirror.mirror.mirror_partition import MirrorPartition
+    pass
 
 MAX_TOPICS_A_QUESTION = 20_000
-REFUSED = "the source refuses to let us read the topic"
-REFRESH_INTERVAL_ON_DEMAND_MS = 30_000
-"""What stands for the refresh interval where it is 0 (on demand only)."""
 SOURCE_CLUSTER_ID_CONFIG = "source.cluster.id"
 BOOTSTRAP_SERVERS_CONFIG = "bootstrap.servers"
 
@@ -64,8 +59,6 @@ class Mirror:
         self._controller = controller
         self._learned_cluster_id = ""
         self._source: SourceCluster | None = None
-        self._refused_since_ms: dict[TopicPartition, int] = {}
-        self._unauthenticated_since_ms: int | None = None
         self._chained_topics: set[str] = set()
         self._storing_cluster_id = False
         self.surveys: RequestBatcher[str, str, SourceAnswers] = RequestBatcher(
@@ -185,33 +178,6 @@ class Mirror:
         """Have the controller remember by how many partitions of `__mirror_state` states are placed."""
         await self._alter_config(RESOURCE_TOPIC, MIRROR_STATE_TOPIC_NAME, MIRROR_STATE_PARTITIONS_CONFIG, str(count))
 
-    def note_refused(self, topic_partition: TopicPartition, driver: MirrorPartition, reason: str = REFUSED) -> None:
-        """D3-16: an authorization or authentication failure that lasts longer than two refresh intervals fails the partition."""
-        now_ms = self._runtime.clock.monotonic_ms()
-        since_ms = self._refused_since_ms.setdefault(topic_partition, now_ms)
-        if now_ms - since_ms > self._patience_ms:
-            driver.on_rejected(reason)
-
-    def note_allowed(self, topic_partition: TopicPartition) -> None:
-        self._refused_since_ms.pop(topic_partition, None)
-
-    def note_unauthenticated(self, led: Iterable[MirrorPartition], reason: str) -> None:
-        """D3-16: logins that fail for longer than two refresh intervals fail the partitions that are being mirrored."""
-        now_ms = self._runtime.clock.monotonic_ms()
-        if self._unauthenticated_since_ms is None:
-            self._unauthenticated_since_ms = now_ms
-        if now_ms - self._unauthenticated_since_ms > self._patience_ms:
-            for driver in led:
-                if driver.status.state is MirrorPartitionState.MIRRORING:
-                    driver.on_rejected(f"the source does not let us in: {reason}")
-
-    @property
-    def _patience_ms(self) -> int:
-        return 2 * (self.config.mirror_metadata_refresh_interval_ms or REFRESH_INTERVAL_ON_DEMAND_MS)
-
-    def note_authenticated(self) -> None:
-        self._unauthenticated_since_ms = None
-
     async def shutdown(self) -> None:
         """For good: nothing is asked any more."""
         self.close()
@@ -220,8 +186,6 @@ class Mirror:
 
     def close(self) -> None:
         """Close the connections; they are made anew when they are needed."""
-        self._unauthenticated_since_ms = None
-        self._refused_since_ms.clear()
         source, self._source = self._source, None
         if source is not None:
             source.close()

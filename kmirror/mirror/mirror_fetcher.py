@@ -11,7 +11,8 @@ What is done with an answer is D3-12 ... D3-16:
   back to its driver, which bumps the leader epoch before anything is appended (F1)
 * another leader: the answer says who (Fetch v12), and where (v16): the partition moves to that broker's fetcher at once; else, and
   when the connection is lost, it is given back and its driver asks for Metadata, after the backoff. Nothing is cut by that
-* a batch that cannot be one, a topic id that is not ours, a refused authorization or login that lasts: the partition fails
+* a batch that cannot be one, a topic id that is not ours, a source that lost its log (`truncation_guard`): the partition fails
+* a refused authorization or login: asked again after the backoff, for as long as it lasts; the reason shows meanwhile
 
 The position of a partition is its log's end and nothing else, so no answer can be appended twice or with a hole. A partition
 that was removed, or added anew, while its answer was under way is not touched by it.
@@ -37,7 +38,7 @@ from kmirror.mirror.local_log import cut, cut_fully
 from kmirror.mirror.log_questions import Action, Verdict
 from kmirror.mirror.log_verifier import diverged, out_of_range, unverified, verify_log
 from kmirror.mirror.mirror_metrics import FetcherStats
-from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError
+from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import FetchedPartition, SourceEndPoint
 from kmirror.mirror.source_fetch_session import FetchPosition
 from kmirror.mirror.truncation_guard import is_guarded, records_lost, refusal
@@ -47,6 +48,7 @@ from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime
 from kmirror.storage.log_append import OffsetsOutOfOrderError
 
+REFUSED = "the source refuses to let us read the topic"
 ANY_EPOCH = 2**31 - 1
 CORRUPT_ANSWERS_UNTIL_FAILED = 2
 VERDICTS_WITHOUT_BACKOFF = 3
@@ -372,9 +374,7 @@ class MirrorFetcher:
         elif error is Errors.INCONSISTENT_TOPIC_ID:
             self._reject(partition, "the source's topic has another id")
         elif error is Errors.TOPIC_AUTHORIZATION_FAILED:
-            reason = "the source refuses to let us read the topic"
-            self._delay(partition, reason)
-            partition.driver.mirror.note_refused(partition.topic_partition, partition.driver, reason)
+            self._delay(partition, REFUSED)
         else:
             self._delay(partition, f"source broker {self.node_id}: {error.name}")
         return True
@@ -392,7 +392,6 @@ class MirrorFetcher:
     def _handle_data(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> bool:
         driver = partition.driver
         log = driver.log
-        driver.mirror.note_allowed(partition.topic_partition)
         if fetched.diverging_epoch >= 0:
             cleaned_until = _cleaned_until(partition)
             inquiry = diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset, cleaned_until=cleaned_until)
@@ -492,8 +491,6 @@ class MirrorFetcher:
     def _failed(self, partition: FetchedMirrorPartition, error: KmirrorError) -> None:
         """The source did not answer, or not usably."""
         self._give_back(partition, str(error))
-        if isinstance(error, SourceAuthenticationError):
-            partition.driver.mirror.note_refused(partition.topic_partition, partition.driver, str(error))
 
     def _handle_corrupt(self, partition: FetchedMirrorPartition, error: ApiException) -> None:
         partition.corrupt_answers += 1

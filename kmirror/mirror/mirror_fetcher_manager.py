@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition, java_string_hash
 from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition
-from kmirror.mirror.mirror_fetcher import MirrorFetcher
+from kmirror.mirror.mirror_fetcher import REFUSED, MirrorFetcher
 from kmirror.mirror.mirror_lag import UNKNOWN_LAG, MirrorLag
 from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
-from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceError, SourceNode
+from kmirror.mirror.source_cluster import SourceError, SourceNode
 from kmirror.mirror.source_end_point import LeaderHint, SourceEndPoint
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 from kmirror.runtime.api import Runtime, TaskScope
@@ -68,15 +68,11 @@ class MirrorFetcherManager:
         """Find the source's leader and start fetching. SourceError when there is none, or the topic is not the one it was."""
         topic_partition = driver.id.topic_partition
         mirror = driver.mirror
-        try:
-            metadata = await mirror.source_metadata(topic_partition.topic)
-        except SourceAuthenticationError as error:
-            mirror.note_refused(topic_partition, driver, str(error))
-            raise
+        metadata = await mirror.source_metadata(topic_partition.topic)
         topic = metadata.topics.get(topic_partition.topic)
         if topic is None or topic.error is not Errors.NONE:
             if topic is not None and topic.error is Errors.TOPIC_AUTHORIZATION_FAILED:
-                mirror.note_refused(topic_partition, driver)
+                raise SourceError(REFUSED, topic.error)
             raise SourceError(f"source topic {topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
         if topic.topic_id and topic.topic_id != driver.id.topic_id:
             driver.on_rejected(f"the source's topic has the id {topic.topic_id}, the local one {driver.id.topic_id}")

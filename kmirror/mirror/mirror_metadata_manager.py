@@ -31,7 +31,7 @@ from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator
 from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.ports import MirrorConfig
-from kmirror.mirror.source_cluster import SourceAuthenticationError, SourceCluster, SourceMetadata
+from kmirror.mirror.source_cluster import SourceCluster, SourceMetadata
 from kmirror.mirror.sync_cycle import SyncCycle, SyncErrors, SyncGauge, SyncStep, is_active
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
@@ -170,13 +170,8 @@ class MirrorMetadataManager:
 
     async def _cycle(self, name: str, topics: list[str], led: list[MirrorPartition], failed: set[SyncGauge]) -> None:
         mirror = self._mirror(name)
-        try:
-            source = mirror.source
-            metadata = await source.refresh(topics)
-        except SourceAuthenticationError as error:
-            mirror.note_unauthenticated(led, str(error))
-            raise
-        mirror.note_authenticated()
+        source = mirror.source
+        metadata = await source.refresh(topics)
         await mirror.learn_cluster_id(metadata.cluster_id)
         if mirror.is_suspended:
             self._note(name, SyncGauge.METADATA_REFRESH, [str(mirror.suspended_reason)], failed)

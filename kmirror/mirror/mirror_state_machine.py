@@ -74,7 +74,7 @@ class MirrorEvent(Enum):
     SOURCE_LEADER_LOST = "the source's leader moved, is fenced or unreachable"
     OFFSET_OUT_OF_RANGE = "the source answered OFFSET_OUT_OF_RANGE"
     DIVERGED = "the source's epochs diverge or its log ends before ours"
-    SOURCE_REJECTED = "malformed batch, other topic id, or a lasting authorization or authentication failure"
+    SOURCE_REJECTED = "malformed batch, other topic id, or a source that lost its log"
     FETCHER_REMOVED = "the fetcher no longer owns the partition"
     SOURCE_TOPIC_DELETED = "the source topic is unknown in two consecutive refreshes"
     STOP_COMPLETED = "all steps of stopping are done"

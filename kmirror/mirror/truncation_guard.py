@@ -20,7 +20,7 @@ from kmirror.mirror.log_questions import Action, Loss, Verdict
 from kmirror.storage.unified_log import UnifiedLog
 
 WITHOUT_LIMIT = -1
-WHAT_TO_DO = "to have what the source has: kafka-mirrors --remove, then --add --accept-truncation (--dry-run shows what goes)"
+WHAT_TO_DO = "what the source has now comes with kafka-mirrors --add --accept-truncation (--dry-run shows what goes)"
 
 
 def records_lost(log: UnifiedLog, verdict: Verdict, *, until: int) -> int:

@@ -687,25 +687,13 @@ def test_syn14_the_first_commit_makes_the_offsets_topic(bench: SyncBench, source
 # --- D3-16: logins that fail
 
 
-def test_d3_16_a_login_that_fails_for_two_intervals_fails_what_is_being_mirrored(bench: SyncBench, source: SourceDouble) -> None:
-    mirroring, stopped = Driver("t"), Driver("t", MirrorPartitionState.STOPPED)
-    bench.led["m"] = [mirroring, stopped]
-    bench.start()
-    bench.run_for_ms(INTERVAL_MS + 1_000)
-    source.refuses_login = True
-    bench.run_for_ms(3 * INTERVAL_MS)
-    assert bench.manager.errors.metadata_refresh == 3
-    assert not any(event.startswith("rejected") for event in mirroring.events)
-    bench.run_for_ms(INTERVAL_MS)
-    assert "Invalid username or password" in next(event for event in mirroring.events if event.startswith("rejected"))
-    assert not any(event.startswith("rejected") for event in stopped.events)
-
-
-def test_d3_16_a_login_that_succeeds_meanwhile_fails_nothing(bench: SyncBench, source: SourceDouble) -> None:
+def test_d3_16_logins_that_fail_are_counted_and_fail_nothing(bench: SyncBench, source: SourceDouble) -> None:
+    """They failed what was being mirrored after two intervals, and the way out of FAILED copied everything again."""
     driver = Driver("t")
     bench.led["m"] = [driver]
     bench.start()
-    for refuses in (True, True, False, True, True, False):
-        source.refuses_login = refuses
-        bench.run_for_ms(INTERVAL_MS)
+    bench.run_for_ms(INTERVAL_MS + 1_000)
+    source.refuses_login = True
+    bench.run_for_ms(10 * INTERVAL_MS)
+    assert bench.manager.errors.metadata_refresh == 10
     assert not any(event.startswith("rejected") for event in driver.events)
