@@ -6,6 +6,12 @@ broker's own log as the leader, whether the broker leads the partition or follow
     COPYING ── caught up ──> ASSIGNING ── the controller took the new directory ──> ACCEPTED ── caught up again ──> the future log
                                                                                                        takes the place of the current
 
+*A future log is a beginning of the current one, batch for batch.* It was copied from it, and a cut of the current log is made in the
+future one first, in the same step (`LogManager`). A restart may find another one: a power loss brings back what was cut, or the cut
+of the current log was the last thing that happened. So a future log that is found is compared before it is followed on, header by
+header from its start, and cut where the two differ; in a new leader epoch, and right before the change, the last batch is. Equal
+ends and equal epochs, which is what Kafka asks, say little in a mirror: a failback cuts and copies other batches in equal epochs.
+
 The controller comes first, or a failure of the old directory right after the change would make it elect others for nothing. A move
 that is given up after the controller was asked tells it the old directory again. Appends go on all the time; the change itself is
 one step of the loop. A future log that is found at start is followed on. The copying is throttled by
@@ -24,9 +30,11 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState, fetcher_id
+from kmirror.replica.follower_append import append_as_follower
 from kmirror.replica.partition import Partition
 from kmirror.replica.partition_reader import diverging_epoch
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
+from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_file_names import MAX_DIR_NAME_LENGTH, log_future_dir_name
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
@@ -35,6 +43,7 @@ from kmirror.storage.unified_log import UnifiedLog
 if TYPE_CHECKING:
     from kmirror.replica.replica_manager import ReplicaManager
 
+HEADERS_COMPARED_A_TURN = 1000
 IDLE_MS = 50
 """How long the mover rests when nothing is to be copied: it waits for the controller, or for the next append."""
 
@@ -56,14 +65,18 @@ class _Move:
 
     topic: TopicIdPartition
     original_directory: Uuid | None
+    compare_from: int | None
+    """Up to here the future log is known to be the current one's beginning; None when all of it is."""
+
     stage: _Stage = _Stage.COPYING
 
 
 class LocalLeader:
-    """This broker's current logs as the leader of the future ones."""
+    """This broker's current logs as the leader of the future ones. Of one that is `unverified` only offsets are told."""
 
-    def __init__(self, replica_manager: ReplicaManager) -> None:
+    def __init__(self, replica_manager: ReplicaManager, unverified: Callable[[TopicPartition], bool]) -> None:
         self._replica_manager = replica_manager
+        self._unverified = unverified
         self.has_copied = False
 
     async def fetch(
@@ -80,12 +93,14 @@ class LocalLeader:
                 answers[topic_partition] = self._read(topic_partition, state)
             except ApiException as error:
                 answers[topic_partition] = FetchedPartition(error.error)
-        self.has_copied = any(answer.records for answer in answers.values())
+        self.has_copied = any(answer.records or self._unverified(topic_partition) for topic_partition, answer in answers.items())
         return answers
 
     def _read(self, topic_partition: TopicPartition, state: PartitionFetchState) -> FetchedPartition:
         partition = self._replica_manager.get_partition_or_exception(topic_partition)
         log, epoch = partition.local_log, state.last_fetched_epoch
+        if self._unverified(topic_partition):
+            return FetchedPartition(Errors.NONE, high_watermark=log.high_watermark, log_start_offset=log.log_start_offset)
         diverging = None if epoch is None else diverging_epoch(partition, log, state.fetch_offset, epoch)
         records = b""
         if diverging is None:
@@ -122,6 +137,7 @@ class ReplicaAlterLogDirs:
         self.failed: dict[TopicPartition, None] = {}
         """Moves that an error ended which does not pass."""
         self._quota = replica_manager.quotas.alter_log_dirs
+        self._log_manager.on_future_log_cut = self._on_cut
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -153,16 +169,32 @@ class ReplicaAlterLogDirs:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Follow the partition's future log if it has one (also in a new leader epoch)."""
+        """Follow the partition's future log if it has one (also in a new leader epoch), once it is known to be a beginning of the current."""
         topic_partition = partition.topic_partition
         future = self._log_manager.future_log(topic_partition)
         log = partition.log
         if future is None or log is None:
             return
+        fetcher = self._fetcher_of(topic_partition)
+        fetcher.remove_partitions([topic_partition])
+        try:
+            future.assign_topic_id(partition.topic_id)
+        except ApiException as error:
+            _log.warning("Dropping the future log of %s: %s", topic_partition, error.message)
+            self.cancel(topic_partition)
+            return
         if topic_partition not in self._moves:
             self._log_manager.abort_and_pause_cleaning(topic_partition)
             topic = TopicIdPartition(partition.topic_id, topic_partition.topic, topic_partition.partition)
-            self._moves[topic_partition] = _Move(topic, self._log_manager.directory_id(log.parent_dir))
+            directory = self._log_manager.directory_id(log.parent_dir)
+            self._moves[topic_partition] = _Move(topic, directory, None if future.is_empty else future.log_start_offset)
+        self.failed.pop(topic_partition, None)
+        try:
+            self._bring_into_range(log, future)
+            self._compare_ends(topic_partition, log, future)
+        except ApiException as error:
+            self.on_partition_failed(topic_partition, error)
+            return
         state = PartitionFetchState(
             partition.topic_id,
             future.log_end_offset,
@@ -170,8 +202,25 @@ class ReplicaAlterLogDirs:
             future.latest_epoch,
             log_start_offset=future.log_start_offset,
         )
-        self.failed.pop(topic_partition, None)
-        self._fetcher_of(topic_partition).add_partitions({topic_partition: state})
+        fetcher.add_partitions({topic_partition: state})
+
+    @staticmethod
+    def _bring_into_range(log: UnifiedLog, future: UnifiedLog) -> None:
+        """A future log that is found may end behind the current one, or begin elsewhere."""
+        if future.log_end_offset > log.log_end_offset:
+            future.truncate_to(log.log_end_offset, at_batch_boundary=True)
+        if log.log_start_offset < future.log_start_offset or log.log_start_offset > future.log_end_offset:
+            future.truncate_fully_and_start_at(log.log_start_offset)
+        future.maybe_update_high_watermark(min(log.high_watermark, future.log_end_offset))
+        future.maybe_increment_log_start_offset(log.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
+
+    def _compare_ends(self, topic_partition: TopicPartition, log: UnifiedLog, future: UnifiedLog) -> bool:
+        """Whether the future log's last batch is the current one's too. If not, all of it is compared."""
+        last = future.last_batch()
+        if last is None or (theirs := log.batch_containing(last.base_offset)) is not None and _is_equal(last, theirs):
+            return True
+        self._moves[topic_partition].compare_from = future.log_start_offset
+        return False
 
     def cancel(self, topic_partition: TopicPartition) -> None:
         """Give the move up and drop the future log, if there is one."""
@@ -205,7 +254,9 @@ class ReplicaAlterLogDirs:
         if fetcher is None:
             backoff_ms = manager.config.replica_fetch_backoff_ms
             name = f"ReplicaAlterLogDirsThread-{number}"
-            fetcher = self._fetchers[number] = AbstractFetcher(manager.runtime, name, LocalLeader(manager), self, backoff_ms=backoff_ms)
+            fetcher = self._fetchers[number] = AbstractFetcher(
+                manager.runtime, name, LocalLeader(manager, self.is_unverified), self, backoff_ms=backoff_ms
+            )
             fetcher.start()
         return fetcher
 
@@ -230,19 +281,52 @@ class ReplicaAlterLogDirs:
             raise ApiException(Errors.REPLICA_NOT_AVAILABLE, f"Future log for partition {topic_partition} is not available")
         return log
 
+    def is_unverified(self, topic_partition: TopicPartition) -> bool:
+        """Whether it is not known yet that the future log is a beginning of the current one."""
+        move = self._moves.get(topic_partition)
+        return move is not None and move.compare_from is not None
+
+    def _on_cut(self, topic_partition: TopicPartition, end_offset: int) -> None:
+        """The future log was cut with the current one: what was compared behind its new end counts no more."""
+        move = self._moves.get(topic_partition)
+        if move is not None and move.compare_from is not None:
+            move.compare_from = min(move.compare_from, end_offset)
+
+    def _compare_some(self, move: _Move, log: UnifiedLog, future: UnifiedLog) -> None:
+        """Go on comparing from where it is known that the logs are equal; at a difference, cut the future log."""
+        assert move.compare_from is not None, "compares a future log that is verified"
+        theirs = log.batch_headers(move.compare_from)
+        for number, ours in enumerate(future.batch_headers(move.compare_from)):
+            if number == HEADERS_COMPARED_A_TURN:
+                return
+            if not _is_equal(ours, next(theirs, None)):
+                _log.warning("The future log of %s is the current one's only up to offset %d", move.topic, ours.base_offset)
+                if ours.base_offset <= future.log_start_offset:
+                    future.truncate_fully_and_start_at(log.log_start_offset)
+                else:
+                    future.truncate_to(ours.base_offset)
+                break
+            move.compare_from = ours.next_offset
+        move.compare_from = None
+
     def process_partition_data(
         self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
     ) -> tuple[int, int | None]:
         partition = self._replica_manager.get_partition_or_exception(topic_partition)
-        future = self._future(topic_partition)
+        future, log, move = self._future(topic_partition), partition.local_log, self._moves.get(topic_partition)
+        if move is not None and move.compare_from is not None:
+            self._compare_some(move, log, future)
+            return future.log_end_offset, future.latest_epoch
+        if state.fetch_offset != future.log_end_offset:
+            return future.log_end_offset, future.latest_epoch  # it was cut meanwhile
         if data.records:
             # A mirror's batches carry the source's epochs, which may be above ours.
-            future.append_as_follower(data.records, leader_epoch=max(partition.leader_epoch, partition.local_log.latest_epoch or 0))
+            append_as_follower(future, data.records, leader_epoch=max(partition.leader_epoch, log.latest_epoch or 0))
             self._quota.record(len(data.records))
         future.maybe_update_high_watermark(min(data.high_watermark, future.log_end_offset))
         future.maybe_increment_log_start_offset(data.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
         result = future.log_end_offset, future.latest_epoch
-        if future.log_end_offset == partition.local_log.log_end_offset:
+        if future.log_end_offset == log.log_end_offset and future.log_start_offset == log.log_start_offset:
             self._on_caught_up(topic_partition, partition, future)
         return result
 
@@ -264,7 +348,8 @@ class ReplicaAlterLogDirs:
                 accepted()
             else:
                 self.on_assignment(move.topic, target, accepted)
-        elif move.stage is _Stage.ACCEPTED:
+        elif move.stage is _Stage.ACCEPTED and self._compare_ends(topic_partition, partition.local_log, future):
+            _take_over_empty_epoch(partition.local_log, future)
             self._log_manager.replace_current_with_future_log(topic_partition)
             partition.log = future
             self._forget(topic_partition)
@@ -304,4 +389,24 @@ class ReplicaAlterLogDirs:
 
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         _log.error("Moving %s to another log directory failed: %s: %s", topic_partition, error.error.name, error.message)
-        self.failed[topic_partition] = None
+        if self._log_manager.future_log(topic_partition) is None:
+            self.cancel(topic_partition)
+        else:
+            self.failed[topic_partition] = None
+
+
+def _is_equal(ours: BatchHeader, theirs: BatchHeader | None) -> bool:
+    """Whether two headers are of the same bytes: the CRC has all that is not named here."""
+    return theirs is not None and (ours.base_offset, ours.size_in_bytes, ours.partition_leader_epoch, ours.crc) == (
+        theirs.base_offset,
+        theirs.size_in_bytes,
+        theirs.partition_leader_epoch,
+        theirs.crc,
+    )
+
+
+def _take_over_empty_epoch(log: UnifiedLog, future: UnifiedLog) -> None:
+    """A leader's present epoch begins before there is a batch in it; a follower that asks for it must find it behind the change, too."""
+    latest = log.latest_epoch
+    if latest is not None and (future.latest_epoch is None or latest > future.latest_epoch):
+        future.maybe_assign_epoch_start_offset(latest, future.log_end_offset)

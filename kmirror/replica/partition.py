@@ -34,6 +34,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.replica.alter_partition import AWAIT_METADATA, NOT_APPLIED, AlterPartitionItem
+from kmirror.replica.follower_append import append_as_follower
 from kmirror.replica.replica import BrokersView, Replica
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.storage.log_append_info import AppendOrigin, LogAppendInfo
@@ -267,7 +268,7 @@ class Partition:
 
     def append_records_to_follower(self, records: Buffer, *, leader_epoch: int) -> LogAppendInfo:
         """Append a leader's bytes unchanged. The caller then sets the high watermark."""
-        return self.local_log.append_as_follower(records, leader_epoch=leader_epoch)
+        return append_as_follower(self.local_log, records, leader_epoch=leader_epoch)
 
     def append_records_to_mirror_leader(self, records: Buffer, *, source_leader_epoch: int) -> LogAppendInfo:
         """Append a source cluster's bytes unchanged, as the leader of a mirror partition; our own ISR moves the high watermark.

@@ -16,7 +16,7 @@ from kmirror.storage.log_retention import (
     start_offset_breached,
 )
 from kmirror.storage.log_segment import LogSegment
-from kmirror.storage.log_state import LogState
+from kmirror.storage.log_state import LogCut, LogState
 from kmirror.storage.producer_state_rebuild import rebuild_producer_state
 from kmirror.storage.segment_files import delete_producer_snapshots, replace_segments
 
@@ -147,7 +147,7 @@ class LogMaintenance(LogState):
             else:
                 reaches_sealed_segments = target_offset < self.active_segment.base_offset
                 files_go = reaches_sealed_segments or (self.producer_state_manager.latest_snapshot_offset or 0) > target_offset
-                with self.truncation_guard(reaches_sealed_segments):
+                with self.truncation_guard(LogCut(target_offset, is_full=False, reaches_sealed_segments=reaches_sealed_segments)):
                     self._truncate_to(target_offset)
                     if was_read:
                         self.local_log.make_cut_durable(files_went=files_go)
@@ -166,7 +166,8 @@ class LogMaintenance(LogState):
 
     def truncate_fully_and_start_at(self, new_offset: int, *, log_start_offset: int | None = None) -> None:
         """An empty log that begins (and ends) at `new_offset`; durable on return as in `truncate_to`."""
-        with self._io(f"Error while truncating the entire log for {self.topic_partition}"), self.truncation_guard(True):
+        cut = LogCut(new_offset, is_full=True, reaches_sealed_segments=True)
+        with self._io(f"Error while truncating the entire log for {self.topic_partition}"), self.truncation_guard(cut):
             log.info("%s: truncating fully, starting at offset %d", self.name, new_offset)
             was_read = self.log_start_offset < self.high_watermark
             self._make_files()

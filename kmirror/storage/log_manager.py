@@ -38,6 +38,7 @@ from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.log_manager_loading import BlockingStep, LogManagerLoading
 from kmirror.storage.log_manager_steps import LogClosing
 from kmirror.storage.log_manager_tasks import LogManagerTasks
+from kmirror.storage.log_state import LogCut
 from kmirror.storage.meta_properties import DIRECTORY_ID_LOST, DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED
 from kmirror.storage.ports import LogDirFailures, LogPorts, LogScheduler
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
@@ -80,6 +81,8 @@ class LogManager:
         self._current_logs: dict[TopicPartition, UnifiedLog] = {}
         self._future_logs: dict[TopicPartition, UnifiedLog] = {}
         self._preferred_log_dirs: dict[TopicPartition, str] = {}
+        self.on_future_log_cut: Callable[[TopicPartition, int], None] | None = None
+        """Told where a future log ends that was cut because the current one is being cut."""
         self.cleaner: LogCleaner | None = None
         if config.cleaner.enable:
             self.cleaner = LogCleaner(config.cleaner, self._ports, log_dirs=list(self._dirs.live), logs=self._current_logs)
@@ -365,9 +368,9 @@ class LogManager:
         source, future = self._current_logs.get(topic_partition), self._future_logs.get(topic_partition)
         if future is None:
             raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"The future replica for {topic_partition} is offline")
-        future.rename_dir(log_dir_name(topic_partition))
         if source is not None:
             future.maybe_update_high_watermark(source.high_watermark)
+        future.rename_dir(log_dir_name(topic_partition))
         del self._future_logs[topic_partition]
         self._current_logs[topic_partition] = future
         if source is not None:
@@ -389,15 +392,18 @@ class LogManager:
     # truncation
 
     @contextmanager
-    def _truncation_guard(self, log: UnifiedLog, reaches_sealed_segments: bool) -> Iterator[None]:
-        """Around every cut of a log: the cleaner is kept away, and the checkpoints that spoke of what is gone are rewritten.
+    def _truncation_guard(self, log: UnifiedLog, cut: LogCut) -> Iterator[None]:
+        """Around every cut of a log: the cleaner is kept away, and the checkpoints that spoke of what is gone are rewritten. A future log is
+        cut first: it must never have a batch that the current log does not have, and in a crash in between it is only shorter.
 
         A recovery point above the log end must not stay on disk: what is appended next would count as flushed. It is written only where
         there was one: a failback cuts each partition, and the file has a line for each of them.
         """
         recovery_point = log.recovery_point
         is_current = self._current_logs.get(log.topic_partition) is log
-        stops_cleaner = is_current and reaches_sealed_segments
+        stops_cleaner = is_current and cut.reaches_sealed_segments
+        if is_current:
+            self._cut_future_log(log.topic_partition, cut)
         if stops_cleaner:
             self.abort_and_pause_cleaning(log.topic_partition)
         try:
@@ -409,6 +415,24 @@ class LogManager:
                 self.resume_cleaning(log.topic_partition)
         if recovery_point > log.log_end_offset:
             self.tasks.checkpoint_recovery_offsets_in(log.parent_dir)
+
+    def _cut_future_log(self, topic_partition: TopicPartition, cut: LogCut) -> None:
+        """As the current log is about to be cut. A future log that cannot be cut is given up: it must not be swapped in any more."""
+        future = self._future_logs.get(topic_partition)
+        if future is None:
+            return
+        try:
+            if cut.is_full:
+                future.truncate_fully_and_start_at(cut.target_offset)
+            else:
+                future.truncate_to(cut.target_offset)
+        except ApiException as error:
+            _LOGGER.error("giving up the move of %s: its future log cannot be cut with the current one: %s", topic_partition, error.message)
+            del self._future_logs[topic_partition]
+            self._try_to_set_aside(future)
+            return
+        if self.on_future_log_cut is not None:
+            self.on_future_log_cut(topic_partition, future.log_end_offset)
 
     def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
         if self.cleaner is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.topic_partition import TopicPartition
@@ -29,11 +30,18 @@ from kmirror.storage.producer_state_manager import ProducerStateManager
 log = logging.getLogger(__name__)
 
 
-TruncationGuard = Callable[[bool], AbstractContextManager[None]]
-"""Takes whether the cut reaches below the active segment."""
+class LogCut(NamedTuple):
+    """A cut that is about to be made. `target_offset`: the log's end behind it; of a full one nothing stays, and the log begins there."""
+
+    target_offset: int
+    is_full: bool
+    reaches_sealed_segments: bool
 
 
-def _no_guard(reaches_sealed_segments: bool) -> AbstractContextManager[None]:
+TruncationGuard = Callable[[LogCut], AbstractContextManager[None]]
+
+
+def _no_guard(cut: LogCut) -> AbstractContextManager[None]:
     return nullcontext()
 
 
