@@ -1,0 +1,33 @@
+"""The destructive campaigns of `tools/campaigns`, short: the tools work, and a round or two of each break nothing."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from peers import require
+from waiting import PROGRAM_S
+
+from tools.campaigns.__main__ import main
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(2 * PROGRAM_S)]
+CANNOT_RUN = 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["kills", "--rounds", "2"],
+        ["failovers", "--rounds", "1"],
+        ["disks", "--rounds", "2"],
+        ["topics", "--rounds", "1", "--topics", "100"],
+        ["link", "--rounds", "2"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_short_campaign_breaks_no_promise(arguments: list[str], tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = main([*arguments, "--folder", str(tmp_path / "campaign")])
+    told = capfd.readouterr()
+    require(code != CANNOT_RUN, told.err.strip())
+    assert code == 0, told.out[-3000:]
+    assert told.out.splitlines()[-1].endswith("every promise held")

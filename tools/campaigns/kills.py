@@ -1,0 +1,54 @@
+"""SIGKILL and SIGSTOP of the destination's brokers, again and again, under load at an Apache Kafka 4.3 source.
+
+A round: one broker (of ten rounds one, two of them) is killed and started again at once or after the others have taken over; or it is
+stopped for longer or shorter than its session lasts, so that it comes back as a leader that was deposed unaware; or the source is killed and
+started again.
+"""
+
+from __future__ import annotations
+
+import time
+
+from tools.campaigns.run import Run
+from tools.campaigns.stage import BROKERS, Stage, mirrored_from_apache
+
+
+def campaign(run: Run) -> None:
+    with mirrored_from_apache(run) as stage:
+        for number in range(run.rounds):
+            time.sleep(run.chance.uniform(0.5, 3))
+            run.say(f"round {number + 1}: {_round(run, stage)}")
+        stage.finish()
+
+
+def _round(run: Run, stage: Stage) -> str:
+    what = run.chance.random()
+    victim = run.chance.randrange(BROKERS)
+    if what < 0.45:
+        run.count("kills")
+        pause = run.chance.choice([0.0, 1.0, 4.0])
+        _kill(stage, [victim], pause)
+        return f"broker {victim + 1} was killed, and started after {pause} s"
+    if what < 0.55:
+        run.count("kills", 2)
+        other = (victim + 1) % BROKERS
+        _kill(stage, [victim, other], 1.0)
+        return f"brokers {victim + 1} and {other + 1} were killed, and started"
+    if what < 0.95:
+        run.count("stalls")
+        seconds = run.chance.uniform(0.5, 7)
+        stage.stall(victim, seconds)
+        return f"broker {victim + 1} stood still for {seconds:.1f} s"
+    run.count("kills of the source")
+    stage.source.kill()
+    time.sleep(1)
+    stage.source.start()
+    return "the source was killed, and started"
+
+
+def _kill(stage: Stage, victims: list[int], pause_s: float) -> None:
+    for victim in victims:
+        stage.destination.kill_node(victim)
+    time.sleep(pause_s)
+    for victim in victims:
+        stage.destination.start_node(victim)

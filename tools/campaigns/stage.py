@@ -1,0 +1,124 @@
+"""What most campaigns play on: Apache Kafka 4.3 as the source, three brokers of ours that mirror it, and load at the source.
+
+Three topics of two partitions: `c-plain` with retention by size, `c-compact` compacted, `c-txn` with transactions. Segments are small and
+cleaners hasty, so that a campaign of minutes rolls, cleans and deletes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirror_harness import FAST_MIRROR, create_mirror_by_tool, create_topic, kafka_mirrors, wait_states
+from peers import KafkaPeer, apache_kafka
+
+from kmirror import EmbeddedCluster
+from tools.campaigns import checks
+from tools.campaigns.load import Load
+from tools.campaigns.run import Run
+
+MIRROR = "campaign"
+PARTITIONS = 2
+PLAIN, COMPACT, TXN = TOPICS = ("c-plain", "c-compact", "c-txn")
+BROKERS = 3
+SMALL = {"segment_bytes": "1048576", "segment_ms": "20000"}
+TOPIC_CONFIGS = {
+    PLAIN: SMALL | {"retention_bytes": "8388608"},
+    COMPACT: SMALL | {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.1", "delete_retention_ms": "600000"},
+    TXN: SMALL,
+}
+HASTY = {"log.retention.check.interval.ms": "5000", "log.cleaner.backoff.ms": "3000", "log.segment.delete.delay.ms": "2000"}
+DESTINATION = FAST_MIRROR | HASTY | {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "5000",
+    "min.insync.replicas": "1",
+}  # fmt: skip
+
+
+@dataclass
+class Stage:
+    """A mirror under load. `finish` ends the load and looks at every promise."""
+
+    run: Run
+    source: KafkaPeer
+    destination: EmbeddedCluster
+    load: Load
+
+    def stall(self, node: int, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after a while."""
+        process = self.destination.nodes[node].process
+        assert process is not None, f"node {node} is not running"
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+
+    def goes_on_mirroring(self) -> None:
+        partitions = dict.fromkeys(TOPICS, PARTITIONS)
+        checks.goes_on_mirroring(self.destination.bootstrap_servers, MIRROR, self.source.bootstrap_servers, partitions)
+
+    def finish(self, log_dirs: Sequence[Path] | None = None) -> None:
+        """Every promise, once the load has ended and what was broken is mended. `log_dirs`: the brokers', where they have others."""
+        run, servers = self.run, self.destination.bootstrap_servers
+        acknowledged = self.load.end()
+        run.count("records acknowledged", len(acknowledged))
+        run.count("transactions committed", self.load.commits)
+        run.say(f"the load has ended; refused: {self.load.refused or 'nothing'}")
+        run.promise("nobody is out of the ISR after a minute", lambda: checks.everybody_in_sync(servers))
+        count = PARTITIONS * len(TOPICS)
+        run.promise("every partition is level with the source", lambda: checks.everything_mirrored(servers, MIRROR, count))
+        run.promise("kafka-mirrors --verify", lambda: checks.mirror_verifies(servers, MIRROR))
+        for topic in (PLAIN, TXN):
+            run.promise(f"nothing missing in {topic}", lambda t=topic: checks.nothing_missing(servers, t, PARTITIONS, acknowledged))
+        source = self.source.bootstrap_servers
+        run.promise("the last values of every key", lambda: checks.same_last_values(source, servers, COMPACT, PARTITIONS))
+        for node in range(BROKERS):
+            self.destination.stop_node(node)
+        compared = log_dirs or [self.destination.log_dir(node) for node in range(BROKERS)]
+        run.promise("all replicas are equal", lambda: checks.replicas_equal(compared))
+
+
+@contextmanager
+def mirrored_from_apache(
+    run: Run,
+    *,
+    source_properties: Mapping[str, str] | None = None,
+    bootstrap_servers: str | None = None,
+    source_port: int | None = None,
+    config: Mapping[str, str] | None = None,
+    node_config: Mapping[int, Mapping[str, str]] | None = None,
+) -> Iterator[Stage]:
+    """The stage. `bootstrap_servers`: where the destination finds the source, if not at its own address, which `source_port` tells where
+    `source_properties` say so."""
+    folder: Path = run.folder
+    with (
+        apache_kafka(folder / "source", properties=HASTY | dict(source_properties or {})) as source,
+        EmbeddedCluster(
+            BROKERS,
+            mirroring=True,
+            processes=True,
+            folder=folder / "destination",
+            config=DESTINATION | dict(config or {}),
+            node_config=node_config,
+        ) as destination,
+    ):
+        source.port = source_port or source.port
+        for topic in TOPICS:
+            create_topic(source.bootstrap_servers, topic, PARTITIONS, **TOPIC_CONFIGS[topic])
+        load = Load(source.bootstrap_servers, TOPICS, PARTITIONS, seed=run.seed, keyed=[COMPACT], transactional=[TXN])
+        try:
+            servers = destination.bootstrap_servers
+            create_mirror_by_tool(folder, servers, bootstrap_servers or source.bootstrap_servers, MIRROR)
+            kafka_mirrors(servers, "--add", "--mirror", MIRROR, "--topic", "c-.*", "--replication-factor", str(BROKERS))
+            wait_states(servers, MIRROR, "MIRRORING", partitions=PARTITIONS * len(TOPICS))
+            run.say(f"{', '.join(TOPICS)} are mirrored from {source.bootstrap_servers} to {servers}")
+            yield Stage(run, source, destination, load)
+        finally:
+            load.end()
