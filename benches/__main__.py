@@ -33,6 +33,7 @@ BENCHES = {
     "dump_log": "kafka-dump-log against Kafka's",
     "log_diff": "kafka-log-diff --engine local against cmp",
     "simulation": "simulated failovers and failbacks a second",
+    "hidden_epochs": "a consumer's fetch of a mirror with leader epochs above its own, against the same log by sendfile",
     "produce_fetch": "broker CPU of librdkafka's produce and fetch, against Apache Kafka",
     "replicated_produce": "three brokers' CPU of librdkafka's produce with acks=all, against three of Apache's",
     "mirror_failover": "1,000 partitions from MIRRORING to STOPPED on three brokers",
