@@ -21,11 +21,14 @@ from kmirror.admin.results import MirrorPartitionDescription, NewTopic
 from kmirror.cli import mirrors
 from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.embedded import EmbeddedCluster
+from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateTombstone, read_record
 from kmirror.network.client import NetworkClient
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.record.record import Record
+from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
@@ -176,6 +179,37 @@ def log_bytes(data_dir: pathlib.Path, topic_partition: str) -> bytes:
             break
         position += size
     return data[:position]
+
+
+def state_logs(cluster: EmbeddedCluster, node: int = 0) -> list[list[MirrorStateRecord]]:
+    """The records of each partition of `__mirror_state`, as one node has them."""
+    return [
+        [
+            read_record(CoordinatorRecord(bytes(record.key or b""), None if record.value is None else bytes(record.value)))
+            for batch in iter_batches(log_bytes(cluster.log_dir(node), folder.name))
+            if not batch.is_control
+            for record in batch.records()
+        ]
+        for folder in sorted(cluster.log_dir(node).glob("__mirror_state-*"))
+    ]
+
+
+def newest_by_key(cluster: EmbeddedCluster, mirror: str, node: int = 0) -> list[MirrorStateRecord]:
+    """The last record of each key of a mirror, over all partitions."""
+    newest: dict[tuple[int, bool], MirrorStateRecord] = {}
+    for number, log in enumerate(state_logs(cluster, node)):
+        for record in log:
+            if record.mirror_name == mirror:
+                newest[number, isinstance(record, LastMirrorEpochs)] = record
+    return list(newest.values())
+
+
+def is_tombstoned(cluster: EmbeddedCluster, mirror: str, node: int = 0) -> bool:
+    """Whether both keys of a mirror end in a tombstone, in every partition of `__mirror_state` that holds anything of it."""
+    newest = newest_by_key(cluster, mirror, node)
+    return bool(newest) and all(
+        isinstance(last, PartitionStateTombstone) or (isinstance(last, LastMirrorEpochs) and last.epochs is None) for last in newest
+    )
 
 
 def assert_equal_logs(left: pathlib.Path, right: pathlib.Path, folders: Iterable[str], *, timeout_s: float = REACHED_S) -> None:

@@ -68,7 +68,9 @@ Option                                  Description
                                           source, and let the old source drop
                                           what was not mirrored. With --add:
                                           also when clusters behind the source
-                                          cannot be asked for a ring.
+                                          cannot be asked for a ring, and when
+                                          the source has another topic of the
+                                          name.
 --from <Long: offset>                   With --verify: the offset to begin at; a
                                           negative one counts from the end.
 --from-mm2 <String: mm2.properties>     Print the mirrors that do what a

@@ -11,6 +11,7 @@ from mirror_harness import (
     call,
     create_mirror,
     create_topic,
+    is_tombstoned,
     log_bytes,
     numbered,
     produce,
@@ -169,6 +170,7 @@ def test_s1_s2_s3_s4_s6_s21_the_whole_circle_on_three_replicas(clusters: Cluster
     wait_for(
         "the name to be free", lambda: "s" not in {mirror.name for mirror in call(b.bootstrap_servers, lambda admin: admin.list_mirrors())}
     )
+    wait_for("tombstones on every replica", lambda: all(is_tombstoned(b, "s", node) for node in range(3)) or None)
     create_mirror(b.bootstrap_servers, "s", a.bootstrap_servers)
     assert produce(b.bootstrap_servers, "t", numbered("plain", 3), acks="all") == []
     replicas(b, folder="t-0")

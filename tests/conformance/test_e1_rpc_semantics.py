@@ -12,6 +12,7 @@ from mirror_harness import (
     call,
     create_mirror,
     create_topic,
+    is_tombstoned,
     numbered,
     produce,
     remove,
@@ -335,8 +336,9 @@ def test_rpc102_rs2_rs3_c20_pause_and_rpc103_resume(pair: Pair) -> None:
         assert (answer.mirror_name, answer.error_code) == ("nosuch", E.UNKNOWN_MIRROR)
 
 
+@pytest.mark.item("D3-33")
 def test_rpc104_delete_mirror(pair: Pair) -> None:
-    """Refused while a topic is not removed and stopped; then the name is free and the topic has no mirror."""
+    """Refused while a topic is not removed and stopped; then the name is free, the topic has no mirror, and tombstones of both keys are in the log."""
     pair.mirrored("c104", "c104-t")
     assert pair.ask(delete_mirror.DeleteMirrorRequest(mirror_name="c104")).error_code == E.MIRROR_NOT_EMPTY
     remove(pair.destination, "c104", "c104-t")
@@ -344,6 +346,7 @@ def test_rpc104_delete_mirror(pair: Pair) -> None:
     assert top(pair.ask(delete_mirror.DeleteMirrorRequest(mirror_name="c104"))) == (E.NONE, None)
     assert top(pair.ask(delete_mirror.DeleteMirrorRequest(mirror_name="c104"))) == (E.UNKNOWN_MIRROR, "The mirror 'c104' does not exist.")
     assert pair.b.call(lambda server: server.broker.metadata_cache.image.configs.topic("c104-t").get("mirror.name")) is None
+    wait_for("tombstones on every replica", lambda: all(is_tombstoned(pair.b, "c104", node) for node in range(len(pair.b.nodes))) or None)
     create_mirror(pair.destination, "c104", pair.source)
 
 

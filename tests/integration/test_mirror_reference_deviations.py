@@ -24,15 +24,18 @@ from mirror_harness import (
     create_mirror,
     create_topic,
     data_batch,
+    is_tombstoned,
     kafka_mirrors,
     log_bytes,
     marker_batch,
+    newest_by_key,
     numbered,
     partitions_of,
     produce,
     rebuild_log,
     remove,
     send,
+    state_logs,
     transactional,
     wait_caught_up,
     wait_for,
@@ -46,9 +49,8 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.controller.storage_tool import FormatOptions, format_node
-from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.embedded import EmbeddedCluster
-from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateTombstone, read_record
+from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import iter_batches
@@ -492,42 +494,12 @@ def test_entry_18_the_state_topic_has_the_kips_size_and_records_of_one_mirror_on
         assert epochs and all({topic for topic, _ in record.epochs or {}} == {topics[record.mirror_name]} for record in epochs)
         call(b.bootstrap_servers, lambda admin: admin.delete_mirror("m1"))
 
-        def tombstoned() -> bool:
-            """In every partition that holds m1, both keys end in a tombstone."""
-            return all(
-                isinstance(last, PartitionStateTombstone) or (isinstance(last, LastMirrorEpochs) and last.epochs is None)
-                for last in newest_by_key(b, "m1")
-            )
-
-        wait_for("tombstones of m1", tombstoned)
+        wait_for("tombstones of m1", lambda: is_tombstoned(b, "m1") or None)
         assert len(newest_by_key(b, "m1")) >= 2 and call(b.bootstrap_servers, lambda admin: admin.list_mirrors())[0].mirror_name == "m2"
-
-
-def state_logs(cluster: EmbeddedCluster) -> list[list[MirrorStateRecord]]:
-    """The records of each partition of `__mirror_state`."""
-    return [
-        [
-            read_record(CoordinatorRecord(bytes(record.key or b""), None if record.value is None else bytes(record.value)))
-            for batch in iter_batches(log_bytes(cluster.log_dir(), folder.name))
-            if not batch.is_control
-            for record in batch.records()
-        ]
-        for folder in sorted(cluster.log_dir().glob("__mirror_state-*"))
-    ]
 
 
 def state_records(cluster: EmbeddedCluster) -> list[MirrorStateRecord]:
     return [record for log in state_logs(cluster) for record in log]
-
-
-def newest_by_key(cluster: EmbeddedCluster, mirror: str) -> list[MirrorStateRecord]:
-    """The last record of each key of a mirror, over all partitions."""
-    newest: dict[tuple[int, bool], MirrorStateRecord] = {}
-    for number, log in enumerate(state_logs(cluster)):
-        for record in log:
-            if record.mirror_name == mirror:
-                newest[number, isinstance(record, LastMirrorEpochs)] = record
-    return list(newest.values())
 
 
 def test_entry_19_the_broker_makes_a_missing_topic_with_the_sources_id(clusters: Clusters) -> None:
