@@ -27,18 +27,27 @@ class FailingFiles:
         self.goes_on = False
         self.operations: Sequence[str] = ()
         self.path_part = ""
+        self.under = ""
         self.failed: list[str] = []
 
     def fail(
-        self, at: int | None, error_number: int = 0, *, goes_on: bool = False, operations: Sequence[str] = (), path_part: str = ""
+        self,
+        at: int | None,
+        error_number: int = 0,
+        *,
+        goes_on: bool = False,
+        operations: Sequence[str] = (),
+        path_part: str = "",
+        under: str = "",
     ) -> None:
-        """From now on call number `at` fails, and with `goes_on` each one behind it. None: nothing fails any more."""
+        """From now on call number `at` fails, and with `goes_on` each one behind it. None: nothing fails any more. `path_part` and `under`
+        (what the path begins with) limit it, as `operations` do."""
         self.calls, self.failures, self.failed = 0, 0, []
         self.fail_at, self.error_number, self.goes_on = at, error_number, goes_on
-        self.operations, self.path_part = operations, path_part
+        self.operations, self.path_part, self.under = operations, path_part, under
 
     def call(self, operation: str, path: str, function: Callable[[], Result]) -> Result:
-        if (not self.operations or operation in self.operations) and self.path_part in path:
+        if (not self.operations or operation in self.operations) and self.path_part in path and path.startswith(self.under):
             number, self.calls = self.calls, self.calls + 1
             if self.fail_at is not None and (number == self.fail_at or (self.goes_on and number > self.fail_at)):
                 self.failures += 1

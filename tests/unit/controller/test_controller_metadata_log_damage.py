@@ -9,7 +9,7 @@ import pytest
 from failing_files import FailingFiles
 from storage_doubles import ManualClock, SeededRandom, StorageWorld
 
-from kmirror.common.errors import CorruptFileError
+from kmirror.common.errors import ApiException, CorruptFileError
 from kmirror.common.uuid import Uuid
 from kmirror.controller.committed_offset import COMMITTED_OFFSET_FILE_NAME, CommittedOffsetFile
 from kmirror.controller.metadata_log import METADATA_LOG_FOLDER, MetadataLog, MetadataLogConfig
@@ -171,3 +171,28 @@ def test_where_the_note_cannot_be_written_the_node_goes_on(disk: SimDisk) -> Non
     log.become_leader()
     append(log, 3)
     assert log.high_watermark == log.log_end_offset and files.failures > 0
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_fault_at_any_call_of_a_start_loses_nothing(disk: SimDisk, goes_on: bool) -> None:
+    """A full disk at a restart emptied the segment that it was found at, with all topics in it."""
+    before, whole = logs(disk), offsets(open_log(copy.deepcopy(disk)))
+    number, failed = 0, True
+    while failed:
+        tried = copy.deepcopy(disk)
+        files = FailingFiles(tried)
+        files.fail(number, (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EACCES)[number % 4], goes_on=goes_on)
+        try:
+            log = open_log(files)
+            log.become_leader()
+            log.kill()
+        except (OSError, ApiException):
+            assert files.failures, "nothing but the fault ends a start"
+        failed = files.failures > 0
+        tried.detach(power_loss=False)
+        tried.attach()
+        again = open_log(tried)
+        assert offsets(again)[: len(whole)] == whole, (number, files.failed[:1])
+        assert all(logs(tried)[name].startswith(data) for name, data in before.items()), (number, files.failed[:1])
+        number += 4 if goes_on else 1
+    assert number > 100, "a start makes more calls than that"
