@@ -39,6 +39,7 @@ from kmirror.storage.producer_state_entry import VerificationGuard
 S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")
 
+LOAD_AGAIN_AFTER_MS = 1000
 LOAD_BUFFER_SIZE_BYTES = 5 * 1024 * 1024
 RECORDS_A_TURN = 1_000
 """A read holds tens of thousands of records: replayed in one go they would hold up everything else on the broker."""
@@ -354,6 +355,8 @@ class CoordinatorRuntime(Generic[S]):
             context.state = CoordinatorState.FAILED
             self._runtime.report_failure(f"{self._name}: {context.topic_partition} could not be loaded", error)
             self._notify(context)
+            if isinstance(error, ApiException) and error.error.retriable:
+                self._runtime.call_later_ms(LOAD_AGAIN_AFTER_MS, lambda: self._load_again(context))
             return
         if context.state is not CoordinatorState.LOADING:
             return
@@ -367,6 +370,12 @@ class CoordinatorRuntime(Generic[S]):
         for name, operation in context.after_load:
             self.run(context.topic_partition, name, operation)
         self._notify(context)
+
+    def _load_again(self, context: _Context[S]) -> None:
+        """The disk could not be read for a reason that may pass (no descriptor was left): an election is not the only other chance."""
+        if self._contexts.get(context.topic_partition) is context and context.state is CoordinatorState.FAILED:
+            self.schedule_unload(context.topic_partition)
+            self.schedule_load(context.topic_partition, context.leader_epoch)
 
     async def _replay_log(self, context: _Context[S]) -> None:
         topic_partition = context.topic_partition

@@ -9,6 +9,7 @@ import pytest
 from coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common import coordinator_runtime, coordinator_timers
 from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState, split_records
@@ -231,6 +232,31 @@ def test_a_mistake_while_it_is_loaded_left_a_coordinator_loading_for_ever(monkey
         assert await error_of(shards.read(TP, lambda shard, now: 0)) is Errors.COORDINATOR_NOT_AVAILABLE
         await loaded(shards, 3)
         assert shards.state(TP) is CoordinatorState.ACTIVE, "the next election is another chance"
+
+    scenario(body)
+
+
+def test_a_log_that_cannot_be_read_for_a_moment_is_loaded_when_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a free descriptor the read was refused, and the coordinator stayed failed until the next election."""
+    monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
+
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        await shards.write(TP, lambda shard, now: shard.add("a"))
+        read, refused = log.read, []
+
+        def read_later(topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
+            if len(refused) < 3:
+                refused.append(offset)
+                raise ApiException(Errors.KAFKA_STORAGE_ERROR)
+            return read(topic_partition, offset, max_bytes)
+
+        monkeypatch.setattr(log, "read", read_later)
+        shards.schedule_load(TP, 2)
+        while shards.state(TP) is not CoordinatorState.ACTIVE:
+            await runtime.sleep_ms(1)
+        assert len(refused) == 3
+        assert await shards.read(TP, lambda shard, now: sorted(shard.keys)) == [b"a"]
 
     scenario(body)
 
