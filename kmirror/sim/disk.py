@@ -76,6 +76,12 @@ class SimDisk:
     def life(self) -> int:
         return self._life
 
+    def lose_tree(self, path: str) -> None:
+        """An operator removes the directory of a node that is off."""
+        self._tree.remove_tree(path)
+        self._tree.commit(self._tree.directory_at(path.rpartition("/")[0]))
+        self._note(f"disk removed {path}")
+
     @property
     def capacity_bytes(self) -> int:
         """Of what lies on no volume of its own."""
@@ -94,6 +100,7 @@ class SimDisk:
     def lose(self, path: str) -> None:
         """What lay below that directory is gone for good: another disk stands in its place."""
         self._tree.empty(path)
+        self.volumes.at(path).has_lied = False
         self._note(f"disk lost {path}")
 
     def detach(self, *, power_loss: bool) -> None:
@@ -241,8 +248,7 @@ class SimDisk:
     def fsync_path(self, path: str) -> None:
         self.check("fsync", path)
         node = self._tree.node_at(path)
-        if self.lies_at(path):
-            self._note(f"disk lies about fsync {path}")
+        if self.lies_about(path):
             return
         if isinstance(node, FileNode):
             node.sync()
@@ -268,8 +274,13 @@ class SimDisk:
     def now_ms(self) -> int:
         return self._clock.time_ms()
 
-    def lies_at(self, path: str) -> bool:
-        return self.volumes.at(path).lies
+    def lies_about(self, path: str) -> bool:
+        """Whether the path, which is being synced, will not be durable."""
+        volume = self.volumes.at(path)
+        if volume.lies:
+            volume.has_lied = True
+            self._note(f"disk lies about fsync {path}")
+        return volume.lies
 
     def room_for(self, growth: int, path: str) -> int:
         """How many of `growth` more bytes fit where the path lies."""
@@ -332,8 +343,7 @@ class SimFile:
         except OSError:
             self._node.pending.clear()
             raise
-        if self._disk.lies_at(self.path):
-            self._disk.note_change(f"disk lies about fsync {self.path}")
+        if self._disk.lies_about(self.path):
             return
         self._node.sync()
         self._disk.note_change(f"disk fsync {self.path}")

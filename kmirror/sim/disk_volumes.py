@@ -28,6 +28,8 @@ class Volume:
     error_number: int | None = None
     failing: frozenset[str] | None = None
     lies: bool = False
+    has_lied: bool = False
+    """Whether it ever did: what it holds may be torn wherever it was synced meanwhile, at any later power loss."""
 
     @property
     def is_broken(self) -> bool:

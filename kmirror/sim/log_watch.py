@@ -93,6 +93,10 @@ class LogWatch:
         found = home if home in folders else folders[0] if folders else None
         return found.rpartition("/")[0] if found is not None else None
 
+    def former_folders(self) -> list[str]:
+        """Folders of partitions that lie in more than one directory, without the one that is the log."""
+        return [folder for partition, home in self._homes.items() for folder in self._folders(partition) if folder != home]
+
     def moving(self) -> list[TopicPartition]:
         """Partitions that have a future log."""
         names = (name for data_dir in self._data_dirs for name in self._disk.names(data_dir))

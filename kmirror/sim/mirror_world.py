@@ -11,7 +11,7 @@ from kmirror.common.ports import Random
 from kmirror.sim.faults import FaultRates
 
 TWO_LOG_DIRS_PERCENT = 20
-DISK_FAULTS_PERCENT = 0
+DISK_FAULTS_PERCENT = 20
 OLD_SOURCE_PERCENT = 10
 DISK_RATES = {"disk_fails": 3, "disk_fills": 3, "disk_lies": 2, "disk_lost": 2}
 

@@ -5,8 +5,10 @@ whatever its disk holds, formatting an empty one as an operator would; `crash`, 
 shutdown) end that life. `watch` sees the logs on its disk.
 
 A node that does not start again, or that ends by itself, is a finding: `start_failed` says why. Unless its disks are to blame (`is_disk_bad`):
-a node may refuse to start, or end, because a volume of its log directories fails, is full, or came back empty and is not formatted;
-`refused` says why then, and the operator of the story mends the disk (`mend_disks`) and starts it again.
+a node may refuse to start, or end, because a volume of its log directories fails, is full, came back empty and is not formatted, or lied;
+`refused` says why then, and the operator of the story mends the disk (`mend_disks`) and starts it again. A disk that lied to a node which
+refuses to start is replaced. Of a replica that lies in two directories, because one failed while it took the place of the other, the operator
+removes the one that it left, as Kafka says.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class SimServer:
     @property
     def needs_restart(self) -> bool:
         """Whether its disks were bad in this life: a directory that went offline comes back with the next start only."""
-        return self._needs_restart or self.is_disk_bad
+        return self._needs_restart or self.is_disk_bad or self.refused is not None
 
     def note_bad_disk(self) -> None:
         """Whoever broke a volume says so."""
@@ -101,7 +103,12 @@ class SimServer:
         """Space is freed, disks work again; the node is off, and what came back empty is formatted."""
         assert not self.alive, f"{self.name} is running"
         for volume in self.volumes:
+            if volume.has_lied and self.refused is not None:
+                self.replace_disk(volume.path)
             volume.mend()
+        for folder in self.watch.former_folders():
+            self.node.disk.lose_tree(folder)
+            self._tell(f"has {folder} removed, for its log is in another directory")
         if self._empty:
             runtime = self.node.boot()
             self._format(runtime)
@@ -149,7 +156,7 @@ class SimServer:
 
     def _does_not_run(self, why: str) -> None:
         """The process ends."""
-        if not self._needs_restart:
+        if not self._needs_restart and not any(volume.has_lied for volume in self.volumes):
             self.start_failed = f"{self.name} {why}"
             return
         self.refused = why

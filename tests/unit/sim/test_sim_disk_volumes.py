@@ -164,6 +164,34 @@ def test_a_node_may_refuse_to_start_on_a_bad_disk_and_starts_when_it_is_mended()
     world.close()
 
 
+def test_a_disk_that_lied_to_a_node_that_refuses_to_start_is_replaced():
+    world, made = fleet()
+    (broker,) = made.brokers.values()
+    second = broker.volumes[1]
+    second.lies = True
+    broker.node.disk.write_bytes("/data2/torn", b"1")
+    broker.node.disk.fsync_path("/data2/torn")
+    broker.crash()
+    broker.node.disk.attach()
+    broker.node.disk.write_bytes("/data2/meta.properties", b"node.id=9\n")
+    broker.start()
+    world.loop.run_for_us(1_000_000)
+    assert broker.refused is not None and broker.start_failed is None and broker.needs_restart
+    broker.mend_disks()
+    broker.start()
+    world.loop.run_until_complete(broker.wait_started())
+    assert not second.lies and not second.has_lied and not broker.node.disk.exists("/data2/torn")
+    world.close()
+
+
+def test_of_a_replica_in_two_directories_the_operator_removes_the_one_it_left():
+    disk, watch, _ = watched()
+    disk.rename(FUTURE, "/two/orders-0")
+    assert watch.former_folders() == ["/one/orders-0"]
+    disk.lose_tree("/one/orders-0")
+    assert watch.former_folders() == [] and disk.list_dir("/one") == []
+
+
 def test_a_node_that_does_not_start_on_good_disks_is_a_finding():
     world, made = fleet()
     (broker,) = made.brokers.values()
