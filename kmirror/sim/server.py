@@ -7,7 +7,7 @@ shutdown) end that life. `watch` sees the logs on its disk.
 A node that does not start again, or that ends by itself, is a finding: `start_failed` says why. Unless its disks are to blame (`is_disk_bad`):
 a node may refuse to start, or end, because a volume of its log directories fails, is full, came back empty and is not formatted, or lied;
 `refused` says why then, and the operator of the story mends the disk (`mend_disks`) and starts it again. A disk that lied to a node which
-refuses to start is replaced. Of a replica that lies in two directories, because one failed while it took the place of the other, the operator
+refuses to start, or to use it, is replaced. Of a replica that lies in two directories, because one failed while it took the place of the other, the operator
 removes the one that it left, as Kafka says.
 """
 
@@ -61,6 +61,7 @@ class SimServer:
         self._is_formatted = False
         self._empty: dict[str, None] = {}
         self._needs_restart = False
+        self._offline: list[str] = []
         self.refused: str | None = None
         self.volumes = [self.node.disk.mount(path) for path in self._config.log_dirs]
         self._started: asyncio.Future[None] = world.loop.create_future()
@@ -84,7 +85,12 @@ class SimServer:
     @property
     def needs_restart(self) -> bool:
         """Whether its disks were bad in this life: a directory that went offline comes back with the next start only."""
-        return self._needs_restart or self.is_disk_bad or self.refused is not None
+        return self._needs_restart or self.is_disk_bad or self.refused is not None or bool(self._offline_dirs())
+
+    def _offline_dirs(self) -> list[str]:
+        """Those that the running node does not use."""
+        broker = self.server.broker if self.server is not None else None
+        return list(broker.replica_manager.log_manager.offline_log_dirs) if broker is not None else []
 
     def note_bad_disk(self) -> None:
         """Whoever broke a volume says so."""
@@ -103,7 +109,7 @@ class SimServer:
         """Space is freed, disks work again; the node is off, and what came back empty is formatted."""
         assert not self.alive, f"{self.name} is running"
         for volume in self.volumes:
-            if volume.has_lied and self.refused is not None:
+            if volume.has_lied and (self.refused is not None or volume.path in self._offline):
                 self.replace_disk(volume.path)
             volume.mend()
         for folder in self.watch.former_folders():
@@ -191,6 +197,7 @@ class SimServer:
         self.watch.after_power_loss()
 
     def _end(self, *, power_loss: bool) -> None:
+        self._offline = self._offline_dirs()
         self.server = None
         self._started = self._loop.create_future()
         self.node.kill(power_loss=power_loss)

@@ -1,15 +1,47 @@
-"""Named histories of sources that are old.
+"""Named histories of sources that are old, or not what they were: one whose partition comes back empty, one whose topic is another.
 
-Each is an `async def (stage)` as in `sim.mirror_histories`.
+Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`. A copy for disasters does not
+follow a source that has lost its log, unless an operator says so.
 """
 
 from __future__ import annotations
 
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import end_history, let_another_lead
-from kmirror.sim.mirror_stage import MirrorStage
+from kmirror.sim.mirror_histories import ALONE, ORDERS, end_history, expect, leader_of, let_another_lead
+from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.old_dialects import DIALECTS
 from kmirror.sim.run import HistoryFunction, Setting
+
+BATCHES = 12
+
+
+def _values(stage: MirrorStage, cluster: str) -> set[bytes]:
+    return {value for batch in stage.log(cluster, ORDERS) or () for value in batch.values}
+
+
+async def source_comes_back_empty(stage: MirrorStage) -> None:
+    """A8: the one replica of A's topic loses its disk; A leads on with an empty log, and B keeps what it has."""
+    stage.history.min_in_sync_replicas = 1
+    await stage.open(replication_factor=1, configs=ALONE)
+    await stage.write("a", batches=BATCHES)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.until("every replica is in sync", stage.is_whole)
+    kept = _values(stage, "b")
+    server = leader_of(stage, "a", ORDERS)
+    server.crash()
+    server.replace_disk(server.volumes[0].path)
+    server.mend_disks()
+    server.start()
+    await server.wait_started()
+    await stage.until("A's topic has a leader", lambda: stage.leader("a", ORDERS) is not None)
+    if stage.chance(50):
+        await stage.write("a", batches=1)
+    await stage.sleep_ms(stage.between(2_000, 8_000))
+    await stage.until_state("b", State.FAILED)
+    missing = kept - _values(stage, "b")
+    expect(not missing, f"B keeps what A has lost, not without {len(missing)} of {len(kept)} records")
 
 
 async def old_source(stage: MirrorStage) -> None:
@@ -27,7 +59,26 @@ async def old_source(stage: MirrorStage) -> None:
     await end_history(stage, "a", "b")
 
 
+async def old_source_topic_made_anew(stage: MirrorStage) -> None:
+    """A8: a source without topic ids; its topic is deleted and made anew between two refreshes of the mirror, and B keeps what it has."""
+    await stage.open(replication_factor=3, dialect="2.1", config={"mirror.metadata.refresh.interval.ms": "20000"})
+    await stage.write("a", batches=BATCHES)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    await stage.until("every replica is in sync", stage.is_whole)
+    kept = _values(stage, "b")
+    await stage.delete_topic("a")
+    await stage.operator.create_topic("a", TOPIC, replication_factor=3)
+    await stage.write("a", batches=stage.between(1, 2))
+    await stage.sleep_ms(stage.between(2_000, 25_000))
+    await stage.until_state("b", State.FAILED)
+    missing = kept - _values(stage, "b")
+    expect(not missing, f"B keeps what was in the topic that A has no more, not without {len(missing)} of {len(kept)} records")
+
+
 CALM = Setting(MirrorStage, check_mirrors)
 SOURCE_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+    "source_comes_back_empty": (source_comes_back_empty, CALM),
     "old_source": (old_source, CALM),
+    "old_source_topic_made_anew": (old_source_topic_made_anew, CALM),
 }

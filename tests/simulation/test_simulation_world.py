@@ -21,12 +21,16 @@ NAMED = {
     "leaders_disk_fills": "15 A10",
     "state_topic_grows": "15 A7",
     "old_source": "UPG8",
+    "source_comes_back_empty": "15 A8",
+    "old_source_topic_made_anew": "15 A8",
 }
 ABLATIONS = [
     ("errors_of_one_partition", "directory_fails"),
     ("disk_errors_are_no_bytes", "full_disk_at_restart"),
     ("formatted_only", "directory_comes_back_empty"),
     ("disk_is_the_replicas", "leaders_disk_fills"),
+    ("loss_refused", "source_comes_back_empty"),
+    ("loss_refused", "old_source_topic_made_anew"),
     ("state_topic_not_grown", "state_topic_grows"),
     ("states_by_birth_count", "state_topic_grows"),
     ("states_by_birth_count,stopped_log_believed", "state_topic_grows"),
