@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 from typing import Final, NamedTuple
@@ -50,7 +51,7 @@ def run_examples(chosen: list[Example], folder: pathlib.Path) -> None:
     script = ["set -eu", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
     for index, example in enumerate(chosen):
         body = re.sub("|".join(README_PORTS), lambda match: ports[match[0]], example.body)
-        script.append(f"echo '== example {index} ({example.section})'")
+        script.append(f"echo {shlex.quote(f'== example {index} ({example.section})')}")
         if example.language == "python":
             (folder / f"example{index}.py").write_text(body)
             script.append(f"{sys.executable} example{index}.py")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from confluent_kafka import OFFSET_END, Consumer
+from confluent_kafka import OFFSET_END, Consumer, Producer
 from confluent_kafka import TopicPartition as ConsumedPartition
 from mirror_harness import (
     FAST_MIRROR,
@@ -21,11 +22,15 @@ from mirror_harness import (
     numbered,
     produce,
     quiet,
+    remove,
     wait_caught_up,
     wait_for,
+    wait_state,
 )
 
 from kmirror import EmbeddedCluster
+from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.admin.reassignments import ElectionType
 from kmirror.cli.log_diff import main as log_diff
 from kmirror.common.topic_partition import TopicPartition
@@ -68,6 +73,37 @@ def test_a_mirror_of_a_mirror_and_the_tools_see_the_epochs_as_they_are() -> None
             assert log_diff([*live[1:], "--topics", "t"]) == 0
         for cluster in (b, c):
             kafka_mirrors(cluster.bootstrap_servers, "--verify", "--mirror", "m")
+
+
+def test_a_committed_epoch_is_hidden_until_the_failover_and_stays_as_it_was_committed() -> None:
+    """A group that knows the epochs of batches commits them, plainly and in a transaction; OffsetFetch tells them when they fence nothing any more."""
+    with mirror_of_higher_epochs() as (a, b):
+        higher = max(batch.partition_leader_epoch for batch in iter_batches(log_bytes(a.log_dir(), "t-0")))
+        for group, epoch in {"low": 0, "high": higher}.items():
+            offsets = {T0: OffsetAndMetadata(COUNT, "", epoch)}
+            call(b.bootstrap_servers, partial(AdminClient.alter_consumer_group_offsets, group_id=group, offsets=offsets))
+        _commit_in_a_transaction(b.bootstrap_servers, "transactional", higher)
+
+        def epochs() -> dict[str, int]:
+            groups = ("low", "high", "transactional")
+            rows = {group: call(b.bootstrap_servers, partial(AdminClient.list_consumer_group_offsets, group_id=group)) for group in groups}
+            return {group: found[T0].leader_epoch for group, found in rows.items()}
+
+        assert epochs() == {"low": 0, "high": -1, "transactional": -1}
+        remove(b.bootstrap_servers, "m", "t")
+        wait_state(b.bootstrap_servers, "m", "STOPPED")
+        assert epochs() == {"low": 0, "high": higher, "transactional": higher}
+
+
+def _commit_in_a_transaction(bootstrap_servers: str, group: str, leader_epoch: int) -> None:
+    producer = Producer(quiet({"bootstrap.servers": bootstrap_servers, "transactional.id": "committer"}))
+    consumer = Consumer(quiet({"bootstrap.servers": bootstrap_servers, "group.id": group}))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    offset = ConsumedPartition("t", 0, COUNT, leader_epoch=leader_epoch)
+    producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), 30)
+    producer.commit_transaction(30)
+    consumer.close()
 
 
 @pytest.mark.parametrize("position", ["the end", "the middle"])

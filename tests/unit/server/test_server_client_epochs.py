@@ -5,6 +5,7 @@ A Java client that hears of a larger epoch than metadata has drops that metadata
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.server.apis import groups
+from kmirror.storage.file_records import FileRecords
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.log_reader_tag import log_reader_tag
 from kmirror.wire.messages import fetch, list_offsets, offset_fetch, offset_for_leader_epoch
@@ -111,6 +113,39 @@ def test_a_follower_is_sent_the_log_as_it_is(tmp_path: Path) -> None:
         world = mirror(tmp_path, replicas=(1, 2))
         request = fetch_request(world, replica_id=2)
         assert epochs_in(await exchange(world, ApiKeys.FETCH, 12, request)) == EPOCHS
+
+    run(scenario)
+
+
+def test_a_replica_that_follows_hides_epochs_from_consumers_too(tmp_path: Path) -> None:
+    """KIP-392: a consumer reads from the replica in its rack."""
+
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path), others=(2,))
+        world.create_topic("t", replicas=(1, 2), leader=2, configs=MIRRORED)
+        for epoch in (0, 7):
+            log = world.partition("t").log
+            batch = bytearray(
+                build_batch([Record(log.log_end_offset, 1, None, b"v")], base_offset=log.log_end_offset, partition_leader_epoch=epoch)
+            )
+            world.partition("t").append_records_to_follower(batch, leader_epoch=epoch)
+        world.partition("t").log.maybe_update_high_watermark(2)
+        assert epochs_in(await exchange(world, ApiKeys.FETCH, 12, fetch_request(world))) == [0, -1]
+
+    run(scenario)
+
+
+def test_a_log_that_cannot_be_read_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent by sendfile ends the connection where the disk fails; what is read has an answer."""
+
+    def broken(records: FileRecords) -> bytes:
+        raise OSError(errno.EIO, "broken")
+
+    async def scenario() -> None:
+        world = mirror(tmp_path)
+        monkeypatch.setattr(FileRecords, "to_bytes", broken)
+        (row,) = (await world.ask(ApiKeys.FETCH, fetch_request(world), 12)).responses[0].partitions
+        assert (row.error_code, bytes(row.records)) == (Errors.KAFKA_STORAGE_ERROR, b"")
 
     run(scenario)
 
