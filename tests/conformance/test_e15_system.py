@@ -26,6 +26,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.server import metadata_fetcher
@@ -134,7 +135,7 @@ def read_as_group(bootstrap_servers: str, count: int) -> list[str]:
 def committed(bootstrap_servers: str) -> int:
     consumer = Consumer(quiet({"bootstrap.servers": bootstrap_servers, "group.id": "g"}))
     try:
-        offset: int = consumer.committed([TopicPartition("t", 0)], timeout=10)[0].offset
+        offset: int = consumer.committed([TopicPartition("t", 0)], timeout=REACHED_S)[0].offset
         return offset
     finally:
         consumer.close()

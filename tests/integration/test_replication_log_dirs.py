@@ -90,7 +90,7 @@ def test_a_directory_that_lost_its_data_is_refused_until_it_is_formatted_and_the
     """It was used unformatted: its replicas stayed out of the ISR for good (issue 15, A9)."""
     with EmbeddedCluster(brokers=2, config=FAST, node_config=two_dirs(tmp_path)) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-        admin.create_topics([NewTopic("d", PARTITIONS, 2)])["d"].result(20)
+        admin.create_topics([NewTopic("d", PARTITIONS, 2)])["d"].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "d", 0, 40, partitions=PARTITIONS, acks="all")
         lost = tmp_path / "1" / "b"
         assert any(path.name.startswith("d-") for path in lost.iterdir())

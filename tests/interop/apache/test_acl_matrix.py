@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from acl_matrix import CLOSED, GOLDEN, PASSWORD, run, sasl_plain_frames, users
 from peers import KafkaPeer, apache_kafka, free_port
+from waiting import REACHED_S
 
 from kmirror.common.uuid import Uuid
 from kmirror.wire.api_keys import ApiKeys
@@ -38,7 +39,7 @@ class ApacheSide:
 
     def _connection(self, listener: str, user: str | None) -> RawConnection:
         if (listener, user) not in self._connections:
-            connection = self._connections[listener, user] = RawConnection(self._ports[listener], timeout_s=20)
+            connection = self._connections[listener, user] = RawConnection(self._ports[listener], timeout_s=REACHED_S)
             for api_key, version, message in sasl_plain_frames(user) if user is not None else ():
                 answer = self._exchange(connection, api_key, version, message)
                 assert getattr(answer, "error_code", None) == 0, answer

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from peers import apache_kafka
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -20,14 +21,14 @@ def fill(bootstrap_servers: str, topic: str, first: int, count: int, codec: str 
     producer = Producer({"bootstrap.servers": bootstrap_servers, "compression.type": codec, "enable.idempotence": True, "linger.ms": 5})
     for number in range(first, first + count):
         producer.produce(topic, key=f"k{number}".encode(), value=(f"v{number}" * 10).encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 def everything(bootstrap_servers: str, topic: str, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "reader", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
     got: list[bytes] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + REACHED_S
     while time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None:
@@ -45,7 +46,7 @@ def keys(count: int) -> list[bytes]:
 
 def create(bootstrap_servers: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 2, 1, config={"segment.bytes": "1048576"})])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 2, 1, config={"segment.bytes": "1048576"})])[topic].result(REACHED_S)
 
 
 def test_apache_kafka_serves_a_data_dir_of_ours_and_we_serve_it_again(tmp_path: pathlib.Path) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -34,14 +35,14 @@ def admin(cluster):
 
 
 def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(REACHED_S)
 
 
 def consume(cluster: EmbeddedCluster, topic: str, count: int, group: str, **settings: object) -> list[tuple[bytes | None, bytes | None]]:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest", **settings})
     consumer.subscribe([topic])
     got: list[tuple[bytes | None, bytes | None]] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + REACHED_S
     while time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None:
@@ -76,7 +77,7 @@ def test_what_is_produced_is_consumed_with_every_codec(cluster, admin, codec: st
             headers=[("h", b"1"), ("none", None)],
             on_delivery=lambda error, _: failures.append(error) if error else None,
         )
-    assert producer.flush(30) == 0 and not failures
+    assert producer.flush(REACHED_S) == 0 and not failures
     got = consume(cluster, topic, 500, f"group-{topic}")
     assert sorted(got) == sorted((f"k{number}".encode(), (f"v{number}" * 20).encode()) for number in range(500))
 
@@ -86,18 +87,18 @@ def test_topics_are_created_described_altered_and_deleted(cluster, admin) -> Non
     described = admin.list_topics("life", timeout=10).topics["life"]
     assert sorted(described.partitions) == [0, 1, 2]
     resource = ConfigResource(ResourceType.TOPIC, "life")
-    configs = admin.describe_configs([resource])[resource].result(10)
+    configs = admin.describe_configs([resource])[resource].result(REACHED_S)
     assert (configs["retention.ms"].value, configs["cleanup.policy"].value) == ("12345", "compact")
     change = ConfigResource(
         ResourceType.TOPIC,
         "life",
         incremental_configs=[ConfigEntry("retention.ms", "777", incremental_operation=AlterConfigOpType.SET)],
     )
-    admin.incremental_alter_configs([change])[change].result(10)
-    assert admin.describe_configs([resource])[resource].result(10)["retention.ms"].value == "777"
-    admin.create_partitions([NewPartitions("life", 5)])["life"].result(10)
+    admin.incremental_alter_configs([change])[change].result(REACHED_S)
+    assert admin.describe_configs([resource])[resource].result(REACHED_S)["retention.ms"].value == "777"
+    admin.create_partitions([NewPartitions("life", 5)])["life"].result(REACHED_S)
     assert len(admin.list_topics("life", timeout=10).topics["life"].partitions) == 5
-    admin.delete_topics(["life"])["life"].result(10)
+    admin.delete_topics(["life"])["life"].result(REACHED_S)
     assert "life" not in admin.list_topics(timeout=10).topics
 
 
@@ -113,10 +114,10 @@ def test_errors_are_kafkas(cluster, admin) -> None:
         create(admin, "bad-config", **{"retention.ms": "never"})
     assert raised.value.args[0].code() == KafkaError.INVALID_CONFIG
     with pytest.raises(KafkaException) as raised:
-        admin.create_topics([NewTopic("three", 1, 3)])["three"].result(20)
+        admin.create_topics([NewTopic("three", 1, 3)])["three"].result(REACHED_S)
     assert raised.value.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR
     with pytest.raises(KafkaException) as raised:
-        admin.delete_topics(["missing-topic"])["missing-topic"].result(20)
+        admin.delete_topics(["missing-topic"])["missing-topic"].result(REACHED_S)
     assert raised.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
@@ -133,9 +134,9 @@ def test_offsets_are_listed_and_records_deleted(cluster, admin) -> None:
         (OffsetSpec.for_timestamp(1_750_000_000_004), 4),
         (OffsetSpec.max_timestamp(), 9),
     ):
-        assert admin.list_offsets({partition: spec})[partition].result(10).offset == expected
-    assert admin.delete_records([TopicPartition("offsets", 0, 6)])[TopicPartition("offsets", 0, 6)].result(10).low_watermark == 6
-    assert admin.list_offsets({partition: OffsetSpec.earliest()})[partition].result(10).offset == 6
+        assert admin.list_offsets({partition: spec})[partition].result(REACHED_S).offset == expected
+    assert admin.delete_records([TopicPartition("offsets", 0, 6)])[TopicPartition("offsets", 0, 6)].result(REACHED_S).low_watermark == 6
+    assert admin.list_offsets({partition: OffsetSpec.earliest()})[partition].result(REACHED_S).offset == 6
 
 
 def test_a_group_goes_on_where_it_committed(cluster, admin) -> None:
@@ -149,5 +150,5 @@ def test_a_group_goes_on_where_it_committed(cluster, admin) -> None:
         producer.produce("resume", value=str(number).encode())
     producer.flush(10)
     assert [value for _, value in consume(cluster, "resume", 5, "resumed")] == [str(number).encode() for number in range(20, 25)]
-    groups = admin.list_consumer_groups().result(10).valid
+    groups = admin.list_consumer_groups().result(REACHED_S).valid
     assert "resumed" in {group.group_id for group in groups}

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.embedded_security import Security
@@ -42,7 +43,7 @@ def admin(cluster: EmbeddedCluster) -> AdminClient:
     made = AdminClient({**cluster.client_properties("admin"), "log_level": 0})
     topics = [NewTopic("orders-1", 3, 3), NewTopic("secret", 1, 3)]
     for created in made.create_topics(topics).values():
-        created.result(30)
+        created.result(REACHED_S)
     return made
 
 
@@ -61,10 +62,10 @@ def rule(
 
 def add(admin: AdminClient, *rules: AclBinding) -> None:
     for created in admin.create_acls(list(rules)).values():
-        created.result(30)
+        created.result(REACHED_S)
 
 
-def until(attempt: Callable[[], object], timeout_s: float = 20.0) -> None:
+def until(attempt: Callable[[], object], timeout_s: float = REACHED_S) -> None:
     """Rules reach the brokers a moment after the controller has them."""
     deadline = time.monotonic() + timeout_s
     while not attempt():
@@ -119,17 +120,17 @@ def test_rules_are_listed_and_taken_away(cluster: EmbeddedCluster, admin: AdminC
         admin, rule(TOPIC, "listed", AclOperation.ALL, "alice"), rule(TOPIC, "lis", AclOperation.READ, "bob", pattern=PREFIXED, allow=False)
     )
     covering = AclBindingFilter(TOPIC, "listed", ResourcePatternType.MATCH, None, None, AclOperation.ANY, AclPermissionType.ANY)
-    until(lambda: len(admin.describe_acls(covering).result(10)) == 2)
-    found = {(acl.name, acl.restype, acl.principal, acl.permission_type) for acl in admin.describe_acls(covering).result(10)}
+    until(lambda: len(admin.describe_acls(covering).result(REACHED_S)) == 2)
+    found = {(acl.name, acl.restype, acl.principal, acl.permission_type) for acl in admin.describe_acls(covering).result(REACHED_S)}
     assert found == {
         ("listed", TOPIC, "User:alice", AclPermissionType.ALLOW),
         ("lis", TOPIC, "User:bob", AclPermissionType.DENY),
     }
     (deleted,) = admin.delete_acls([covering]).values()
-    assert len(deleted.result(10)) == 2
-    until(lambda: admin.describe_acls(covering).result(10) == [])
+    assert len(deleted.result(REACHED_S)) == 2
+    until(lambda: admin.describe_acls(covering).result(REACHED_S) == [])
     alice = AdminClient({**cluster.client_properties("alice"), "log_level": 0})
     (created,) = alice.create_acls([rule(TOPIC, "mine", AclOperation.ALL, "alice")]).values()
     with pytest.raises(KafkaException) as refused:
-        created.result(10)
+        created.result(REACHED_S)
     assert refused.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED

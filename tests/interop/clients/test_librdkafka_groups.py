@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import partition_for
@@ -40,7 +41,7 @@ def admin(cluster: EmbeddedCluster) -> AdminClient:
 
 
 def create_and_fill(cluster: EmbeddedCluster, admin: AdminClient, topic: str, partitions: int, records: int = 0) -> None:
-    admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(REACHED_S)
     fill(cluster, topic, partitions, records)
 
 
@@ -48,7 +49,7 @@ def fill(cluster: EmbeddedCluster, topic: str, partitions: int, records: int) ->
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(records):
         producer.produce(topic, str(number), partition=number % partitions)
-    assert producer.flush(20) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 def member(cluster: EmbeddedCluster, group: str, topics: list[str], protocol: str = "consumer", **settings: object) -> Consumer:
@@ -99,11 +100,11 @@ def test_members_come_and_go(cluster, admin, protocol: str) -> None:
     first.commit(asynchronous=False)
     second = member(cluster, topic, [topic], protocol)
     poll_until(lambda: sizes(first, second) == [2, 2] and shared(4, first, second), first, second)
-    described = admin.describe_consumer_groups([topic])[topic].result(20)
+    described = admin.describe_consumer_groups([topic])[topic].result(REACHED_S)
     assert described.state is ConsumerGroupState.STABLE and len(described.members) == 2
     first.close()
     poll_until(lambda: sizes(second) == [4], second)
-    committed = second.committed([TopicPartition(topic, partition) for partition in range(4)], timeout=20)
+    committed = second.committed([TopicPartition(topic, partition) for partition in range(4)], timeout=REACHED_S)
     assert [each.offset for each in committed] == [10, 10, 10, 10]
     second.close()
 
@@ -133,7 +134,7 @@ def test_a_groups_config_is_told_to_its_members_and_bounded_by_the_brokers(clust
     entry = ConfigEntry("consumer.heartbeat.interval.ms", "99", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.GROUP, "bounded", incremental_configs=[entry])
     with pytest.raises(Exception, match="consumer.heartbeat.interval.ms must be greater than or equal to group.consumer.min"):
-        admin.incremental_alter_configs([resource])[resource].result(20)
+        admin.incremental_alter_configs([resource])[resource].result(REACHED_S)
 
 
 def committed_in(consumer: Consumer, topic: str, partitions: int) -> list[int]:
@@ -148,7 +149,7 @@ def committed_in(consumer: Consumer, topic: str, partitions: int) -> list[int]:
 def test_a_group_goes_on_when_its_coordinator_is_killed(admin, cluster) -> None:
     """The offsets and the members are where the next coordinator reads them."""
     create_and_fill(cluster, admin, "surviving", 3, 30)
-    admin.describe_consumer_groups(["s1"])["s1"].result(20)  # the topic of groups comes with the first question for one
+    admin.describe_consumer_groups(["s1"])["s1"].result(REACHED_S)  # the topic of groups comes with the first question for one
     leaders = admin.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
     coordinators = {name: leaders[partition_for(name, len(leaders))].leader for name in ("s1", "s2", "s3", "s4", "s5", "s6")}
     group, coordinator = next((name, leader) for name, leader in coordinators.items() if leader != CONTROLLER)

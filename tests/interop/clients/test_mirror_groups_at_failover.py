@@ -25,6 +25,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
+from waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 
@@ -73,7 +74,7 @@ def read(consumer: Consumer, count: int, *, commit_every: int = 0) -> list[Posit
 
 def committed(cluster: EmbeddedCluster, group: str) -> dict[int, int]:
     client = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-    rows = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30).topic_partitions
+    rows = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(REACHED_S).topic_partitions
     return {row.partition: row.offset for row in rows}
 
 
@@ -118,4 +119,4 @@ def seed_offsets(cluster: EmbeddedCluster, group: str) -> None:
     """The group's first commit is 0 everywhere, so that no reset policy has a say on either side."""
     client = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
     rows = [TopicPartition(group, partition, 0) for partition in range(PARTITIONS)]
-    client.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, rows)])[group].result(30)
+    client.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, rows)])[group].result(REACHED_S)

@@ -9,6 +9,7 @@ import time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, ElectionType, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from mirror_harness import produce_numbered, quiet, wait_for
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -23,7 +24,7 @@ def admin_of(cluster: EmbeddedCluster) -> AdminClient:
 
 def create(admin: AdminClient, name: str, partitions: int = 1, **configs: str) -> None:
     topic = NewTopic(name, partitions, 3, config={key.replace("_", "."): value for key, value in configs.items()})
-    admin.create_topics([topic])[name].result(20)
+    admin.create_topics([topic])[name].result(REACHED_S)
 
 
 def leader_of(admin: AdminClient, name: str, partition: int = 0) -> int:
@@ -52,7 +53,7 @@ def read_all(cluster: EmbeddedCluster, topic: str, count: int, **settings: objec
     )
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     values: list[bytes] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + REACHED_S
     while (len(values) < count or len(brokers) == 0) and time.monotonic() < deadline:
         values += [message.value() for message in consumer.consume(100, timeout=0.2) if message.error() is None]
     for _ in range(5):
@@ -82,7 +83,7 @@ def test_deleted_records_are_gone_on_every_replica() -> None:
         create(admin, "d")
         produce_numbered(cluster.bootstrap_servers, "d", 0, 30, acks="all")
         deleted = admin.delete_records([TopicPartition("d", 0, 12)])
-        assert [future.result(20).low_watermark for future in deleted.values()] == [12]
+        assert [future.result(REACHED_S).low_watermark for future in deleted.values()] == [12]
 
         def starts(server) -> tuple[int, int]:  # type: ignore[no-untyped-def]
             log = next(log for tp, log in server.broker.log_manager._current_logs.items() if tp.topic == "d")
@@ -92,7 +93,7 @@ def test_deleted_records_are_gone_on_every_replica() -> None:
         follower = 2 if leader_of(admin, "d") == 2 else 1  # the first node is the controller, too
         cluster.kill_node(follower)
         wait_for("a smaller ISR", lambda: len(admin.list_topics("d", timeout=10).topics["d"].partitions[0].isrs) == 2)
-        assert [future.result(20).low_watermark for future in admin.delete_records([TopicPartition("d", 0, 20)]).values()] == [20]
+        assert [future.result(REACHED_S).low_watermark for future in admin.delete_records([TopicPartition("d", 0, 20)]).values()] == [20]
         cluster.start_node(follower)
         wait_for("the follower to catch up", lambda: cluster.call(starts, follower) == (20, 30))
 
@@ -114,7 +115,7 @@ def test_preferred_leaders_move_back_under_load_without_a_lost_or_doubled_record
                     )
                     number += 1
                 producer.poll(0.005)
-            assert producer.flush(30) == 0
+            assert producer.flush(REACHED_S) == 0
 
         thread = threading.Thread(target=load)
         thread.start()
@@ -125,8 +126,8 @@ def test_preferred_leaders_move_back_under_load_without_a_lost_or_doubled_record
                 wait_for(
                     "whole ISRs", lambda: all(len(p.isrs) == 3 for p in admin.list_topics("m", timeout=10).topics["m"].partitions.values())
                 )
-                admin.elect_leaders(ElectionType.PREFERRED).result(20)
-                placed = admin.describe_topics(TopicCollection(["m"]))["m"].result(20).partitions
+                admin.elect_leaders(ElectionType.PREFERRED).result(REACHED_S)
+                placed = admin.describe_topics(TopicCollection(["m"]))["m"].result(REACHED_S).partitions
                 assert all(partition.leader.id == partition.replicas[0].id for partition in placed)
         finally:
             stop.set()
@@ -135,7 +136,7 @@ def test_preferred_leaders_move_back_under_load_without_a_lost_or_doubled_record
         consumer = Consumer(quiet({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"}))
         consumer.assign([TopicPartition("m", partition, OFFSET_BEGINNING) for partition in range(3)])
         found: list[bytes] = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + REACHED_S
         while len(found) < len(acked) and time.monotonic() < deadline:
             found += [message.value() for message in consumer.consume(1000, timeout=0.5) if message.error() is None]
         consumer.close()

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from waiting import REACHED_S
 
 from kmirror.common.metrics import sensor_metric
 from kmirror.embedded import EmbeddedCluster
@@ -45,7 +46,7 @@ def test_librdkafka_produces_and_consumes(security: Security) -> None:
         values = [bytes([number]) * 5_000 for number in range(200)]
         for value in values:
             producer.produce("secured", value)
-        assert producer.flush(20) == 0
+        assert producer.flush(REACHED_S) == 0
         consumer = Consumer(cluster.client_properties("bob") | {"group.id": "g", "auto.offset.reset": "earliest"})
         consumer.subscribe(["secured"])
         got = []
@@ -74,13 +75,13 @@ def test_librdkafka_manages_scram_users() -> None:
         admin = AdminClient(cluster.client_properties("alice"))
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
         for future in admin.alter_user_scram_credentials([UserScramCredentialUpsertion("carol", info, b"carol-secret")]).values():
-            future.result(10)
-        described = admin.describe_user_scram_credentials(["carol"])["carol"].result(10)
+            future.result(REACHED_S)
+        described = admin.describe_user_scram_credentials(["carol"])["carol"].result(REACHED_S)
         assert [(i.mechanism, i.iterations) for i in described.scram_credential_infos] == [(ScramMechanism.SCRAM_SHA_256, 8192)]
         as_carol = cluster.client_properties("alice") | {"sasl.username": "carol", "sasl.password": "carol-secret"}
         assert AdminClient(as_carol).list_topics(timeout=10).brokers
         for future in admin.alter_user_scram_credentials([UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_256)]).values():
-            future.result(10)
+            future.result(REACHED_S)
         with pytest.raises(KafkaException):
             AdminClient(as_carol).list_topics(timeout=3)
 
@@ -91,7 +92,7 @@ def test_librdkafka_logs_in_again() -> None:
         producer = Producer(cluster.client_properties("alice"))
         for _ in range(50):
             producer.produce("again", b"x")
-            assert producer.flush(10) == 0
+            assert producer.flush(REACHED_S) == 0
             producer.poll(0.1)
         name = sensor_metric(
             "socket-server-metrics", "successful-reauthentication-total", (("listener", "SASL_PLAINTEXT"), ("networkProcessor", "0"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from harness import Pair, Side
+from waiting import REACHED_S
 
 from kmirror.common.ports import Buffer
 from kmirror.record.builder import build_batch
@@ -29,7 +30,7 @@ def create_topic(pair: Pair, name: str, *, partitions: int = 1, **configs: str) 
         await_topic(side, name)
 
 
-def await_topic(side: Side, name: str, timeout_s: float = 10) -> None:
+def await_topic(side: Side, name: str, timeout_s: float = REACHED_S) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         topic = side.ask(MetadataRequest([MetadataRequestTopic(name=name)], False), 12).topics[0]

@@ -7,6 +7,7 @@ import time
 import pytest
 from harness import Pair, Side
 from steps import create_topic
+from waiting import REACHED_S
 
 from kmirror.wire.messages import alter_configs as ac
 from kmirror.wire.messages import incremental_alter_configs as iac
@@ -146,7 +147,7 @@ def test_incremental_alter_configs(pair: Pair) -> None:
     pair.same(iac.IncrementalAlterConfigsRequest([]), 1, note="nothing")
 
 
-def await_topic_config(side: Side, topic: str, name: str, value: str, timeout_s: float = 20) -> None:
+def await_topic_config(side: Side, topic: str, name: str, value: str, timeout_s: float = REACHED_S) -> None:
     """A broker takes its own dynamic settings when it reads them from the metadata log, a moment after the answer."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

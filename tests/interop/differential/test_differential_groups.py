@@ -7,6 +7,7 @@ import time
 import pytest
 from harness import Pair, Side
 from steps import create_topic
+from waiting import REACHED_S
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
@@ -41,7 +42,7 @@ def coordinators(pair: Pair) -> None:
 
 
 def await_coordinators(side: Side) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + REACHED_S
     groups = ["a", "b", "c", "d", "e", "f"]
     while time.monotonic() < deadline:
         found = side.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=groups), 4).coordinators
@@ -54,7 +55,7 @@ def await_coordinators(side: Side) -> None:
 
 def await_transaction_coordinators(side: Side) -> None:
     """The first to ask makes the topic, and until it is there the answer is COORDINATOR_NOT_AVAILABLE."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + REACHED_S
     while time.monotonic() < deadline:
         found = side.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["g", "h", ""]), 4).coordinators
         if all(entry.error_code == 0 for entry in found):

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from peers import TOOL_JVM, java, kafka_classpath
 from storage_doubles import ManualClock
+from waiting import REACHED_S
 
 from kmirror.common.metrics import sensor_metric
 from kmirror.common.sensors import MetricConfig, Rate, Sensor, TokenBucket, throttle_time_ms
@@ -47,7 +48,7 @@ def test_the_same_history_gives_the_same_throttle_times(kind: str, bound: float,
     events = history(len(kind) + samples)
     script = f"{kind} {bound} {samples}\n" + "".join(f"{now_ms} {value}\n" for now_ms, value in events)
     command = [java(), *TOOL_JVM, "-cp", kafka_classpath(), str(PROGRAM)]
-    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=REACHED_S, check=False)
     assert done.returncode == 0, done.stderr
     theirs = [(int(throttle), float(value)) for throttle, value in (line.split() for line in done.stdout.splitlines())]
     mine = ours(kind, bound, samples, events)

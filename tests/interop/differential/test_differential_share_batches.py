@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from peers import TOOL_JVM, java, kafka_classpath
+from waiting import REACHED_S
 
 from kmirror.coordinator.share.persister_state_batch import PersisterStateBatch, combine_state_batches
 
@@ -31,7 +32,7 @@ def test_kafkas_class_gives_the_same_lists() -> None:
     cases = [(source.choice((-1, -1, 0, source.randrange(30))), batches(source), batches(source)) for _ in range(CASES)]
     script = "".join(f"{start}|{text(so_far)}|{text(newer)}\n" for start, so_far, newer in cases)
     command = [java(), *TOOL_JVM, "-cp", kafka_classpath(), str(PROGRAM)]
-    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=REACHED_S, check=False)
     assert done.returncode == 0, done.stderr
     theirs = [line.strip() for line in done.stdout.split("\n")[:CASES]]
     equal_neighbours = 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from harness import Pair, Side
 from steps import create_topic, produce, records
+from waiting import REACHED_S
 
 from kmirror.common.errors import Errors
 from kmirror.record.builder import build_batch
@@ -54,7 +55,7 @@ def topics(pair: Pair) -> None:
 
 
 def until_done(side: Side, ask: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + REACHED_S
     while (answer := ask()).error_code in RETRIED and time.monotonic() < deadline:
         time.sleep(0.02)
     assert answer.error_code == 0, (side.name, answer)
@@ -90,7 +91,7 @@ class Producer:
 
     def settle(self) -> None:
         """Wait until markers are written."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + REACHED_S
         while time.monotonic() < deadline:
             found = self.side.ask(DescribeTransactionsRequest([self.name]), 0).transaction_states[0]
             if not found.transaction_state.startswith("Prepare"):

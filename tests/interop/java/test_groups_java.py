@@ -12,6 +12,7 @@ import pytest
 from apache_tools import GROUPS, ApacheTools, apache_tools
 from confluent_kafka.admin import AdminClient, NewTopic
 from peers import java_tool, start_java_program
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -42,11 +43,11 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheTools]:
 
 def create_and_fill(cluster: EmbeddedCluster, topic: str, partitions: int, records: int) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(REACHED_S)
     producer = ck.Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(records):
         producer.produce(topic, str(number), partition=number % partitions)
-    assert producer.flush(20) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 class Members:
@@ -135,7 +136,7 @@ def test_a_group_moves_from_classic_to_consumer_and_back_under_live_members(clus
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
 
     def kind() -> str:
-        return str(admin.describe_consumer_groups(["moving"])["moving"].result(20).type)
+        return str(admin.describe_consumer_groups(["moving"])["moving"].result(REACHED_S).type)
 
     with members(cluster, "moving", tmp_path) as java:
 

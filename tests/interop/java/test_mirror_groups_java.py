@@ -21,6 +21,7 @@ from mirror_harness import (
     wait_state,
 )
 from peers import start_java_program
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -49,7 +50,7 @@ def read_with_java(cluster: EmbeddedCluster, group: str, protocol: str, count: i
 
 def synced(cluster: EmbeddedCluster, group: str) -> list[int]:
     client = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-    rows = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30).topic_partitions
+    rows = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(REACHED_S).topic_partitions
     return sorted(row.offset for row in rows)
 
 

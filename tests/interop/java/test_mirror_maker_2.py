@@ -17,6 +17,7 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from peers import _log4j, java, kafka_classpath
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -89,7 +90,7 @@ def write(bootstrap: str, first: int, count: int) -> None:
         producer.produce(
             "orders", key=f"k{number}", value=f"v{number}", partition=number % PARTITIONS, headers=[("n", str(number).encode())]
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 def consume_some(bootstrap: str, count: int) -> dict[int, int]:
@@ -111,7 +112,7 @@ def consume_some(bootstrap: str, count: int) -> dict[int, int]:
 def test_mirror_maker_2_mirrors_records_and_offsets_exactly_once(tmp_path: pathlib.Path) -> None:
     with EmbeddedCluster() as a, EmbeddedCluster() as b:
         admin = AdminClient({"bootstrap.servers": a.bootstrap_servers})
-        admin.create_topics([NewTopic("orders", PARTITIONS, 1)])["orders"].result(20)
+        admin.create_topics([NewTopic("orders", PARTITIONS, 1)])["orders"].result(REACHED_S)
         write(a.bootstrap_servers, 0, RECORDS)
         with mirror_maker_2(tmp_path, a.bootstrap_servers, b.bootstrap_servers) as log:
             arrived = [(m.partition(), m.key(), m.value(), m.headers()) for m in read(b.bootstrap_servers, "a.orders", RECORDS, log)]
@@ -134,7 +135,9 @@ def _synced_offsets(bootstrap: str, log: Callable[[], str]) -> dict[int, int]:
     try:
         while time.monotonic() < deadline:
             wanted = [ck.TopicPartition("a.orders", number) for number in range(PARTITIONS)]
-            found = {partition.partition: partition.offset for partition in consumer.committed(wanted, timeout=10) if partition.offset > 0}
+            found = {
+                partition.partition: partition.offset for partition in consumer.committed(wanted, timeout=REACHED_S) if partition.offset > 0
+            }
             if found:
                 return found
             time.sleep(0.5)

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from mirror_harness import produce_numbered, quiet
 from peers import java_tool
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -19,7 +20,7 @@ def test_the_java_consumer_reads_from_the_follower_in_its_rack() -> None:
     selector = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
     with EmbeddedCluster(brokers=3, config=selector, node_config=racks) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-        admin.create_topics([NewTopic("jf", 1, 3)])["jf"].result(20)
+        admin.create_topics([NewTopic("jf", 1, 3)])["jf"].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "jf", 0, 50, acks="all")
         leader = admin.list_topics("jf", timeout=10).topics["jf"].partitions[0].leader
         follower = leader % 3 + 1

@@ -14,6 +14,7 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from peers import java_program, java_tool, start_java_program
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -34,7 +35,7 @@ def three_brokers(*topics: tuple[str, int]) -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(brokers=3, config=CONFIG) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         for created in admin.create_topics([NewTopic(name, partitions, 3) for name, partitions in topics]).values():
-            created.result(20)
+            created.result(REACHED_S)
         yield cluster
 
 
@@ -83,7 +84,7 @@ def test_java_transactional_producers_of_version_2() -> None:
         with consumer(cluster, "tx", 2, "read_uncommitted") as reader:
             assert read_to_the_end(reader, 2) == sorted([*committed, "aborted-0", "of-the-fenced-producer"]), "the zombie wrote nothing"
         group = ck.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "java-group"})
-        (offset,) = group.committed([ck.TopicPartition("tx", 1)], timeout=20)
+        (offset,) = group.committed([ck.TopicPartition("tx", 1)], timeout=REACHED_S)
         group.close()
         assert offset.offset == 7, "offset 9 was aborted"
         described = java_tool(

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from kdc import REALM, running_kdc
 from mirror_harness import FAST_MIRROR, add, call, log_bytes, wait_for, wait_state
+from waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 
@@ -38,7 +39,7 @@ def test_s22_a_mirror_logs_in_to_its_source_with_kerberos(
             producer = Producer({"bootstrap.servers": source.bootstrap_servers})
             for number in range(20):
                 producer.produce("t", f"{number}".encode())
-            assert producer.flush(20) == 0
+            assert producer.flush(REACHED_S) == 0
             configs = {
                 "bootstrap.servers": f"localhost:{kerberos}",
                 "security.protocol": "SASL_PLAINTEXT",

@@ -25,6 +25,7 @@ from mirror_harness import (
     wait_state,
 )
 from peer_clusters import kafka_cluster
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.acls import AclBinding
@@ -58,7 +59,7 @@ def consume(bootstrap_servers: str, group: str, protocol: str, count: int) -> No
 
 def offsets(bootstrap_servers: str, group: str) -> dict[int, int]:
     client = ConfluentAdmin(quiet({"bootstrap.servers": bootstrap_servers}))
-    rows = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30).topic_partitions
+    rows = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(REACHED_S).topic_partitions
     return {row.partition: row.offset for row in rows}
 
 
@@ -95,7 +96,7 @@ def test_configs_partitions_rules_and_offsets_come_from_kafka(version: str, tmp_
         wait_state(ours.bootstrap_servers, "m", "STOPPED")
         client = ConfluentAdmin(quiet({"bootstrap.servers": address}))
         late = ConsumerGroupTopicPartitions("app-classic", [GroupPartition("t", 0, 1)])
-        client.alter_consumer_group_offsets([late])["app-classic"].result(30)
+        client.alter_consumer_group_offsets([late])["app-classic"].result(REACHED_S)
         consume(ours.bootstrap_servers, "app-classic", protocols[-1], 35)
         ends = offsets(ours.bootstrap_servers, "app-classic")
         assert {ends[0], ends[1]} <= {30, 31}, "all records, and the PID reset where it was passed"

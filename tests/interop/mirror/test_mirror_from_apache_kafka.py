@@ -33,6 +33,7 @@ from mirror_harness import (
     wait_states,
 )
 from peers import KafkaPeer, apache_kafka
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition
@@ -65,7 +66,7 @@ def idle_cleaner(bootstrap_servers: str, topic: str) -> None:
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(REACHED_S)
     time.sleep(2)
 
 
@@ -103,7 +104,7 @@ def test_a_compacted_topic_arrives_with_its_gaps(tmp_path, source, destination) 
         offsets = [batch.base_offset for batch in iter_batches(log_bytes(source.data, "c-topic-0"))]
         return bool(offsets) and (offsets[0] > 0 or any(second - first > 150 for first, second in zip(offsets, offsets[1:])))
 
-    wait_for("the source's cleaner", compacted, 60)
+    wait_for("the source's cleaner", compacted, REACHED_S)
     idle_cleaner(source.bootstrap_servers, "c-topic")
     mirror(tmp_path, source, destination, "c-topic", 1)
     assert_equal_logs(source.data, destination.log_dir(), ["c-topic-0"])

@@ -22,6 +22,7 @@ from mirror_harness import (
     wait_states,
 )
 from peer_clusters import PeerCluster, assert_replicas_equal, kafka_cluster
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition
@@ -65,7 +66,7 @@ def test_identical_batches_under_leader_changes_and_restarts_then_failover(tmp_p
         load.end()
     assert not load.errors and len(load.acknowledged) > 100
     produce_transactions(source.bootstrap_servers, "r")
-    wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=3, lag=0, timeout_s=60)
+    wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=3, lag=0, timeout_s=REACHED_S)
     assert_replicas_equal(source, ours, FOLDERS, replicas=3)
     epochs = {batch.partition_leader_epoch for folder in FOLDERS for batch in iter_batches(source.log_bytes(folder))}
     assert len(epochs) > 1, "no leader changed"

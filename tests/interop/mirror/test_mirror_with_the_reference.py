@@ -21,6 +21,7 @@ from mirror_harness import (
     with_a_restart,
 )
 from peers import KafkaPeer, reference_kafka
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches
@@ -64,7 +65,7 @@ def the_reference_catches_up(ours: EmbeddedCluster, peer: KafkaPeer, folders: Se
     def equal(timeout_s: float) -> None:
         assert_equal_logs(ours.log_dir(), peer.data, folders, timeout_s=timeout_s)
 
-    with_a_restart(equal, peer.restart, patience_s=15, timeout_s=60)
+    with_a_restart(equal, peer.restart, patience_s=15, timeout_s=REACHED_S)
 
 
 def test_we_mirror_the_reference_fail_over_and_it_fails_back_from_us(tmp_path, reference, ours) -> None:
@@ -102,8 +103,8 @@ def test_the_reference_mirrors_us_fails_over_and_we_fail_back_from_it(tmp_path, 
     produce_once_writable(reference.bootstrap_servers, "o", 340, 60, codec="zstd", partitions=2)
     create_mirror_by_tool(tmp_path, ours.bootstrap_servers, reference.bootstrap_servers, "om")
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "om", "--topic", "o")
-    wait_states(ours.bootstrap_servers, "om", "MIRRORING", partitions=2, lag=0, timeout_s=60)
-    assert_equal_logs(ours.log_dir(), reference.data, ["o-0", "o-1"], timeout_s=60)
+    wait_states(ours.bootstrap_servers, "om", "MIRRORING", partitions=2, lag=0, timeout_s=REACHED_S)
+    assert_equal_logs(ours.log_dir(), reference.data, ["o-0", "o-1"], timeout_s=REACHED_S)
 
 
 def test_the_reference_decodes_our_mirror_state_and_control_records(tmp_path, reference, ours) -> None:
@@ -133,7 +134,7 @@ def test_a_pid_reset_in_the_old_epoch_is_the_references_fault_and_ours_is_in_the
     reference_create(tmp_path, reference, ours.bootstrap_servers, "um")
     reference_mirrors(reference, "--add", "--mirror", "um", "--topic", "u")
     wait_states(ours.bootstrap_servers, "em", "MIRRORING", partitions=1, lag=0)
-    assert_equal_logs(ours.log_dir(), reference.data, ["u-0"], timeout_s=60)
+    assert_equal_logs(ours.log_dir(), reference.data, ["u-0"], timeout_s=REACHED_S)
     kafka_mirrors(ours.bootstrap_servers, "--remove", "--mirror", "em", "--topic", "e")
     reference_mirrors(reference, "--remove", "--mirror", "um", "--topic", "u")
     wait_states(ours.bootstrap_servers, "em", "STOPPED", partitions=1)

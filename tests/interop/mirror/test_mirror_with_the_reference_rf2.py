@@ -25,6 +25,7 @@ from mirror_harness import (
     with_a_restart,
 )
 from peer_clusters import PeerCluster, assert_replicas_equal, reference_cluster
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches
@@ -47,7 +48,7 @@ def ours() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-def all_equal(reference: PeerCluster, ours: EmbeddedCluster, timeout_s: float = 60) -> None:
+def all_equal(reference: PeerCluster, ours: EmbeddedCluster, timeout_s: float = REACHED_S) -> None:
     assert_replicas_equal(reference, ours, FOLDERS, replicas=2, timeout_s=timeout_s)
     for folder in FOLDERS:
         for node in reference.nodes:
@@ -60,7 +61,7 @@ def all_equal(reference: PeerCluster, ours: EmbeddedCluster, timeout_s: float = 
 
 def the_reference_catches_up(reference: PeerCluster, ours: EmbeddedCluster) -> None:
     """Entries 2 and 3: it cuts partitions again that it fetches already, and does not go on with those until it is restarted."""
-    with_a_restart(lambda timeout_s: all_equal(reference, ours, timeout_s), lambda: restart(reference), patience_s=15, timeout_s=60)
+    with_a_restart(lambda timeout_s: all_equal(reference, ours, timeout_s), lambda: restart(reference), patience_s=15, timeout_s=REACHED_S)
 
 
 def restart(reference: PeerCluster) -> None:
@@ -90,7 +91,7 @@ def test_both_ways_with_two_replicas_and_leader_changes(reference: PeerCluster, 
     finally:
         load.end()
     assert not load.errors
-    wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=PARTITIONS, lag=0, timeout_s=60)
+    wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=PARTITIONS, lag=0, timeout_s=REACHED_S)
     all_equal(reference, ours)
     assert len(epochs([reference.log_bytes(folder) for folder in FOLDERS])) > 1, "no leader changed at the source"
 
@@ -114,7 +115,7 @@ def test_both_ways_with_two_replicas_and_leader_changes(reference: PeerCluster, 
     wait_stopped(reference)
     produce_once_writable(reference.bootstrap_servers, "r", 0, 100, codec="lz4", partitions=PARTITIONS)
     kafka_mirrors(ours.bootstrap_servers, "--add", "--mirror", "m", "--topic", "r")
-    wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=PARTITIONS, lag=0, timeout_s=60)
+    wait_states(ours.bootstrap_servers, "m", "MIRRORING", partitions=PARTITIONS, lag=0, timeout_s=REACHED_S)
     all_equal(reference, ours)
 
 
@@ -125,5 +126,8 @@ def wait_stopped(reference: PeerCluster) -> None:
         return {row["state"] for row in describe(reference.bootstrap_servers, "m")} == {"STOPPED"}
 
     with_a_restart(
-        lambda timeout_s: wait_for("the reference to stop", stopped, timeout_s), lambda: restart(reference), patience_s=10, timeout_s=40
+        lambda timeout_s: wait_for("the reference to stop", stopped, timeout_s),
+        lambda: restart(reference),
+        patience_s=10,
+        timeout_s=REACHED_S,
     )

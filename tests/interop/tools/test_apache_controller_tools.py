@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from apache_tools import CONFIGS, ELECTION, FEATURES, QUORUM, REASSIGN, TOPICS, ApacheTools, Done, apache_tools
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 
@@ -48,7 +49,7 @@ def tool(tools: ApacheTools, cluster: EmbeddedCluster) -> Tool:
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + REACHED_S
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)

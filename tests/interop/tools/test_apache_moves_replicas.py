@@ -9,6 +9,7 @@ import pytest
 from apache_tools import LOG_DIRS, REASSIGN, apache_tools
 from confluent_kafka.admin import AdminClient, NewTopic
 from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition
@@ -20,7 +21,7 @@ def test_replicas_move_between_brokers_and_directories_with_throttles(tmp_path: 
     dirs = {index: {"log.dirs": f"{tmp_path}/{index}/a,{tmp_path}/{index}/b"} for index in range(3)}
     with EmbeddedCluster(brokers=3, node_config=dirs) as cluster, apache_tools(tmp_path / "tools") as tools:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
-        admin.create_topics([NewTopic("mv", replica_assignment=[[1, 2]], num_partitions=1)])["mv"].result(20)
+        admin.create_topics([NewTopic("mv", replica_assignment=[[1, 2]], num_partitions=1)])["mv"].result(REACHED_S)
         produce_numbered(cluster.bootstrap_servers, "mv", 0, 500, acks="all")
 
         def directory(node: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from apache_tools import CONFIGS, REASSIGN, TOPICS, ApacheTools, apache_tools
+from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.server.kafka_server import KafkaServer
@@ -61,7 +62,7 @@ def test_apache_reads_what_the_controller_writes_and_restarts_keep_it(tools: Apa
         run(tools, REASSIGN, *at, "--reassignment-json-file", str(plan), "--execute")
         for number in range(6):
             run(tools, TOPICS, *at, "--create", "--topic", f"many-{number}", "--partitions", "20")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + REACHED_S
         while len(snapshots(metadata_folder(cluster))) < 1:
             assert time.monotonic() < deadline, "no snapshot was written"
             time.sleep(0.1)

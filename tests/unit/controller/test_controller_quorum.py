@@ -381,7 +381,7 @@ def test_a_periodic_event_that_is_refused_comes_again(tmp_path: pathlib.Path, mo
             return elect()
 
         monkeypatch.setattr(node.controller.replication, "elect_unclean", once)
-        await asyncio.wait_for(again.wait(), 30)
+        await asyncio.wait_for(again.wait(), REACHED_S)
         assert told == ["[controller/periodic] ended unexpectedly, begins again in 100 ms"]
         assert node.controller.is_active
 
