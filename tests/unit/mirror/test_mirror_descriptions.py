@@ -261,3 +261,22 @@ def test_tags() -> None:
     assert reason_tag(None) == reason_tag("") == last_known_lag_tag(-1, -1) == ()
     assert (reason_of(()), last_known_lag_of(((1282, b"short"),))) == (None, None)
     assert len(reason_tag("ü" * 5_000)[0][1]) == 2_000
+
+
+def test_a_source_whose_high_watermark_fell_back_is_not_behind_us(tmp_path: Path) -> None:
+    """Its new leader does not know yet what the old one knew; a lag below 0 would be taken for an unknown one, or lower a sum."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"), batch(1, b"b"))
+        machine.source.log("t").high_watermark = 1
+        await machine.advance(1_000)
+        driver = machine.driver()
+        driver.status.source_offset = 1
+        assert machine.mirror is not None
+        assert (row(machine).lag, row(machine).last_lag.records) == (0, 0)
+        assert machine.mirror.fetchers.lag_of(driver).records == 0
+        assert metrics(machine)["MaxLag"] == 0
+        await machine.close()
+
+    run(scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+import pytest
 from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
 
 from kmirror.common.errors import ApiException, Errors
@@ -386,5 +387,95 @@ def test_a_partition_that_is_led_here_now_is_not_followed_when_its_old_leader_ge
         pair.follower.elect("t", 0, 1)
         assert not manager._without_leader
         await manager.shutdown()
+
+    run(scenario)
+
+
+def test_a_cut_inside_of_a_batch_takes_the_whole_batch_along(tmp_path: Path) -> None:
+    """The leader's batches may part otherwise than ours (a mirror was cut and goes on): half a batch would be neither's."""
+
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        await pair.produce(b"a", b"b")
+        await pair.produce(b"c")
+        follower = pair.follower.partition("t")
+        follower.append_records_to_follower(batch_of(b"a", b"b", partition_leader_epoch=0), leader_epoch=0)
+        follower.append_records_to_follower(batch_of(b"x", b"y", b"z", base_offset=2, partition_leader_epoch=0), leader_epoch=0)
+        assert pair.hooks.truncate_to(T0, 3) == (2, 0)
+        assert follower.log.log_end_offset == 2
+        pair.follow()
+        await pair.fetcher.do_work()
+        assert pair.logs()[0] == pair.logs()[1]
+
+    run(scenario)
+
+
+def test_an_end_of_the_leaders_log_inside_of_our_batch_is_found_by_a_fetch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        await pair.produce(b"a", b"b", b"c")
+        follower = pair.follower.partition("t")
+        follower.append_records_to_follower(batch_of(*[b"x"] * 5, partition_leader_epoch=0), leader_epoch=0)
+        pair.follow()
+        await pair.fetcher.do_work()
+        state = pair.fetcher.state(T0)
+        assert state is not None and (state.fetch_offset, follower.log.log_end_offset) == (0, 0)
+        await pair.fetcher.do_work()
+        assert pair.logs()[0] == pair.logs()[1]
+
+    run(scenario)
+
+
+def test_a_follower_that_is_ahead_of_the_leaders_high_watermark_has_no_lag_below_zero(tmp_path: Path) -> None:
+    """A replica with a lag below 0 would count as one that has caught up when it never was, and lower a sum."""
+
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        for value in (b"a", b"b"):
+            await pair.produce(value)
+        pair.follow()
+        await pair.fetcher.do_work()
+        state = pair.fetcher.state(T0)
+        assert state is not None and state.fetch_offset == 2 and pair.leader.partition("t").log.high_watermark == 0
+        assert state.lag == 0
+        leader_log = pair.leader.partition("t").log
+        leader_log.update_high_watermark(2)
+        leader_log.maybe_increment_log_start_offset(2, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+        pair.fetcher.remove_partitions([T0])
+        pair.follower.partition("t").log.truncate_fully_and_start_at(0)
+        pair.follow()
+        await pair.fetcher.do_work()
+        moved = pair.fetcher.state(T0)
+        assert moved is not None and (moved.fetch_offset, moved.lag) == (2, 0), "moved behind what the leader told before"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("mirror_version", [0, 1])
+def test_a_follower_with_other_batches_in_the_leaders_epoch_is_found_out_when_it_begins_to_follow(
+    tmp_path: Path, mirror_version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the manager, as metadata have it: equal epochs and offsets would otherwise go unnoticed for good (C36b)."""
+    monkeypatch.setattr(AbstractFetcher, "start", lambda fetcher: None)  # its rounds are made here
+
+    async def scenario() -> None:
+        pair = Pair(tmp_path)
+        pair.follower.apply(FeatureLevelRecord(name="mirror.version", feature_level=mirror_version))
+        for value in (b"a", b"b"):
+            await pair.produce(value)
+        follower = pair.follower.partition("t")
+        follower.append_records_to_follower(batch_of(b"a", partition_leader_epoch=0), leader_epoch=0)
+        follower.append_records_to_follower(batch_of(b"x", base_offset=1, partition_leader_epoch=0), leader_epoch=0)
+        follower.log.update_high_watermark(2)
+        manager = ReplicaFetcherManager(
+            pair.follower.runtime, pair.follower.replica_manager, lambda leader, fetcher: pair.end_point, lambda leader: ("leader", 1)
+        )
+        pair.follower.replica_manager.set_fetcher_manager(manager)
+        pair.follower.elect("t", 0, 2)
+        pair.leader.elect("t", 0, 1)
+        (fetcher,) = manager._fetchers.values()
+        for _ in range(6):
+            await fetcher.do_work()
+        assert pair.logs()[0] == pair.logs()[1]
 
     run(scenario)

@@ -1,0 +1,113 @@
+"""What a leader's driver does with a leader epoch: of its own bumps, of others, of an unclean election."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirror_machine import MIRROR, MirrorMachine, run
+from scripted_source import batch
+
+from kmirror.common.errors import Errors
+from kmirror.mirror.local_log import cut
+from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+
+
+def test_a_leader_epoch_that_no_bump_of_ours_explains_makes_the_state_unknown_until_it_is_read_again(tmp_path: Path) -> None:
+    """Another broker led in between, and wrote a state: this one must not act on what it remembers (D3-26, C38)."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        assert machine.mirror is not None
+        states = machine.mirror.states
+        answer: asyncio.Future[StoredState] = asyncio.get_running_loop().create_future()
+        ask, asked = states.read_one, 0
+
+        async def read_one(partition: Any) -> StoredState:
+            nonlocal asked
+            asked += 1
+            await answer
+            return await ask(partition)
+
+        states.read_one = read_one  # type: ignore[method-assign]
+        for state in (State.PAUSING, State.PAUSED):
+            await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
+        machine.change(bump=2)
+        await machine.settle()
+        assert asked == 1 and not machine.driver().status.loaded
+        assert machine.produce(batch(1, b"x")) is Errors.NOT_LEADER_OR_FOLLOWER, "retriable, while nobody knows"
+        machine.at_source(batch(1, b"b"))
+        await machine.advance(1_000)
+        written = machine.states_written()
+        assert written[-2:] == ["PAUSING", "PAUSED"]
+        answer.set_result(StoredState(State.PAUSED))
+        await machine.advance(2_000)
+        assert machine.states_written()[len(written) :] == ["MIRRORING"], "from PAUSED, as the topic's name wants it"
+        await machine.advance(1_000)
+        assert machine.log().log_end_offset == 2
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_bump_of_ours_is_no_election(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        asked: list[Any] = []
+        assert machine.mirror is not None
+        ask = machine.mirror.states.read_one
+
+        async def read_one(partition: Any) -> StoredState:
+            asked.append(partition)
+            return await ask(partition)
+
+        machine.mirror.states.read_one = read_one  # type: ignore[method-assign]
+        epoch = machine.registration().leader_epoch
+        bump = asyncio.ensure_future(machine.driver().bump(epoch))
+        await machine.settle()
+        await bump
+        assert machine.registration().leader_epoch > epoch
+        assert asked == [] and machine.driver().status.loaded and machine.state() == "MIRRORING"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_the_restart_of_a_single_broker_told_of_an_unclean_election_for_every_partition(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """2,000 lines for 1,000 topics: the controller elects the one replica there is, uncleanly. Nothing else could have been elected."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        for _ in range(2):
+            machine.change(recovering=True)
+            await machine.advance(1_000)
+        assert machine.state() == "MIRRORING" and machine.log().log_end_offset == 1
+        assert "uncleanly" not in caplog.text
+        await machine.close()
+
+    run(scenario)
+
+
+def test_a_cut_leaves_no_epoch_of_this_cluster_without_a_batch(tmp_path: Path) -> None:
+    """A leader of a topic that was no mirror yet noted its epoch at the log's end; the source's batches of lower epochs come behind it."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.settle()
+        machine.topic(value=None)
+        partition = machine.partition("t")
+        machine.change(bump=6)
+        assert machine.log().latest_epoch == 6 and machine.log().latest_batch_epoch() is None
+        assert cut(partition, partition.log.log_end_offset) == 0
+        assert machine.log().latest_epoch is None, "also where no batch is cut"
+        await machine.close()
+
+    run(scenario)
