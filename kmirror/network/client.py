@@ -83,14 +83,15 @@ class NetworkClient:
         settings: ClientSettings | None = None,
         security: ClientSecurity | Callable[[], ClientSecurity] = ClientSecurity.PLAINTEXT,
     ) -> None:
-        """`security` as a function is asked before each connection: what it gives may change, by a secret that was replaced."""
+        """`security` as a function is asked before each connection, not here: what it gives may change, by a secret that was replaced. Its
+        ConfigError is the connection's DisconnectError."""
         self._runtime = runtime
         self._client_id = client_id
         self._settings = settings or ClientSettings()
         self._backoff = ExponentialBackoff(self._settings.reconnect_backoff_ms, self._settings.reconnect_backoff_max_ms, BACKOFF_JITTER)
         self._security_source = None if isinstance(security, ClientSecurity) else security
-        self._security = security if isinstance(security, ClientSecurity) else security()
-        self._channel = self._new_channel()
+        self._security = security if isinstance(security, ClientSecurity) else ClientSecurity.PLAINTEXT
+        self._channel = self._channel_of(self._security)
         self._scratch = new_scratch()
         self.metrics = ClientMetrics(runtime.clock)
         self._nodes: dict[tuple[str, int, str], Node] = {}
@@ -245,11 +246,11 @@ class NetworkClient:
         """For connections that are made from now on."""
         security = self._security if self._security_source is None else self._security_source()
         if security != self._security:
+            self._channel = self._channel_of(security)  # may fail, and then the next attempt must not take it for done
             self._security = security
-            self._channel = self._new_channel()
 
-    def _new_channel(self) -> ClientChannelBuilder | None:
-        return None if self._security.security_protocol == "PLAINTEXT" else ClientChannelBuilder(self._security, self._runtime)
+    def _channel_of(self, security: ClientSecurity) -> ClientChannelBuilder | None:
+        return None if security.security_protocol == "PLAINTEXT" else ClientChannelBuilder(security, self._runtime)
 
     def _over_tls(self, connection: ClientConnection) -> ConnectionProtocol:
         return connection if self._channel is None else self._channel.wrap(connection, connection.host)

@@ -15,7 +15,6 @@ from kmirror.embedded import EmbeddedCluster
 from kmirror.embedded_security import Security
 from kmirror.mirror.channels import source_clients
 from kmirror.mirror.ports import MirrorConfig
-from kmirror.mirror.source_cluster import SourceError
 from kmirror.network.client import AuthenticationError, DisconnectError
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
@@ -92,12 +91,12 @@ def test_a_secret_is_read_again_for_each_connection(tmp_path: Path) -> None:
 
         async def connect(runtime: Runtime) -> None:
             make = source_clients(runtime, MirrorConfig(1, config_providers=file_provider(tmp_path)))
-            with pytest.raises(SourceError) as missing:
-                make("m", configs)
-            assert f"{reference} cannot be resolved: cannot read {secret}" in str(missing.value)
-            secret.write_text("password=of-last-year")
             client = make("m", configs)
             try:
+                with pytest.raises(DisconnectError) as missing:
+                    await client.send(host, port, MetadataRequest(), timeout_ms=10_000)
+                assert f"{reference} cannot be resolved: cannot read {secret}" in str(missing.value)
+                secret.write_text("password=of-last-year")
                 with pytest.raises(AuthenticationError, match="the login at"):
                     await client.send(host, port, MetadataRequest(), timeout_ms=10_000)
                 secret.write_text(f"password={USERS['mirror']}")

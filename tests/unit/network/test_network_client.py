@@ -6,6 +6,7 @@ import pytest
 from network_doubles import METADATA_RANGE, tiny_broker
 
 from kmirror.network.client import ClientSettings, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client_security import ClientSecurity
 from kmirror.network.socket_server import SocketServer
 from kmirror.runtime.api import TaskScope
 from kmirror.sim.loop import SimLoop
@@ -214,3 +215,14 @@ def test_a_client_that_was_closed_while_it_connected_went_on_connecting(bench):
     assert attempt.cancelled()
     with pytest.raises(DisconnectError, match="connecting to broker:9092 was given up"):
         asking.result()
+
+
+def test_security_that_cannot_be_had_is_asked_for_again_and_never_left_out(bench):
+    """A key store that could not be read once must not make the next connection a plain one."""
+    secured = ClientSecurity("SSL", props={"ssl.keystore.location": "/nowhere", "ssl.keystore.type": "PEM"})
+    client = NetworkClient(bench.client_runtime, "tester", security=lambda: secured)
+    for _ in range(2):
+        with pytest.raises(DisconnectError, match="cannot be secured"):
+            bench.run(client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000))
+    assert bench.requests == []
+    client.close()
