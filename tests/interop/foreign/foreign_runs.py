@@ -1,8 +1,8 @@
 """Run a client's own tests against a cluster of ours: outcome by test name, "passed" or the reason in a word.
 
 The cluster is set up as each project's own fixtures set up theirs: short sessions allowed, an authorizer that allows what
-no ACL speaks of, four partitions by default. librdkafka's tests call `kafka-topics.sh` and `kafka-acls.sh` of a Kafka
-distribution; they get tools of ours under these names.
+no ACL speaks of, four partitions by default; for SCRAM and ACLs one whose listeners want a login. librdkafka's
+tests call `kafka-topics.sh` and `kafka-acls.sh` of a Kafka distribution; they get tools of ours under these names.
 """
 
 from __future__ import annotations
@@ -26,8 +26,21 @@ CONFIG = {
     "allow.everyone.if.no.acl.found": "true",
     "log.cleaner.backoff.ms": "1000",
 }
+USER, PASSWORD = "admin", "admin-secret"
+OTHER, OTHER_PASSWORD = "other", "other-secret"
+"""A super user that logs in by SCRAM-SHA-256, and one by SCRAM-SHA-512 that may do nothing."""
+SECURE_CONFIG = {
+    "group.min.session.timeout.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:broker;User:{USER}",
+    "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+}
 KAFKA_VERSION = "4.3.0"
 SUITE_TIMEOUT_S = 600
+FRANZ_GO_RECORDS = 10_000
+"""How many records its two pipelines carry; 500,000 is its default, for brokers on more than two cores."""
 
 
 def allowed(suite: str) -> list[str]:
@@ -147,3 +160,55 @@ def run_librdkafka(
         warnings.warn(death, stacklevel=2)
     found = json.loads(report.read_text())["tests"]
     return {name: "passed" if test["state"] == "PASSED" else test["state"].lower() for name, test in found.items() if name != "<MAIN>"}
+
+
+def run_franz_go(program: pathlib.Path, bootstrap: str, secure_bootstrap: str, tests: list[str]) -> dict[str, str]:
+    """`tests` by name, e.g. `TestGroupETL`; none: all, also those that need no broker."""
+    environment = {
+        **os.environ,
+        "KGO_SEEDS": bootstrap,
+        "KGO_TEST_RF": "3",
+        "KGO_TEST_RECORDS": str(FRANZ_GO_RECORDS),
+        "KGO_TEST_UNSAFE": "1",
+        "KGO_TEST_SCRAM": f"{USER}:{PASSWORD}",
+        "KGO_TEST_SCRAM_SEEDS": secure_bootstrap,
+        "KGO_LOG_LEVEL": "none",
+    }
+    selected = [f"-test.run=^({'|'.join(tests)})$"] if tests else []
+    text = _output_of([str(program), "-test.v", f"-test.timeout={SUITE_TIMEOUT_S}s", *selected], environment)
+    found = re.findall(r"^--- (PASS|FAIL|SKIP): (\w+) ", text, re.MULTILINE)
+    assert found, text[-3000:]
+    outcomes = {name: "passed" if verdict == "PASS" else verdict.lower() for verdict, name in found}
+    for name, outcome in outcomes.items():
+        if outcome == "fail":
+            outcomes[name] = f"fail: {_lines_of_test(text, name)}"
+    return outcomes
+
+
+def _lines_of_test(text: str, name: str) -> str:
+    """What the test said while it was the one that speaks (Go marks changes of the speaker by `=== `)."""
+    said: list[str] = []
+    speaks = False
+    for line in text.splitlines():
+        if line.startswith(("=== ", "--- ")):
+            speaks = name in line
+        elif speaks:
+            said.append(line.strip())
+    return " ".join(said)[-1000:]
+
+
+def run_round(command: list[str]) -> dict[str, str]:
+    """A program of ours that prints `ok NAME` or `FAIL NAME: reason` for each check."""
+    text = _output_of(command, dict(os.environ))
+    outcomes = dict.fromkeys(re.findall(r"^ok ([\w-]+)$", text, re.MULTILINE), "passed")
+    outcomes |= dict(re.findall(r"^FAIL ([\w-]+): (.*)$", text, re.MULTILINE))
+    assert outcomes, text[-3000:]
+    return outcomes
+
+
+def _output_of(command: list[str], environment: dict[str, str]) -> str:
+    """Standard output and errors of a run to its end, whatever its exit code."""
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SUITE_TIMEOUT_S + 30, check=False
+    )
+    return done.stdout.decode(errors="replace")
