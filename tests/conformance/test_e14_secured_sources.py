@@ -84,7 +84,7 @@ def test_s22_cfg5_cfg6_cfg7_a_mirror_connects_with_its_configs(destination: Embe
     call(destination.bootstrap_servers, lambda admin: admin.delete_mirror(mode))
 
 
-def test_s22_fm11_d3_16_d3_32_wrong_credentials_fail_the_partitions_and_right_ones_reconnect(destination: EmbeddedCluster) -> None:
+def test_s22_fm11_d3_16_d3_32_wrong_credentials_fail_no_partition_and_right_ones_reconnect(destination: EmbeddedCluster) -> None:
     """The password is altered while the mirror runs: connections are made anew, and refused; then it is altered back."""
     security = MODES["SASL_PLAINTEXT-PLAIN"]
     assert security is not None
@@ -96,17 +96,9 @@ def test_s22_fm11_d3_16_d3_32_wrong_credentials_fail_the_partitions_and_right_on
         wait_equal(source, destination, "t-0")
         before = refresh_errors(destination)
         alter(destination, "m", sasl_jaas_config=configs["sasl.jaas.config"].replace("mirror-secret", "wrong"))
-        wait_state(destination.bootstrap_servers, "m", "FAILED")
-        assert refresh_errors(destination) > before
-
-        def reasons(server: Any) -> list[str]:
-            return [str(driver.status.reason) for driver in server.broker.mirror.led_partitions("m")]
-
-        assert all("Authentication failed" in reason for reason in destination.call(reasons))
+        wait_for("the refusals to be counted", lambda: refresh_errors(destination) > before + 2)
+        wait_state(destination.bootstrap_servers, "m", "MIRRORING")
         alter(destination, "m", sasl_jaas_config=configs["sasl.jaas.config"])
-        remove(destination.bootstrap_servers, "m", "t")
-        wait_state(destination.bootstrap_servers, "m", "STOPPED")
-        add(destination.bootstrap_servers, "m", "t")
         fill(source, security, "t", 10)
         wait_equal(source, destination, "t-0")
 
