@@ -19,6 +19,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.network.client import NetworkClient
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
+from kmirror.storage.log_segment import LogSegment
 from kmirror.wire.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from kmirror.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
@@ -69,6 +70,44 @@ def test_a_failed_log_directory_moves_leaders_away_and_leaves_the_other_director
         produce_numbered(cluster.bootstrap_servers, "d", 40, 40, partitions=PARTITIONS, acks="all")
         state = cluster.call(lambda server: (server.fatal.done(), server.broker.log_manager.offline_log_dirs), 1)
         assert state == (False, [failed])
+
+
+def test_a_full_log_directory_of_a_leader_and_follower_keeps_no_partition_of_the_other_out_of_the_isr(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write of one partition failed; the follower's fetcher ended with it, for all partitions of its leader."""
+    dirs = {index: {"log.dirs": f"{tmp_path}/{index}/a,{tmp_path}/{index}/b"} for index in range(2)}
+    with EmbeddedCluster(brokers=2, config=FAST, node_config=dirs) as cluster:
+        admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
+        admin.create_topics([NewTopic("d", 2 * PARTITIONS, 2)])["d"].result(REACHED_S)
+        for node in range(2):
+            wait_for("the controller to know the directories", lambda node=node: all(directories(cluster, node).values()))
+        produce_numbered(cluster.bootstrap_servers, "d", 0, 40, partitions=2 * PARTITIONS, acks="all")
+        full, append = f"{tmp_path}/1/a", LogSegment.append
+
+        def refuse(segment: LogSegment, *arguments: Any) -> None:
+            if segment.path.startswith(f"{full}/"):
+                raise OSError(28, "No space left on device", segment.path)
+            append(segment, *arguments)
+
+        lost = cluster.call(
+            lambda server: sorted(each.partition for each in server.broker.log_manager.logs_in_dir(full) if each.topic == "d"), 1
+        )
+        assert 0 < len(lost) < 2 * PARTITIONS
+        monkeypatch.setattr(LogSegment, "append", refuse)
+        produce_numbered(cluster.bootstrap_servers, "d", 40, 80, partitions=2 * PARTITIONS, acks="all")
+
+        def rows() -> dict[int, tuple[int, list[int]]]:
+            partitions = admin.list_topics("d", timeout=10).topics["d"].partitions
+            return {number: (row.leader, sorted(row.isrs)) for number, row in partitions.items()}
+
+        wait_for("the partitions to leave broker 2", lambda: all(rows()[number] == (1, [1]) for number in lost))
+        produce_numbered(cluster.bootstrap_servers, "d", 120, 80, partitions=2 * PARTITIONS, acks="all")
+        assert all(isr == [1, 2] for number, (_, isr) in rows().items() if number not in lost)
+        for node in range(2):
+            beans = cluster.metrics(node)
+            assert beans["kafka.server:type=ReplicaFetcherManager,name=DeadThreadCount,clientId=Replica"] == {"Value": 0}
+            assert beans["kmirror:type=Runtime,name=UnexpectedFailureCount"] == {"Value": 0}
 
 
 def test_a_broker_without_a_log_directory_ends(tmp_path) -> None:
