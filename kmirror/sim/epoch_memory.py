@@ -3,6 +3,7 @@
     metadata        an epoch below the largest that was seen of that topic id is dropped; any other is the newest metadata
     heard           an epoch from elsewhere (ListOffsets, OffsetFetch, a batch that is committed) that is larger is remembered, and new metadata
                     are needed; where nothing was seen before it is not
+    no such topic   its id is forgotten, and the next metadata are believed whatever they say, also of the same id (a mirror's topic keeps the source's)
     the leader      that of the newest metadata, if their epoch is the largest that was seen, else none
 
 So an epoch that no metadata will ever show leaves the partition without a leader for good. The model is stricter than Java in one thing: a
@@ -28,6 +29,10 @@ class EpochMemory:
             return False
         self._seen[partition] = topic_id, epoch
         return True
+
+    def forgets(self, topic: str) -> None:
+        """A broker said that there is no such topic."""
+        self._seen = {partition: seen for partition, seen in self._seen.items() if partition.topic != topic}
 
     def hears(self, partition: TopicPartition, epoch: int) -> bool:
         """Whether that epoch, which something else than metadata told (-1: nothing was told), makes new metadata necessary."""

@@ -153,6 +153,8 @@ class FleetClient:
             return
         self._nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         for row in response.topics:
+            if row.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                self._epochs.forgets(topic)
             if row.error_code == Errors.NONE:
                 self.topic_ids[topic] = row.topic_id
                 for partition in row.partitions:

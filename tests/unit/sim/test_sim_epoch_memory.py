@@ -16,6 +16,15 @@ def test_metadata_of_a_lower_epoch_are_dropped_unless_the_topic_is_another() -> 
     assert memory.takes(T0, OTHER, 0)
 
 
+def test_a_topic_that_was_away_begins_anew_also_under_its_old_id() -> None:
+    memory = EpochMemory()
+    assert memory.takes(T0, ID, 3)
+    memory.forgets("u")
+    assert not memory.takes(T0, ID, 0)
+    memory.forgets("t")
+    assert memory.takes(T0, ID, 0)
+
+
 def test_an_epoch_that_metadata_do_not_have_is_waited_for() -> None:
     memory = EpochMemory()
     assert not memory.hears(T0, 7), "nothing was seen before"
