@@ -16,7 +16,7 @@ from tools.campaigns.run import Campaign, CannotRunError, perform
 CAMPAIGNS: dict[str, tuple[Campaign, int]] = {
     "kills": (kills.campaign, 100),
     "failovers": (failovers.campaign, 10),
-    "disks": (disks.campaign, 6),
+    "disks": (disks.campaign, 7),
     "topics": (topics.campaign, 3),
     "link": (link.campaign, 30),
 }

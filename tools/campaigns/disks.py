@@ -120,6 +120,7 @@ class _Play:
             self.the_disk_is_full_at_the_start,
             self.the_disk_is_read_only_at_the_start,
             self.the_disk_came_back_empty,
+            self.the_disk_is_taken_away,
             self.one_of_two_disks_came_back_unformatted,
         ]
 
@@ -153,6 +154,14 @@ class _Play:
         """Replaced, and formatted: everything is replicated again."""
         self._stage.destination.kill_node(1)
         self._only.empty()
+        self._restart(1)
+
+    def the_disk_is_taken_away(self) -> None:
+        """While the broker writes to it; what is there afterwards is another one."""
+        self._only.unmount()
+        self._goes_on()
+        self._stage.destination.kill_node(1)
+        self._only.mount()
         self._restart(1)
 
     def one_of_two_disks_came_back_unformatted(self) -> None:
