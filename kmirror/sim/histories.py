@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kmirror.common.errors import KmirrorError
+from kmirror.sim.compaction_histories import COMPACTION_HISTORIES
 from kmirror.sim.disk_histories import DISK_HISTORIES
 from kmirror.sim.fleet_storm import FLEET_HISTORIES
 from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
@@ -30,6 +31,7 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     **DISK_HISTORIES,
     **STATE_HISTORIES,
     **SOURCE_HISTORIES,
+    **COMPACTION_HISTORIES,
 }
 _STORM_SUMMARY = {
     "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",

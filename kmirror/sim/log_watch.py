@@ -4,7 +4,7 @@ It follows the `.log` files of one node below its data directories: each write i
 and removal takes batches away, an fsync makes what the file holds durable. After a power loss it reads the disk again, for
 anything may be missing or torn. A future log is not followed until it takes the place of the current one: what the two differ by goes then
 ("move") or is appended. Writes to `__mirror_state` become the states that they hold, and those of a fleet's controller to the
-metadata log the topics that there are (`topics`). The metadata log of other nodes and the offsets topic are not followed.
+metadata log the topics that there are (`topics`). The metadata log of other nodes, the offsets topic and the compacted one (`sim.fleet_keys`) are not followed.
 
 It never asks the program, and the program never sees it.
 """
@@ -51,7 +51,7 @@ MIRROR_STATE_TOPIC = "__mirror_state"
 SET_ASIDE = (DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX)
 NO_CURRENT_LOG = (*SET_ASIDE, FUTURE_DIR_SUFFIX)
 MOVE, DISK_LOST = "move", "disk lost"
-NOT_FOLLOWED = ("__cluster_metadata", "__consumer_offsets")
+NOT_FOLLOWED = ("__cluster_metadata", "__consumer_offsets", "keys-")
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.checkers import Violation, check
 from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_ownership, check_reads, truth_of
 from kmirror.sim.fleet_history import OwnedPartitions, ReadTo, TransactionEnded
+from kmirror.sim.fleet_keys import check_keys
 from kmirror.sim.history import History, Order, Removed, StateWritten
 from kmirror.sim.mirror_group_checker import check_groups
 from kmirror.sim.mirror_operators import check_operators
@@ -36,7 +37,7 @@ def check_mirrors(history: History) -> list[Violation]:
     truths = [truth for cluster in sorted(set(history.hosts.values())) if (truth := truth_of(history, cluster)) is not None]
     if len(truths) < len(set(history.hosts.values())):
         return []
-    found = check(history) + check_groups(history) + list(check_operators(history)) + check_topics(history)
+    found = check(history) + check_groups(history) + list(check_operators(history)) + check_topics(history) + list(check_keys(history))
     for truth in truths:
         found += check_isr(history, truth) + check_duplicates(history, truth)
         found += check_reads(_only_lasting_reads(history, truth.cluster), truth)

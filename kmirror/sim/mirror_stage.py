@@ -7,6 +7,7 @@ leader's disk holds. Power is lost by one broker of a fleet at a time, as `sim.f
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from kmirror.admin.admin_client import AdminClient, NoBrokerError
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -84,9 +85,10 @@ class MirrorStage(SimStage):
         features: Mapping[str, int] = FEATURES,
         log_dirs: int = 1,
         dialect: str | None = None,
+        own_config: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
-        """Start everything, each node with `config` and `features`, each broker with that many log directories; fleet "a" has the topic, with
-        `configs`, and answers mirrors in `dialect`."""
+        """Start everything, each node with `config` (and its cluster's in `own_config`) and `features`, each broker with that many log
+        directories; fleet "a" has the topic, with `configs`, and answers mirrors in `dialect`."""
         self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         for name in names:
             fleet = SimFleet(
@@ -96,7 +98,7 @@ class MirrorStage(SimStage):
                 name=name,
                 features=features,
                 safeguards=self.ablations.safeguards,
-                config=MIRRORED | dict(config or {}),
+                config=MIRRORED | dict(config or {}) | dict(own_config.get(name, {})),
                 log_dirs=log_dirs,
                 dialect=dialect if name == names[0] else None,
             )

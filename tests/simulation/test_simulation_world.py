@@ -1,4 +1,5 @@
-"""Named histories of what lies around mirrors: disks that fail or fill, the topic of states that is grown, sources that are old; and that their absence is noticed.
+"""Named histories of what lies around mirrors: disks that fail or fill, the topic of states that is grown, sources that are old or empty, tombstones that are
+gone; and that their absence is noticed.
 
 The rows say which number of issue 15 showed it first.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kmirror.sim.campaign import run_seed
+from kmirror.sim.compaction_histories import COMPACTION_HISTORIES
 from kmirror.sim.disk_histories import DISK_HISTORIES
 from kmirror.sim.source_histories import SOURCE_HISTORIES
 from kmirror.sim.state_histories import STATE_HISTORIES
@@ -21,6 +23,8 @@ NAMED = {
     "leaders_disk_fills": "15 A10",
     "state_topic_grows": "15 A7",
     "old_source": "UPG8",
+    "compacted_mirror_paused_long": "15 A5",
+    "compacted_follower_away_long": "15 A5",
     "source_comes_back_empty": "15 A8",
     "old_source_topic_made_anew": "15 A8",
 }
@@ -29,6 +33,8 @@ ABLATIONS = [
     ("disk_errors_are_no_bytes", "full_disk_at_restart"),
     ("formatted_only", "directory_comes_back_empty"),
     ("disk_is_the_replicas", "leaders_disk_fills"),
+    ("holes_prove_nothing", "compacted_mirror_paused_long"),
+    ("holes_prove_nothing", "compacted_follower_away_long"),
     ("loss_refused", "source_comes_back_empty"),
     ("loss_refused", "old_source_topic_made_anew"),
     ("state_topic_not_grown", "state_topic_grows"),
@@ -44,12 +50,18 @@ def test_named_history_breaks_no_rule(name, seed):
 
 
 def test_every_history_is_tested():
-    assert set(NAMED) == {*DISK_HISTORIES, *STATE_HISTORIES, *SOURCE_HISTORIES}
+    assert set(NAMED) == {*DISK_HISTORIES, *STATE_HISTORIES, *SOURCE_HISTORIES, *COMPACTION_HISTORIES}
 
 
 @pytest.mark.parametrize(("without", "history"), ABLATIONS)
 def test_a_checker_notices_that_a_safeguard_is_off(without, history):
     assert any(not run_seed(history, seed, tuple(without.split(","))).ok for seed in TRIES)
+
+
+@pytest.mark.parametrize("history", COMPACTION_HISTORIES)
+def test_a_deleted_key_that_comes_back_is_noticed(history):
+    """The guard against a source that lost its log would fail the mirror first."""
+    assert any("keys" in run_seed(history, seed, ("holes_prove_nothing", "loss_refused")).rules for seed in TRIES)
 
 
 def test_a_topic_that_is_stopped_once_more_loses_what_was_acknowledged():

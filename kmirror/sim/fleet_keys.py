@@ -1,0 +1,149 @@
+"""A compacted topic beside the story's: keys that are set and deleted, cleaners that clean, and what must hold of the keys that live.
+
+`KeyedWriter` is the only one who writes the topic, one request after the other, so that for each key it is known what was last acknowledged,
+and what may have been carried out since. The value of a key says how often it was written. Logs of this topic are not followed batch by batch
+(a cleaner rewrites them); they are read from the disks when everything has settled (`read_keys`):
+
+    keys   on every replica in sync, of the source and of its mirror, a key has its last acknowledged value, or one that was sent later and whose
+           fate is unknown; what was deleted for good has none
+
+A topic is rolled and cleaned within fractions of a second (`COMPACTED`, `CLEANING`), and its tombstones are not kept longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.builder import build_batch
+from kmirror.record.record import Record
+from kmirror.record.record_batch import iter_batches
+from kmirror.sim.checkers import Violation
+from kmirror.sim.fleet_clients import NAMES_ONLY_VERSION, FleetClient, produce_request
+from kmirror.sim.history import Event, History
+from kmirror.sim.server import SimServer
+from kmirror.sim.workload import Pace
+
+KEYED = TopicPartition("keys", 0)
+KEYS = 6
+DELETED_PERCENT = 35
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": "200",
+    "segment.ms": "150",
+    "min.cleanable.dirty.ratio": "0.01",
+    "min.insync.replicas": "1",
+}
+CLEANING = {
+    "log.cleaner.enable": "true",
+    "log.cleaner.backoff.ms": "150",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
+
+
+@dataclass(slots=True)
+class KeyWritten(Event):
+    """The writer heard of its `version`-th write of the key; `acknowledged`: that it was taken (else nobody knows)."""
+
+    cluster: str
+    key: bytes
+    version: int
+    deleted: bool
+    acknowledged: bool
+
+
+@dataclass(slots=True)
+class KeysRead(Event):
+    """What lives on that host in the end, by key, of what was written to `written_to`."""
+
+    host: str
+    written_to: str
+    live: dict[bytes, bytes]
+
+
+class KeyedWriter:
+    """Sets and deletes keys at one cluster until `writing` is false."""
+
+    def __init__(self, client: FleetClient, history: History) -> None:
+        self.writing = True
+        self._client = client
+        self._history = history
+        self._pace = Pace(20, 80)
+        self._versions: dict[bytes, int] = {}
+
+    async def run(self) -> None:
+        while True:
+            await self._client.pause(self._pace)
+            if self.writing:
+                random = self._client.random
+                await self.write(b"key-%d" % random.randrange(KEYS), deleted=random.randrange(100) < DELETED_PERCENT)
+
+    async def write(self, key: bytes, *, deleted: bool) -> bool:
+        """Once; whether it was acknowledged."""
+        version = self._versions[key] = self._versions.get(key, 0) + 1
+        value = None if deleted else b"%s=%d" % (key, version)
+        batch = build_batch([Record(0, self._client.runtime.clock.time_ms(), key, value, [])], base_offset=0)
+        response = await self._client.ask_leader(KEYED, produce_request(KEYED, batch), max_version=NAMES_ONLY_VERSION)
+        error = None if response is None else Errors.for_code(response.responses[0].partition_responses[0].error_code)
+        if error is not Errors.NONE:
+            self._client.forget(KEYED)
+        written = KeyWritten(self._client.loop.now_us, self._client.cluster, key, version, deleted, error is Errors.NONE)
+        self._history.add(written)
+        return written.acknowledged
+
+
+def keyed_records(server: SimServer) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """(offset, key, value) of all that the server's disk holds of the compacted topic, in the order of its log."""
+    data_dir = server.watch.data_dir_of(KEYED)
+    if data_dir is None:
+        return
+    folder, disk = f"{data_dir}/{KEYED.topic}-{KEYED.partition}", server.node.disk
+    for name in disk.names(folder):
+        if name.endswith(".log"):
+            for batch in iter_batches(disk.contents(f"{folder}/{name}")):
+                for record in () if batch.is_control else batch.records():
+                    yield record.offset, bytes(record.key or b""), None if record.value is None else bytes(record.value)
+
+
+def live_keys(server: SimServer) -> dict[bytes, bytes]:
+    """The last value of each key that has one."""
+    last = {key: value for _, key, value in keyed_records(server)}
+    return {key: value for key, value in sorted(last.items()) if value is not None}
+
+
+def last_offset(server: SimServer) -> int:
+    """Of the log's last record, -1 for none."""
+    return max((offset for offset, _, _ in keyed_records(server)), default=-1)
+
+
+def read_keys(history: History, now_us: int, servers: list[SimServer], *, written_to: str) -> None:
+    """From now on these hosts' keys count."""
+    for server in servers:
+        history.add(KeysRead(now_us, server.name, written_to, live_keys(server)))
+
+
+def check_keys(history: History) -> Iterator[Violation]:
+    """Nothing where there is no compacted topic."""
+    written: dict[tuple[str, bytes], list[KeyWritten]] = {}
+    for event in history.events:
+        if isinstance(event, KeyWritten):
+            written.setdefault((event.cluster, event.key), []).append(event)
+        elif isinstance(event, KeysRead):
+            for (cluster, key), writes in written.items():
+                if cluster == event.written_to:
+                    yield from _check_key(event, key, writes)
+
+
+def _check_key(event: KeysRead, key: bytes, writes: list[KeyWritten]) -> Iterator[Violation]:
+    last = max((index for index, write in enumerate(writes) if write.acknowledged), default=-1)
+    may_be = {None if write.deleted else b"%s=%d" % (key, write.version) for write in writes[max(last, 0) :]}
+    if last < 0:
+        may_be.add(None)
+    found = event.live.get(key)
+    if found not in may_be:
+        expected = " or ".join(sorted("none" if value is None else value.decode() for value in may_be))
+        text = f"{event.host} has {'none' if found is None else found.decode()} as the value of {key.decode()}, which has {expected}"
+        yield Violation("keys", event.now_us, text)

@@ -1,0 +1,37 @@
+"""The rule "keys": which value a key may have, by what its writer heard."""
+
+from __future__ import annotations
+
+import pytest
+
+from kmirror.sim.fleet_keys import KeysRead, KeyWritten, check_keys
+from kmirror.sim.history import History
+
+KEY = b"k"
+
+
+def written(version: int, *, deleted: bool = False, acknowledged: bool = True) -> KeyWritten:
+    return KeyWritten(0, "a", KEY, version, deleted, acknowledged)
+
+
+@pytest.mark.parametrize(
+    ("writes", "value", "is_right"),
+    [
+        ([written(1)], b"k=1", True),
+        ([written(1)], None, False),
+        ([written(1), written(2)], b"k=1", False),
+        ([written(1), written(2, deleted=True)], None, True),
+        ([written(1), written(2, deleted=True)], b"k=1", False),
+        ([written(1), written(2, acknowledged=False)], b"k=1", True),
+        ([written(1), written(2, acknowledged=False)], b"k=2", True),
+        ([written(1, acknowledged=False)], None, True),
+        ([written(1, deleted=True), written(2, acknowledged=False), written(3)], b"k=2", False),
+    ],
+)
+def test_a_key_has_its_last_acknowledged_value_or_a_later_one(writes, value, is_right):
+    read = KeysRead(1, "b1", "a", {} if value is None else {KEY: value})
+    assert (list(check_keys(History([*writes, read]))) == []) is is_right
+
+
+def test_what_was_written_elsewhere_does_not_count():
+    assert list(check_keys(History([written(1), KeysRead(1, "b1", "b", {})]))) == []
