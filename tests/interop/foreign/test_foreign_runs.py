@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from foreign_runs import run_librdkafka
+from foreign_runs import run_franz_go, run_librdkafka, run_round
 
 DYING = """#!/bin/sh
 echo died >> deaths
@@ -47,3 +47,52 @@ def test_an_exit_without_a_report_is_no_accident(tmp_path: pathlib.Path) -> None
     folder = runner(tmp_path, "#!/bin/sh\necho wrong option\nexit 1\n")
     with pytest.raises(AssertionError, match=r"(?s)\Athe runner ended with exit code 1 and no report.*wrong option\Z"):
         run_librdkafka(folder, "localhost:9092", ["0001_a"])
+
+
+def program(folder: pathlib.Path, script: str) -> pathlib.Path:
+    path = folder / "program"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+GO_TESTS = """cat <<'END'
+=== RUN   TestOne
+=== RUN   TestTwo
+=== NAME  TestTwo
+    two_test.go:7: saw offset 5 twice
+--- PASS: TestOne (0.01s)
+=== RUN   TestThree
+    three_test.go:1: not here
+--- SKIP: TestThree (0.00s)
+--- FAIL: TestTwo (1.20s)
+    --- FAIL: TestTwo/part (1.10s)
+END
+exit 1"""
+
+
+def test_outcomes_of_go_tests_are_told_with_what_the_failed_one_said(tmp_path: pathlib.Path) -> None:
+    outcomes = run_franz_go(program(tmp_path, GO_TESTS), "b:1", "s:1", ["TestOne", "TestTwo"])
+    failed = outcomes.pop("TestTwo")
+    assert outcomes == {"TestOne": "passed", "TestThree": "skip"}
+    assert failed.startswith("fail: two_test.go:7: saw offset 5 twice")
+
+
+def test_go_tests_get_their_brokers_and_their_names(tmp_path: pathlib.Path) -> None:
+    script = f'echo "$KGO_SEEDS $KGO_TEST_SCRAM_SEEDS $*" > {tmp_path}/asked; echo "--- PASS: T (0s)"'
+    run_franz_go(program(tmp_path, script), "b:1", "s:1", ["TestOne", "TestTwo"])
+    asked = (tmp_path / "asked").read_text()
+    assert asked.startswith("b:1 s:1 ") and "-test.run=^(TestOne|TestTwo)$" in asked
+
+
+def test_a_run_without_any_outcome_tells_its_last_words(tmp_path: pathlib.Path) -> None:
+    silent = program(tmp_path, "echo unable to connect; exit 2")
+    with pytest.raises(AssertionError, match="unable to connect"):
+        run_franz_go(silent, "b:1", "s:1", [])
+    with pytest.raises(AssertionError, match="unable to connect"):
+        run_round([str(silent)])
+
+
+def test_a_round_tells_each_check(tmp_path: pathlib.Path) -> None:
+    path = program(tmp_path, "echo ok codec-lz4; echo 'FAIL acls: refused: no'; exit 1")
+    assert run_round([str(path)]) == {"codec-lz4": "passed", "acls": "refused: no"}
