@@ -41,6 +41,7 @@ from kmirror.mirror.mirror_coordinator_shard import (
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.state_offset_tag import ANY_LEADER_EPOCH
 from kmirror.runtime.api import Runtime, TaskScope, run_together
+from kmirror.runtime.supervision import Supervised
 
 TOMBSTONE_BACKOFF_MS = 500
 
@@ -322,7 +323,9 @@ class MirrorCoordinator:
         """D3-33: tombstones for mirrors that metadata no longer knows, also when they were deleted while nobody led the partition, and for
         those that ended since this broker leads it and were created again."""
         if not self._scope.closed:
-            self._scope.spawn(self._tombstone(topic_partition, was_loaded), name=f"delete-{topic_partition}")
+            name = f"delete-{topic_partition}"
+            work = Supervised(self._runtime, partial(self._tombstone, topic_partition, was_loaded), name=f"mirror/{name}", may_return=True)
+            self._scope.spawn(work.run(), name=name)
 
     async def _tombstone(self, topic_partition: TopicPartition, was_loaded: bool) -> None:
         """Again while too few replicas are in sync, as long as this broker coordinates the partition."""

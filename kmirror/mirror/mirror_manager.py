@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError, unknown_mirror
 from kmirror.common.metrics import MetricsRegistry
@@ -47,6 +48,7 @@ from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.mirror.topic_sync import TopicSync
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
 
 MIRROR_VERSION_FEATURE = "mirror.version"
 
@@ -247,7 +249,9 @@ class MirrorManager:
     def _forget_deleted_topic(self, mirror_name: str, topic: str) -> None:
         """D3-34, by the sync owner of the mirror: coordinators forget topics that are gone."""
         if self.coordinator.sync_owner(mirror_name) == self._config.broker_id:
-            self._scope.spawn(self._forget_topic(mirror_name, topic), name=f"forget-{topic}")
+            name = f"forget-{topic}"
+            forgetting = Supervised(self._runtime, partial(self._forget_topic, mirror_name, topic), name=f"mirror/{name}", may_return=True)
+            self._scope.spawn(forgetting.run(), name=name)
 
     async def _forget_topic(self, mirror_name: str, topic: str) -> None:
         """Every broker is told, each until it has heard it or is gone."""

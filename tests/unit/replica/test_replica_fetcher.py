@@ -479,3 +479,21 @@ def test_a_follower_with_other_batches_in_the_leaders_epoch_is_found_out_when_it
         assert pair.logs()[0] == pair.logs()[1]
 
     run(scenario)
+
+
+def test_a_future_log_is_cut_at_a_batchs_start_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AbstractFetcher, "start", lambda fetcher: None)
+
+    async def scenario() -> None:
+        world = BrokerWorld(f"{tmp_path}/a,{tmp_path}/b")
+        world.create_topic("t")
+        moves, current = world.replica_manager.alter_log_dirs, world.partition("t").log
+        other = next(path for path in world.log_manager.live_log_dirs if path != current.parent_dir)
+        assert moves.alter_replica_log_dir(T0, other) is Errors.NONE
+        future = world.log_manager.future_log(T0)
+        assert future is not None
+        for offset in (0, 2):
+            future.append_as_follower(batch_of(b"x", b"y", base_offset=offset, partition_leader_epoch=0), leader_epoch=0)
+        assert moves.truncate_to(T0, 3) == (2, 0)
+
+    run(scenario)
