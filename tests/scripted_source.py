@@ -429,6 +429,9 @@ class Driver:
     def log(self) -> Any:
         return self.partition.leader_log
 
+    def cleaned_until(self) -> int:
+        return int(self._world.broker.replica_manager.log_manager.cleaned_until(self.log))
+
     def note_cut(self) -> None:
         self.cuts += 1
 

@@ -124,6 +124,9 @@ class LogSummary:
     largest_epoch: int = NO_EPOCH
     largest_epoch_before_last_batch: int = NO_EPOCH
     largest_epoch_before_own_reset: int | None = None
+    own_reset_offset: int | None = None
+    """Where the last reset of the log is, if it is an own one: before it is what was mirrored, behind it what was written here."""
+
     own_reset_epoch: int | None = None
     """Of the last reset in the log, when it is an own one that no batch of a lower epoch follows."""
     last_batch: AlignmentHeader | None = None
@@ -132,7 +135,9 @@ class LogSummary:
     def add(self, header: AlignmentHeader) -> None:
         self.largest_epoch_before_last_batch = self.largest_epoch
         if header.reset_source is not None:
-            self.largest_epoch_before_own_reset = self.largest_epoch if header.reset_source == self.source_cluster_id else None
+            is_own = header.reset_source == self.source_cluster_id
+            self.largest_epoch_before_own_reset = self.largest_epoch if is_own else None
+            self.own_reset_offset = header.base_offset if is_own else None
             self.own_reset_epoch = header.leader_epoch if header.reset_source == self.source_cluster_id else None
         elif self.own_reset_epoch is not None and header.leader_epoch < self.own_reset_epoch:
             self.own_reset_epoch = None

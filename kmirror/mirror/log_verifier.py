@@ -54,14 +54,18 @@ def verify_log(log: UnifiedLog, *, cleaned_until: CleanedUntil) -> Inquiry:
 
 
 def verify_before(log: UnifiedLog, until: int, *, cleaned_until: CleanedUntil) -> Inquiry:
-    """What of our log before `until` is the source's, where all from there on goes anyway. A verdict that keeps says CUT to `until`."""
+    """What of our log before `until` is the source's, where all from there on goes anyway: the verdict is to CUT, or to START_OVER."""
     source_start = yield from _source_start()
     last = log.batch_before(until)
     if last is None or last.base_offset < source_start:
         return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
     found = yield from compare(log, source_start, until=until)
     verdict = judge(log, found, source_start, until=until, cleaned_until=cleaned_until)
-    return Verdict(Action.CUT, until) if verdict.action is Action.KEEP else verdict
+    if verdict.action is not Action.KEEP:
+        return verdict
+    if cleaned_until() > until:
+        return Verdict(Action.START_OVER, source_start, "our cleaner has removed what the records that were written here replaced")
+    return Verdict(Action.CUT, until)
 
 
 def unverified() -> Inquiry:

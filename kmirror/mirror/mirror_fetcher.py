@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -154,7 +154,7 @@ class MirrorFetcher:
         """Compare its log with the source's before anything else."""
         log = partition.driver.log
         is_verified = partition.driver.services.safeguards.first_fetch_verified
-        self._partitions.inquire(partition, verify_log(log, cleaned_until=_cleaned_until(partition)) if is_verified else unverified())
+        self._partitions.inquire(partition, verify_log(log, cleaned_until=partition.driver.cleaned_until) if is_verified else unverified())
 
     def _delay(self, partition: FetchedMirrorPartition, reason: str) -> None:
         backoff_ms = partition.driver.services.config.mirror_fetch_backoff_ms
@@ -365,10 +365,10 @@ class MirrorFetcher:
             return self._handle_data(partition, position, fetched)
         log = partition.driver.log
         if error is Errors.OFFSET_OUT_OF_RANGE:
-            self._partitions.inquire(partition, out_of_range(log, cleaned_until=_cleaned_until(partition)))
+            self._partitions.inquire(partition, out_of_range(log, cleaned_until=partition.driver.cleaned_until))
         elif error is Errors.OFFSET_MOVED_TO_TIERED_STORAGE:
             _log.warning("%s: offset %d is in the source's remote storage only", partition.topic_partition, position.offset)
-            self._partitions.inquire(partition, out_of_range(log, cleaned_until=_cleaned_until(partition), local=True))
+            self._partitions.inquire(partition, out_of_range(log, cleaned_until=partition.driver.cleaned_until, local=True))
         elif error in _LEADER_ERRORS:
             self._find_leader(partition, fetched)
         elif error is Errors.INCONSISTENT_TOPIC_ID:
@@ -393,7 +393,7 @@ class MirrorFetcher:
         driver = partition.driver
         log = driver.log
         if fetched.diverging_epoch >= 0:
-            cleaned_until = _cleaned_until(partition)
+            cleaned_until = partition.driver.cleaned_until
             inquiry = diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset, cleaned_until=cleaned_until)
             self._partitions.inquire(partition, inquiry)
             return True
@@ -499,8 +499,3 @@ class MirrorFetcher:
             self._reject(partition, reason)
         else:
             self._delay(partition, reason)
-
-
-def _cleaned_until(partition: FetchedMirrorPartition) -> Callable[[], int]:
-    driver = partition.driver
-    return lambda: driver.services.replica_manager.log_manager.cleaned_until(driver.log)

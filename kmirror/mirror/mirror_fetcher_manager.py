@@ -8,11 +8,14 @@ has partitions. Its client id `broker-N-fetcher-F-mirror-X` (A12) is what the so
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition, java_string_hash
 from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition
+from kmirror.mirror.fetcher_inquiries import ask_source
+from kmirror.mirror.log_questions import Inquiry, Verdict
 from kmirror.mirror.mirror_fetcher import REFUSED, MirrorFetcher
 from kmirror.mirror.mirror_lag import UNKNOWN_LAG, MirrorLag
 from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
@@ -38,6 +41,14 @@ class _Running(NamedTuple):
     task: asyncio.Task[None]
 
 
+@dataclass(slots=True)
+class _Borrowed:
+    """A connection to a source broker, and how many inquiries use it."""
+
+    end_point: SourceEndPoint
+    users: int = 0
+
+
 class RunningFetcher(NamedTuple):
     """A fetcher as the metrics see it (`mirror_metrics.FetcherView`)."""
 
@@ -56,6 +67,7 @@ class MirrorFetcherManager:
         self._quota = quota
         self._fetchers: dict[FetcherKey, _Running] = {}
         self._owner: dict[TopicPartition, FetcherKey] = {}
+        self._borrowed: dict[tuple[str, SourceNode], _Borrowed] = {}
         self._scope = TaskScope(runtime, "mirror-fetchers")
 
     def owns(self, topic_partition: TopicPartition) -> bool:
@@ -66,6 +78,49 @@ class MirrorFetcherManager:
 
     async def add_partition(self, driver: MirrorPartition) -> None:
         """Find the source's leader and start fetching. SourceError when there is none, or the topic is not the one it was."""
+        found = await self._leader_of(driver)
+        if found is not None:
+            self._add(*found)
+
+    async def inquire(self, driver: MirrorPartition, inquiry: Inquiry) -> Verdict | None:
+        """Ask the source's leader on behalf of a partition that is not fetched yet. SourceError: no answer; None: its topic is another one."""
+        found = await self._leader_of(driver)
+        if found is None:
+            return None
+        partition, node = found
+        partition.inquiry = inquiry
+        end_point = self._borrow(driver.id.mirror_name, node, driver.mirror.configs)
+        try:
+            answer: object = None
+            while True:
+                try:
+                    partition.question = inquiry.throw(answer) if isinstance(answer, Exception) else inquiry.send(answer)
+                except StopIteration as ended:
+                    verdict: Verdict = ended.value
+                    return verdict
+                answers = await ask_source(self._runtime, end_point, [partition])
+                answer = answers[partition.topic_partition]
+        finally:
+            self._give_back(driver.id.mirror_name, node)
+
+    def _borrow(self, mirror_name: str, node: SourceNode, mirror_configs: dict[str, str]) -> SourceEndPoint:
+        """One connection for all inquiries of a mirror at a source broker, as long as there are any."""
+        borrowed = self._borrowed.get((mirror_name, node))
+        if borrowed is None:
+            client_id = f"broker-{self._config.broker_id}-mirror-alignment-{mirror_name}"
+            end_point = SourceEndPoint(self._runtime, self._client_factory(client_id, mirror_configs), node, self._config)
+            borrowed = self._borrowed[mirror_name, node] = _Borrowed(end_point)
+        borrowed.users += 1
+        return borrowed.end_point
+
+    def _give_back(self, mirror_name: str, node: SourceNode) -> None:
+        borrowed = self._borrowed[mirror_name, node]
+        borrowed.users -= 1
+        if not borrowed.users:
+            self._borrowed.pop((mirror_name, node)).end_point.close()
+
+    async def _leader_of(self, driver: MirrorPartition) -> tuple[FetchedMirrorPartition, SourceNode] | None:
+        """The partition at its source's leader; None when the topic there is another one, which the driver hears. SourceError: no leader."""
         topic_partition = driver.id.topic_partition
         mirror = driver.mirror
         metadata = await mirror.source_metadata(topic_partition.topic)
@@ -76,7 +131,7 @@ class MirrorFetcherManager:
             raise SourceError(f"source topic {topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
         if topic.topic_id and topic.topic_id != driver.id.topic_id:
             driver.on_rejected(f"the source's topic has the id {topic.topic_id}, the local one {driver.id.topic_id}")
-            return
+            return None
         partition = topic.partitions.get(topic_partition.partition)
         node = mirror.source.node(partition.leader) if partition is not None else None
         if partition is None or node is None:
@@ -87,7 +142,7 @@ class MirrorFetcherManager:
             source_epoch=partition.leader_epoch,
             source_is_mirror=mirror.is_known_chain(topic_partition.topic),
         )
-        self._add(fetched, node)
+        return fetched, node
 
     def redirect(self, partition: FetchedMirrorPartition, leader: LeaderHint) -> bool:
         """An answer said who leads the partition now: that broker's fetcher goes on with it. False when its address is not known."""

@@ -206,6 +206,10 @@ class MirrorPartition:
         """mirror.max.truncation.records of the topic, or of its mirror."""
         return max_truncation_records(self._services.image().configs.topic(self.id.topic), self.mirror.configs)
 
+    def cleaned_until(self) -> int:
+        """How far our own cleaner has been through the log."""
+        return self._services.replica_manager.log_manager.cleaned_until(self.log)
+
     @property
     def mirror(self) -> Mirror:
         return self._services.mirror(self.id.mirror_name)

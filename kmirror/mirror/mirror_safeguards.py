@@ -37,6 +37,9 @@ class MirrorSafeguards:
     loss_refused: bool = True
     """A source that lost its log is not followed (mirror.max.truncation.records): the partition fails and keeps its records."""
 
+    kept_when_added_again: bool = True
+    """A topic that is added again without a last mirror epoch keeps what the source still has of it, instead of copying everything."""
+
     definite_answers_only: bool = True
     """C6, C7: only a definite -1 truncates to zero; silence and errors are retried."""
 

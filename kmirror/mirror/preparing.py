@@ -1,7 +1,9 @@
 """PREPARING: align the local log with the source before the first fetch (D5, the KIP's LME truncation).
 
     1 ask the source for the last mirror epoch (`last_mirror_epoch`)
-    2 the offset to cut at (`log_alignment.alignment_point`)
+    2 the offset to cut at (`log_alignment.alignment_point`). Without a last mirror epoch the KIP drops everything and copies anew. A log that
+      was mirrored from this source before (it has an own reset) keeps what the source still has instead, which gives the same bytes: what
+      was written here since goes, from the reset on, and before it what differs, under the guard (`truncation_guard`)
     3 before the cut, wait until the replicas that count have everything, so that none is stuck inside a cut batch
     4 cut; if anything was cut, bump the leader epoch and wait for it, before anything is appended (F1: otherwise a slow
       follower keeps its own batches beside the source's in one epoch); then wait until every such replica is cut too
@@ -16,10 +18,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import KmirrorError
-from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, decide_last_mirror_epoch
-from kmirror.mirror.local_log import cut, cut_fully, first_offset_above
+from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, NotYetError, RejectedError, decide_last_mirror_epoch
+from kmirror.mirror.local_log import cut, cut_fully, first_offset_above, summarize_log
 from kmirror.mirror.log_alignment import AlignmentPoint, alignment_point
+from kmirror.mirror.log_questions import Action
+from kmirror.mirror.log_verifier import verify_before
 from kmirror.mirror.replicas import behind, not_cut, outside_isr
+from kmirror.mirror.truncation_guard import is_guarded, records_lost, refusal
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
@@ -75,8 +80,14 @@ async def wait_for_replicas(driver: MirrorPartition) -> None:
 async def _alignment_point(driver: MirrorPartition, last_mirror_epoch: int) -> AlignmentPoint:
     log = driver.log
     above = None
-    if last_mirror_epoch != NO_LAST_MIRROR_EPOCH:
+    if last_mirror_epoch == NO_LAST_MIRROR_EPOCH:
+        kept = await _what_the_source_has(driver)
+        if kept is not None:
+            return kept
+    else:
         above = await driver.services.runtime.run_blocking(lambda: first_offset_above(log, last_mirror_epoch))
+        if above is not None and driver.cleaned_until() > above:
+            return AlignmentPoint(0, True)  # our cleaner has dropped what the records from there on replaced
     return alignment_point(
         last_mirror_epoch,
         above,
@@ -84,6 +95,30 @@ async def _alignment_point(driver: MirrorPartition, last_mirror_epoch: int) -> A
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
     )
+
+
+async def _what_the_source_has(driver: MirrorPartition) -> AlignmentPoint | None:
+    """Of a log that was mirrored from this source before: where to cut it instead of dropping everything. None: it was not, or nothing of it is
+    left there. RejectedError: the source has lost it."""
+    services, log = driver.services, driver.log
+    source_cluster_id = driver.mirror.source_cluster_id
+    if log.last_batch() is None or not source_cluster_id or not services.safeguards.kept_when_added_again:
+        return None
+    summary = await services.runtime.run_blocking(lambda: summarize_log(log, source_cluster_id))
+    reset_offset = summary.own_reset_offset
+    if reset_offset is None:
+        return None
+    verdict = await services.fetchers.inquire(driver, verify_before(log, reset_offset, cleaned_until=driver.cleaned_until))
+    if verdict is None:
+        raise NotYetError("the source's topic is another one")
+    limit = driver.max_truncation_records
+    if services.safeguards.loss_refused and is_guarded(verdict, limit):
+        until = min(reset_offset, log.high_watermark)
+        lost = await services.runtime.run_blocking(lambda: records_lost(log, verdict, until=until))
+        reason = refusal(verdict, lost, limit)
+        if reason is not None:
+            raise RejectedError(reason)
+    return AlignmentPoint(verdict.offset, False) if verdict.action is Action.CUT else None
 
 
 async def _cut(driver: MirrorPartition, point: AlignmentPoint) -> None:
