@@ -185,8 +185,9 @@ class _Epochs:
 class _Alignment:
     """What is cut goes by the last mirror epoch that the source told while the partition was PREPARING. The source may forget it before MIRRORING
     is in force (its topic is deleted), so each that it could tell since PREPARING counts. A replica that was out of sync is cut when it comes
-    back; an empty one that is in sync is aligned."""
+    back; an empty one that is in sync is aligned. Where the source tells none, what it has itself may stay (`preparing`)."""
 
+    shared: dict[Place, set[tuple[int, bytes]]] = field(default_factory=dict)
     told: dict[Place, tuple[Place, str, int]] = field(default_factory=dict)
 
     def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
@@ -203,12 +204,22 @@ class _Alignment:
         if event.state is State.PREPARING and cluster is not None:
             source = (cluster, event.log.partition)
             self.told.setdefault(place, (source, event.mirror_name, self._tells(source, event.mirror_name, place, replay)))
+            self.shared.setdefault(place, self._batches_at(source, replay))
             return
         _, _, epoch = self.told.pop(place, (place, "", NO_EPOCH))
+        shared = self.shared.pop(place, set())
         if event.state is State.MIRRORING and replay.state(event.log) is State.PREPARING and cluster is not None:
-            above = [[batch for batch in replay.log(replica) if batch.leader_epoch > epoch] for replica in replay.all_replicas(place)]
+            if epoch == NO_EPOCH:
+                shared |= self._batches_at((cluster, event.log.partition), replay)
+            above = [
+                [batch for batch in replay.log(replica) if batch.leader_epoch > epoch and (epoch != NO_EPOCH or batch.key not in shared)]
+                for replica in replay.all_replicas(place)
+            ]
             if above and all(above):
                 yield f"{event.log} starts mirroring with {above[0][0]}; the source's last mirror epoch is {epoch}"
+
+    def _batches_at(self, source: Place, replay: Replay) -> set[tuple[int, bytes]]:
+        return {batch.key for replica in replay.all_replicas(source) for batch in replay.log(replica)}
 
     def _tells(self, source: Place, mirror_name: str, place: Place, replay: Replay) -> int:
         mirrors_us = replay.has_state(source) and replay.history.sources.get((source[0], mirror_name)) == place[0]

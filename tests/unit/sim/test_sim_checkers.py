@@ -242,6 +242,16 @@ class TestAlignment:
         story.state(B, State.MIRRORING)
         assert [violation.rule for violation in checkers.check(story.history, ["alignment"])] == ["alignment"]
 
+    def test_without_a_last_mirror_epoch_what_the_source_has_may_stay(self, mirrored):
+        """A topic that is added again keeps it, and drops what was written since (issue 15, A10)."""
+        mirrored.state(B, State.PREPARING)
+        mirrored.state(B, State.MIRRORING)
+        assert checkers.check(mirrored.history, ["alignment"]) == []
+        mirrored.append(B, "b/1", epoch=7)
+        mirrored.state(B, State.PREPARING)
+        mirrored.state(B, State.MIRRORING)
+        assert [violation.rule for violation in checkers.check(mirrored.history, ["alignment"])] == ["alignment"]
+
     @pytest.mark.parametrize("hosts", [("b1",), ("b1", "b2"), ("b1", "b2", "b3")])
     def test_a_replica_to_which_nothing_was_appended_is_aligned(self, hosts):
         """Seed 138070: one batch was on one replica of three, which was cut off, and nobody had seen the others' empty logs."""
