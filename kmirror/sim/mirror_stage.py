@@ -299,7 +299,8 @@ class MirrorStage(SimStage):
         bootstrap = self.fleets[destination].bootstrap
         servers = ",".join(f"{host}:{port}" for host, port in self.fleets[source].bootstrap)
         seen = set(self._associations.get(destination, ()))
-        controls = Controls(destination, MIRROR, TOPIC, {"bootstrap.servers": servers}, lambda: self.association(destination), seen=seen)
+        configs = {"bootstrap.servers": servers, **self.operator.mirror_configs}
+        controls = Controls(destination, MIRROR, TOPIC, configs, lambda: self.association(destination), seen=seen)
         return [
             MirrorOperator(
                 self.world.loop,

@@ -48,6 +48,7 @@ async def mirrors(stage: MirrorStage) -> None:
     )
     if world.log_dirs > 1:
         stage.world.loop.create_task(_moves(stage), name="moves")
+    stage.operator.mirror_configs["mirror.max.truncation.records"] = "-1"  # whoever adds a topic here takes what the source has
     story = _Story(stage, share, members=1 + (random.randrange(100) < SECOND_MEMBER_PERCENT))
     story.start_clients()
     stage.faults.active = True

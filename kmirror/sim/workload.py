@@ -215,6 +215,8 @@ class Operator:
     history: History
     bootstrap: Callable[[str], Sequence[tuple[str, int]]] = lambda cluster: [(cluster, PORT)]
     timeout_ms: int = 60_000
+    mirror_configs: dict[str, str] = field(default_factory=dict)
+    """What mirrors are created with, besides where their source is."""
     _admins: dict[str, AdminClient] = field(default_factory=dict)
     _refusals: int = 0
 
@@ -255,7 +257,7 @@ class Operator:
 
         async def attempt() -> None:
             await self.admin(cluster).create_mirror(
-                mirror, {"bootstrap.servers": ",".join(f"{host}:{port}" for host, port in self.bootstrap(source))}
+                mirror, {"bootstrap.servers": ",".join(f"{host}:{port}" for host, port in self.bootstrap(source)), **self.mirror_configs}
             )
 
         await self._insist(f"create mirror {mirror} at {cluster} with source {source}", attempt, done=Errors.INVALID_MIRROR_NAME)
