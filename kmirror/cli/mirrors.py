@@ -30,6 +30,7 @@ TOPIC_ACTIONS = {
 CONFIG_ACTIONS = {"create": "creating a mirror", "alter": "altering a mirror"}
 WITHOUT_MIRROR = ("list", "describe", "verify", "watch", "from-mm2")
 ONLY_WITH = {
+    "accept_truncation": ("add",),
     "dry_run": ("add", "remove", "delete", "alter", "reverse"),
     "wait": ("add", "remove", "pause", "resume"),
     "verbose": ("describe", "watch"),
@@ -48,6 +49,10 @@ HELP = """\
 This tool helps to create cluster mirrors and add topics to them.
 Option                                  Description
 ------                                  -----------
+--accept-truncation                     With --add: have what the source has,
+                                          also where it lost records that are
+                                          still here (see --dry-run). Waits
+                                          until the topics are MIRRORING.
 --add                                   Add topic(s) to an existing cluster
                                           mirror (supports regex).
 --alter                                 Alter the configuration of an existing
@@ -156,7 +161,20 @@ class _Once(argparse.Action):
 def build_parser() -> argparse.ArgumentParser:
     """Every option; help is the KIP's text, not argparse's."""
     parser = _Parser(prog="kafka-mirrors", add_help=False, allow_abbrev=False)
-    for flag in (*KIP_ACTIONS, "reverse", "verify", "watch", "dry-run", "force", "help", "json", "verbose", "version", "wait"):
+    for flag in (
+        *KIP_ACTIONS,
+        "reverse",
+        "verify",
+        "watch",
+        "accept-truncation",
+        "dry-run",
+        "force",
+        "help",
+        "json",
+        "verbose",
+        "version",
+        "wait",
+    ):
         parser.add_argument(f"--{flag}", action="store_true")
     for text in ("bootstrap-server", "mirror", "topic"):
         parser.add_argument(f"--{text}", action=_Once)
@@ -195,8 +213,8 @@ def _check_extras(options: argparse.Namespace, action: str) -> None:
             raise UsageError(f"--{name.replace('_', '-')} can be used with {', '.join(others)}{' and ' if others else ''}{last} only")
     if options.topic == "":
         raise UsageError("--topic must not be empty")  # a variable that is not set: it would mean all topics
-    if options.timeout is not None and not (options.wait or action == "reverse"):
-        raise UsageError("--timeout can be used with --wait and --reverse only")
+    if options.timeout is not None and not (options.wait or options.accept_truncation or action == "reverse"):
+        raise UsageError("--timeout can be used with --wait, --accept-truncation and --reverse only")
     if options.wait and options.dry_run:
         raise UsageError("--wait can not be used with --dry-run")
     for name, (lowest, highest) in NUMBERS.items():

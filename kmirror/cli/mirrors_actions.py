@@ -25,6 +25,7 @@ from kmirror.cli.mirrors_source import SourceEnd, another_cluster, check_source_
 from kmirror.cli.mirrors_source_check import check_altered_source, check_new_source, other_topics, refuse_other_topics
 from kmirror.cli.mirrors_tables import describe_json, described_text, list_json, list_table, topic_list
 from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
+from kmirror.cli.mirrors_truncation import refuse_failed, truncation_limits, with_truncation_accepted
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, answered, progress_bar
 from kmirror.cli.mirrors_watch import watch
 from kmirror.cli.properties import read_mirror_configs
@@ -259,8 +260,20 @@ class MirrorCommand:
         if not self._options.force:
             refuse_other_topics(await other_topics(self._admin, source, names))
         await self._warn_of_another_name(source, set(names))
-        added = await add_topics(self._clients, self._mirror, self._admin, source, names, may_be_idle=self._options.wait)
-        await self._wait_until_mirroring(names, added)
+        await self._add(names, lambda: add_topics(self._clients, self._mirror, self._admin, source, names, may_be_idle=self._waits))
+
+    async def _add(self, names: list[str], add: Callable[[], Awaitable[list[str]]]) -> None:
+        added: list[str] = []
+
+        async def add_and_wait() -> None:
+            added.extend(await add())
+            await self._wait_until_mirroring(names, added)
+
+        if self._options.accept_truncation:
+            refuse_failed(self._mirror, names, await self._rows())
+            await with_truncation_accepted(self._admin, names, add_and_wait)
+        else:
+            await add_and_wait()
         self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
 
     async def dry_run_add(self) -> None:
@@ -268,7 +281,8 @@ class MirrorCommand:
         names = matching(self._options.topic, await source.list_topics())
         local = await self._admin.describe_topics(names)
         partitions = {TopicPartition(name, partition.partition) for name, topic in local.items() for partition in topic.partitions}
-        self._print_losses(await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions))
+        limits = None if self._options.accept_truncation else await truncation_limits(self._admin, self._mirror, local)
+        self._print_losses(await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions, limits))
 
     async def _add_unseen(self, error: ConfigError) -> None:
         """C22: without the source's secrets its topics cannot be listed, but one that is named can be added: the broker, which has them,
@@ -277,10 +291,13 @@ class MirrorCommand:
         if topic_name_problem(name) is not None:
             raise error
         warn(f"{error}; so only topic '{name}' itself is added, and whether it comes back here over other clusters is not checked")
-        runtime, may_be_idle = self._clients.runtime, self._options.wait
-        added = await add_until_known(runtime, self._admin, self._mirror, [name], may_be_idle=may_be_idle)
-        await self._wait_until_mirroring([name], added)
-        self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)
+        runtime = self._clients.runtime
+        await self._add([name], lambda: add_until_known(runtime, self._admin, self._mirror, [name], may_be_idle=self._waits))
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the action ends when the partitions are in their new state."""
+        return bool(self._options.wait or self._options.accept_truncation)
 
     # --- what they share ----------------------------------------------------------------------------------------------
 
@@ -297,7 +314,7 @@ class MirrorCommand:
 
     async def _wait_until_mirroring(self, names: Collection[str], added: Collection[str]) -> None:
         """With --wait, after --add: until those of `names` that are in this mirror are MIRRORING, also when they were before."""
-        if not self._options.wait:
+        if not self._waits:
             return
         topics, idle = set(added), set(names).difference(added)
         if idle:
@@ -313,7 +330,7 @@ class MirrorCommand:
 
     async def _wait_for_state(self, topics: Collection[str], state: str) -> list[MirrorPartitionDescription] | None:
         """With --wait: until every partition of `topics`, if there are any, is in `state`."""
-        if not self._options.wait or not topics:
+        if not self._waits or not topics:
             return None
         described = await self._admin.describe_topics(topics)
         partitions = sum(len(topic.partitions) for topic in described.values())

@@ -4,7 +4,9 @@
 `--add` of a topic with records (failback): the source tells the last mirror epoch (DescribeMirrors, same mirror name), the local
 batches are cut where the first later epoch begins (D5), and what is left is compared with the source from its end back to the last
 batch that both have (C36b). `--alter` to another source: the same comparison, without an epoch, for that is what the first fetch does;
-another cluster is not fetched from at all (B36). `--delete` drops no record, but the last mirror epochs, without which a failback drops
+another cluster is not fetched from at all (B36). Without an epoch everything goes, but of a topic that was mirrored from there before:
+that keeps what the source still has, and is FAILED instead where the source has lost too much of it (`mirror.max.truncation.records`). Where a
+cleaner took batches at the source, more is named here than goes. `--delete` drops no record, but the last mirror epochs, without which a failback drops
 everything. `--reverse` is a failover here and a failback there.
 
 Nothing is changed anywhere. The result is that of this moment: what is written, mirrored or decided between the dry run and the act
@@ -22,6 +24,7 @@ from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, READ_COMMITTED, Admin
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.cli.mirrors_source import SourceEnd
+from kmirror.cli.mirrors_truncation import TruncationLimits
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -97,9 +100,14 @@ async def add_groups(admin: AdminClient, losses: Iterable[DroppedRecords]) -> No
 
 
 async def failback_loss(
-    admin: AdminClient, source: AdminClient, mirror_name: str, partitions: Iterable[TopicPartition]
+    admin: AdminClient,
+    source: AdminClient,
+    mirror_name: str,
+    partitions: Iterable[TopicPartition],
+    limits: TruncationLimits | None = None,
 ) -> list[DroppedRecords]:
-    """What PREPARING and the first fetch would cut off each local partition."""
+    """What PREPARING and the first fetch would cut off each local partition; `limits`: what they may, None for anything."""
+    source_cluster_id = (await source.describe_cluster()).cluster_id
     rows = await _rows_at_source(admin, source, mirror_name)
     wanted = sorted(partitions)
     strangers = await topics_with_another_id(admin, source, {name.topic for name in wanted})
@@ -121,6 +129,10 @@ async def failback_loss(
             result.append(DroppedRecords(topic_partition, "the local log is empty", end_offset, end_offset))
             continue
         last_mirror_epoch = NO_EPOCH if row is None else row.last_mirror_epoch
+        reset_offset = _own_reset_offset(headers, source_cluster_id) if last_mirror_epoch == NO_EPOCH else None
+        if reset_offset is not None:
+            result.append(await _added_again_loss(source, topic_partition, headers, end_offset, reset_offset, limits))
+            continue
         result.append(await _failback_loss(source, topic_partition, headers, end_offset, last_mirror_epoch))
     await add_groups(admin, result)
     return result
@@ -178,6 +190,33 @@ async def _failback_loss(
     return _dropped(
         topic_partition, reason if cut < end_offset else "nothing differs from the source", min(cut, end_offset), end_offset, headers
     )
+
+
+def _own_reset_offset(headers: Sequence[AlignmentHeader], source_cluster_id: str | None) -> int | None:
+    """Where the log's last reset is, if it is one of a mirror of this source (`LogSummary.own_reset_offset`)."""
+    resets = [header for header in headers if header.reset_source is not None]
+    return resets[-1].base_offset if resets and resets[-1].reset_source == source_cluster_id else None
+
+
+async def _added_again_loss(
+    source: AdminClient,
+    topic_partition: TopicPartition,
+    headers: list[AlignmentHeader],
+    end_offset: int,
+    reset_offset: int,
+    limits: TruncationLimits | None,
+) -> DroppedRecords:
+    """Of a topic that was mirrored from there before: what the source still has stays, what was written here since goes."""
+    cut = await _common_end(source, topic_partition, headers, reset_offset)
+    lost = sum(header.record_count for header in headers if cut <= header.base_offset < reset_offset)
+    has_equal = cut > headers[0].base_offset
+    if limits is not None and limits.refuses(topic_partition.topic, lost, has_equal=has_equal):
+        reason = f"the source has lost {lost} record(s) of it: it is FAILED and keeps them, unless --accept-truncation is given"
+        return DroppedRecords(topic_partition, reason, end_offset, end_offset)
+    reason = (
+        f"the source has other batches from {cut} on" if lost else "it was mirrored from there before: what was written here since goes"
+    )
+    return _dropped(topic_partition, reason, cut, end_offset, headers)
 
 
 async def _source_has(source: AdminClient, topic_partition: TopicPartition, ours: AlignmentHeader) -> bool:

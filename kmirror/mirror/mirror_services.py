@@ -58,6 +58,8 @@ class MirrorPartitionStatus:
     reset_written: tuple[int, int] | None = None
     """Offset of the last MIRROR_PID_RESET that this driver appended, and the leader epoch in which it did."""
     missing_since_ms: int | None = None
+    is_loss_ordered: bool = False
+    """Whether the log was aligned with a last mirror epoch and not compared since: what is not the source's goes, for an operator ordered a failback."""
     cut_at_ms: int | None = None
     """When the log was last cut to what the source has."""
     catch_up: CatchUp = field(default_factory=CatchUp)

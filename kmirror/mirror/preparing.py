@@ -56,6 +56,7 @@ async def align(driver: MirrorPartition) -> None:
     _check_replicas(driver)
     if services.safeguards.lme_truncation:
         await _cut(driver, await _alignment_point(driver, last_mirror_epoch))
+    driver.status.is_loss_ordered = last_mirror_epoch != NO_LAST_MIRROR_EPOCH
     if driver.bump_pending and services.safeguards.bump_after_cut:
         await driver.bump(driver.partition.leader_epoch)
     await wait_for_replicas(driver)

@@ -48,7 +48,16 @@ from typing import Any
 from kmirror.common.errors import Errors
 from kmirror.controller import mirror_state_topic, replication_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
-from kmirror.mirror import last_mirror_epoch, log_comparison, mirror_fetcher, mirror_state_machine, partition_states, preparing, stopping
+from kmirror.mirror import (
+    last_mirror_epoch,
+    log_comparison,
+    log_verifier,
+    mirror_fetcher,
+    mirror_state_machine,
+    partition_states,
+    preparing,
+    stopping,
+)
 from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
 from kmirror.mirror.log_questions import Action, Verdict
 from kmirror.mirror.mirror import Mirror
@@ -160,6 +169,10 @@ def _no_mirror_epoch(first_mirror_leader_epoch: Any) -> Any:
 
 def _anywhere(truncate_to: Any) -> Any:
     return lambda self, target_offset, *, at_batch_boundary=False: truncate_to(self, target_offset)
+
+
+def _by_epochs(diverged: Any) -> Any:
+    return lambda log, epoch, end_offset, *, cleaned_until: log_verifier._cut_by_epochs(log, epoch, end_offset)
 
 
 def _as_if_mirrored(last_mirror_epoch_to_store: Any) -> Any:
@@ -290,7 +303,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "verified_at_any_level": [(ReplicaFetcher, "first_fetch_offset", _where_mirroring_is_on)],
     "holes_prove_nothing": [(log_verification, "overlaps", _passed_over_differs), (log_comparison, "_probe", _hole_differs)],
     "mirror_leader_epoch": [(ReplicaFetcher, "first_mirror_leader_epoch", _no_mirror_epoch)],
-    "batch_boundary": [(LogMaintenance, "truncate_to", _anywhere)],
+    "batch_boundary": [(LogMaintenance, "truncate_to", _anywhere), (mirror_fetcher, "diverged", _by_epochs)],
     "own_epochs_not_stored": [(stopping, "last_mirror_epoch_to_store", _as_if_mirrored)],
     "chain_epochs": [(Mirror, "is_source_topic_mirrored", _never_async), (Mirror, "is_known_chain", _never)],
     "state_level": [(MirrorPartition, "_guard", _on_change_only)],

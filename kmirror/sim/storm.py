@@ -42,6 +42,9 @@ class Stage(SimStage):
     def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
         super().__init__(world, history, rates, ablations)
         self.operator = Operator(world.loop, self.clients, history, timeout_ms=self.patience_ms)
+        self.operator.mirror_configs["mirror.max.truncation.records"] = (
+            "-1"  # one broker each: what a power loss costs a source is followed
+        )
         self.clusters: dict[str, SimCluster] = {}
         self.target = Target("a")
         self._transactions = 0

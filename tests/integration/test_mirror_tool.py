@@ -12,6 +12,7 @@ import pytest
 from mirror_harness import (
     FAST_MIRROR,
     add,
+    call,
     create_mirror,
     create_topic,
     kafka_mirrors,
@@ -26,6 +27,7 @@ from mirror_harness import (
     wait_state,
 )
 
+from kmirror.admin.results import ConfigResourceType
 from kmirror.cli.mirrors import main
 from kmirror.embedded import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches
@@ -111,6 +113,30 @@ def dry_run(cluster: EmbeddedCluster, action: str, mirror: str, topic: str) -> d
         kafka_mirrors(cluster.bootstrap_servers, f"--{action}", "--mirror", mirror, "--topic", topic, "--dry-run", "--json")
     )
     return dict(loss)
+
+
+def test_a_topic_that_is_added_again_keeps_what_the_source_has(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
+    """Issue 15, A8 and A10: what the dry run says is what goes, and the accepted limit is put back."""
+    a, b = clusters
+    topic, mirror = "added-again", "again"
+    create_topic(a.bootstrap_servers, topic)
+    produce(a.bootstrap_servers, topic, numbered("mirrored", 20))
+    create_mirror(b.bootstrap_servers, mirror, a.bootstrap_servers)
+    add(b.bootstrap_servers, mirror, topic)
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, mirror)
+    remove(b.bootstrap_servers, mirror, topic)
+    wait_state(b.bootstrap_servers, mirror, "STOPPED")
+    produce(b.bootstrap_servers, topic, numbered("local", 5))
+    before = log_bytes(b.log_dir(), f"{topic}-0")
+    command = ("--mirror", mirror, "--topic", topic, "--add")
+    shown = kafka_mirrors(b.bootstrap_servers, *command, "--dry-run")
+    assert "5 record(s) at offsets 20 to 25 would be dropped (it was mirrored from there before" in shown
+    assert kafka_mirrors(b.bootstrap_servers, *command, "--accept-truncation", "--timeout", "60000").startswith("Added 1 topic(s)")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, mirror)
+    after = log_bytes(b.log_dir(), f"{topic}-0")
+    assert before.startswith(after) and after == log_bytes(a.log_dir(), f"{topic}-0")
+    configs = call(b.bootstrap_servers, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, topic))
+    assert [entry.value for entry in configs if entry.name == "mirror.max.truncation.records"] == [None]
 
 
 def test_dry_run_of_a_failback_from_a_mirror_that_still_runs_drops_nothing(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:

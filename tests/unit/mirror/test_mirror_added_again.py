@@ -9,6 +9,7 @@ from broker_doubles import NOW_MS
 from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine, run
 from scripted_source import SOURCE_CLUSTER_ID, batch
 
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
 from kmirror.wire.messages import fetch
@@ -54,6 +55,37 @@ def test_only_what_was_written_here_goes(tmp_path: Path) -> None:
         assert [(header.base_offset, header.leader_epoch) for header in machine.headers()] == [*[(n, 1) for n in range(9)], (9, 2)]
         assert min(polled_offsets(machine)) == 9, "nothing is copied again"
         assert machine.registration().leader_epoch == epoch + 1, "the leader's cut is followed by a bump (F1)"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_without_the_rule_everything_is_copied_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), safeguards=MirrorSafeguards(kept_when_added_again=False))
+        await removed_and_written(machine)
+        await added_again(machine)
+        assert machine.log().log_end_offset == 9 and 0 in polled_offsets(machine)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_what_a_failback_costs_is_ordered_by_who_adds_the_topic(tmp_path: Path) -> None:
+    """F16: nothing that the cut to the last mirror epoch leaves is the source's; records were deleted here, and the source has others there."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.create("t")
+        machine.at_source(*[batch(offset, b"source", epoch=2) for offset in range(9)])
+        machine.topic(value=None)
+        machine.local(*[batch(offset, b"here", epoch=1) for offset in range(9)])
+        machine.log().update_high_watermark(9)
+        machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})
+        await added_again(machine)
+        assert machine.state() == "MIRRORING"
+        assert {header.leader_epoch for header in machine.headers()} == {2} and machine.log().log_end_offset == 9
+        assert machine.driver().status.is_loss_ordered is False, "the next loss is another one"
         await machine.close()
 
     run(scenario)

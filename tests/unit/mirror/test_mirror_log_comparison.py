@@ -14,6 +14,7 @@ from kmirror.mirror.log_verifier import diverged, out_of_range, verify_before, v
 from kmirror.record.builder import build_batch, rebuild_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.sim.ablations import Ablations
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -66,6 +67,11 @@ def test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_path: 
         await machine.close()
 
     run(scenario)
+
+
+def test_without_the_rule_about_holes_the_key_is_back(tmp_path: Path) -> None:
+    with Ablations.without(["holes_prove_nothing"]).applied(), pytest.raises(AssertionError, match="customer-1"):
+        test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_path)
 
 
 @pytest.mark.parametrize("block", range(6))
