@@ -35,7 +35,7 @@ from kmirror.mirror.log_alignment import AlignmentHeader
         ),
         ("--bootstrap-server a:1 --delete --mirror m --wait", "--wait can be used with --add, --remove, --pause and --resume only"),
         ("--bootstrap-server a:1 --add --mirror m --topic t --wait --dry-run", "--wait can not be used with --dry-run"),
-        ("--bootstrap-server a:1 --list --timeout 5", "--timeout can be used with --wait and --reverse only"),
+        ("--bootstrap-server a:1 --list --timeout 5", "--timeout can be used with --wait, --accept-truncation and --reverse only"),
         ("--bootstrap-server a:1 --list --interval 5", "--interval can be used with --watch only"),
         ("--bootstrap-server a:1 --watch --interval 0", "--interval takes a number from 1 on"),
         ("--bootstrap-server a:1 --reverse", "--mirror must be specified"),
