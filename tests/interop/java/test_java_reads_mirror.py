@@ -36,7 +36,7 @@ from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.reassignments import ElectionType
 from kmirror.common.topic_partition import TopicPartition
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(480)]
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 CONFIG = FAST_MIRROR | {
