@@ -1,6 +1,7 @@
 """Rules of disks that have no switch in the program, each taken out from here for the time of one run. The numbers are those of issue 15.
 
 disk_errors_are_no_bytes  A2   what recovery cannot do for want of room or for a failing disk proves nothing against a segment
+cut_reaches_future        A4   what is cut off a log is cut off the copy that is being moved, which is compared before it takes its place
 formatted_only            A9   a log directory without meta.properties is refused
 disk_is_the_replicas      A10  a disk that fails under a mirror's leader is that replica's: nobody writes FAILED for it
 """
@@ -11,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kmirror.mirror.mirror_partition import MirrorPartition
+from kmirror.replica.alter_log_dirs import ReplicaAlterLogDirs
 from kmirror.sim.mirror_ablations import Replacement
 from kmirror.storage.log_loader import LogLoader
+from kmirror.storage.log_manager import LogManager
 from kmirror.storage.log_segment_recovery import InvalidOffsetError
 from kmirror.storage.meta_properties_ensemble import MetaPropertiesEnsemble
 
@@ -25,6 +28,14 @@ def _taken_for_corruption(recover_segment: Any) -> Any:
             raise InvalidOffsetError(str(error.filename), 0, str(error)) from error
 
     return run
+
+
+def _nothing(original: Any) -> Any:
+    return lambda *arguments: None
+
+
+def _always(original: Any) -> Any:
+    return lambda *arguments: True
 
 
 def _with_empty_ones(verify: Any) -> Any:
@@ -45,6 +56,11 @@ def _stored(storage_failed: Any) -> Any:
 
 DISK_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "disk_errors_are_no_bytes": [(LogLoader, "_recover_segment", _taken_for_corruption)],
+    "cut_reaches_future": [
+        (LogManager, "_cut_future_log", _nothing),
+        (ReplicaAlterLogDirs, "_bring_into_range", _nothing),
+        (ReplicaAlterLogDirs, "_compare_ends", _always),
+    ],
     "formatted_only": [(MetaPropertiesEnsemble, "verify", _with_empty_ones)],
     "disk_is_the_replicas": [(MirrorPartition, "_storage_failed", _stored)],
 }

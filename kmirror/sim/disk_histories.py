@@ -1,5 +1,5 @@
 """Named histories of disks: one log directory of two fails or fills while the other is healthy, a node starts on a full one, or on one that cannot be
-read, and another comes back empty.
+read, another comes back empty, and a replica moves from one to the other while its log is cut.
 
 Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`.
 """
@@ -12,12 +12,13 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.history import Removed
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import ORDERS, end_history, expect, leader_of
+from kmirror.sim.mirror_histories import ALONE, ORDERS, b_takes_over, end_history, expect, leader_of, let_another_lead
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
 
 PARTITIONS = 4
+MOVE_CONFIG = {"replica.alter.log.dirs.io.max.bytes.per.second": "60"}
 
 
 async def _open(stage: MirrorStage) -> None:
@@ -98,6 +99,25 @@ async def leaders_disk_fills(stage: MirrorStage) -> None:
     await end_history(stage, "a", "b")
 
 
+async def move_during_cut(stage: MirrorStage) -> None:
+    """A4: A's leader is about to change its log directory when A becomes the mirror; the log is cut and mirrored anew in equal epochs."""
+    await stage.open(replication_factor=2, log_dirs=2, configs=ALONE, config=MOVE_CONFIG)
+    stage.history.min_in_sync_replicas = 1
+    await stage.write("a", batches=2)
+    await b_takes_over(stage)
+    await let_another_lead(stage, "a")
+    await stage.write("a", batches=4)
+    await stage.write("b", batches=6)
+    server = leader_of(stage, "a", ORDERS)
+    while await stage.move(server, ORDERS) is None:
+        await stage.sleep_ms(200)
+    await stage.until("the future log is there", lambda: ORDERS in server.watch.moving())
+    await stage.mirror("b", "a")
+    await stage.until("A's leader has all of B", lambda: stage.equal("b", "a", ORDERS))
+    await stage.until("the move has ended", lambda: ORDERS not in server.watch.moving())
+    await end_history(stage, "b", "a")
+
+
 async def full_disk_at_restart(stage: MirrorStage) -> None:
     """A2: a broker or the controller starts on a disk that is full; it says so or leaves the directory alone, and has lost nothing when there is room."""
     await stage.open(replication_factor=3)
@@ -170,6 +190,7 @@ CALM = Setting(MirrorStage, check_mirrors)
 DISK_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "directory_fails": (directory_fails, CALM),
     "leaders_disk_fills": (leaders_disk_fills, CALM),
+    "move_during_cut": (move_during_cut, CALM),
     "full_disk_at_restart": (full_disk_at_restart, CALM),
     "unreadable_disk_at_restart": (unreadable_disk_at_restart, CALM),
     "directory_comes_back_empty": (directory_comes_back_empty, CALM),

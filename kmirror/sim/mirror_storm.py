@@ -44,6 +44,7 @@ async def mirrors(stage: MirrorStage) -> None:
         replication_factor=stage.between(2, 3),
         log_dirs=world.log_dirs,
         dialect=world.dialect,
+        own_config=dict.fromkeys(("a", "b"), world.config),
         **WITH_SHARE_GROUPS if share else {},
     )
     if world.log_dirs > 1:

@@ -13,6 +13,8 @@ from kmirror.sim.faults import FaultRates
 TWO_LOG_DIRS_PERCENT = 20
 DISK_FAULTS_PERCENT = 20
 OLD_SOURCE_PERCENT = 10
+SLOW_MOVES = {"replica.alter.log.dirs.io.max.bytes.per.second": "10000"}
+"""Else a move lasts a few milliseconds, and nothing else happens meanwhile."""
 DISK_RATES = {"disk_fails": 3, "disk_fills": 3, "disk_lies": 2, "disk_lost": 2}
 
 
@@ -35,6 +37,11 @@ class MirrorWorld:
             disks_break=chance(DISK_FAULTS_PERCENT),
             dialect=("2.8", "3.9")[random.randrange(2)] if chance(OLD_SOURCE_PERCENT) else None,
         )
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Of every broker."""
+        return SLOW_MOVES if self.log_dirs > 1 else {}
 
     def rates(self, rates: FaultRates) -> FaultRates:
         """Those of a storm in this world."""

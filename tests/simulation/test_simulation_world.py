@@ -17,6 +17,7 @@ from kmirror.sim.state_histories import STATE_HISTORIES
 TRIES = range(1, 5)
 NAMED = {
     "directory_fails": "15 A1",
+    "move_during_cut": "15 A4",
     "full_disk_at_restart": "15 A2",
     "unreadable_disk_at_restart": "15 A2",
     "directory_comes_back_empty": "15 A9",
@@ -31,6 +32,7 @@ NAMED = {
 ABLATIONS = [
     ("errors_of_one_partition", "directory_fails"),
     ("disk_errors_are_no_bytes", "full_disk_at_restart"),
+    ("cut_reaches_future", "move_during_cut"),
     ("formatted_only", "directory_comes_back_empty"),
     ("disk_is_the_replicas", "leaders_disk_fills"),
     ("holes_prove_nothing", "compacted_mirror_paused_long"),
