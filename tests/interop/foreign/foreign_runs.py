@@ -194,7 +194,8 @@ def _lines_of_test(text: str, name: str) -> str:
             speaks = name in line
         elif speaks:
             said.append(line.strip())
-    return " ".join(said)[-1000:]
+    words = " ".join(said)
+    return words if len(words) <= 2_000 else f"{words[:1_500]} ... {words[-500:]}"
 
 
 def run_round(command: list[str]) -> dict[str, str]:
