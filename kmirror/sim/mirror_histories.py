@@ -184,7 +184,8 @@ async def mirror_deleted_before_return(stage: MirrorStage) -> None:
 
 
 async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
-    """F5 by the documented way back: A takes over, the mirror is deleted and mirror.version lowered to 0 before the follower returns."""
+    """F5 by the documented way back: A takes over, the mirror is deleted and mirror.version lowered to 0 before the follower
+    returns; then, now and then, it is raised again, and A mirrors once more."""
     follower = await _fail_back_without_follower(stage)
     await stage.fail_over("a")
     await stage.operator.delete_mirror("a", MIRROR)
@@ -192,6 +193,12 @@ async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
     await stage.write("a", batches=1)
     follower.start()
     await stage.settle()
+    if stage.chance(50):
+        await stage.operator.switch_on("a")
+        await stage.start_mirror("b", "a")
+        await stage.until_state("a", State.MIRRORING)
+        await stage.settle()
+        await stage.until_equal("b", "a")
     await stage.end()
 
 

@@ -5,12 +5,13 @@
     3.9   all of it, but nothing of mirroring
 
 Only a mirror's clients are answered so; the brokers of the cluster and its other clients go on as they are. What is capped is what mirrors
-copy by; groups, configs and ACLs are asked for in today's versions.
+copy by; groups, configs and ACLs are asked for in today's versions. `refuse` has a source that takes a mirror's rights away for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kmirror.server.apis.api_versions import handle_api_versions
 from kmirror.server.kafka_apis import KafkaApis
@@ -39,6 +40,16 @@ def speak(apis: KafkaApis, dialect: str) -> None:
         return response
 
     apis.register({ApiKeys.API_VERSIONS: answer})
+
+
+def refuse(apis: KafkaApis, is_refused: Callable[[], bool]) -> None:
+    """Mirrors may do nothing at this broker while `is_refused()`."""
+    authorize = apis.authorize
+
+    def ask(request: Request, *question: Any) -> bool:
+        return not (OF_A_MIRROR in (request.client_id or "") and is_refused()) and authorize(request, *question)
+
+    vars(apis)["authorize"] = ask
 
 
 def _capped(row: ApiVersion, highest: Mapping[ApiKeys, int]) -> ApiVersion:

@@ -1,4 +1,4 @@
-"""Named histories of sources that are old, or not what they were: one whose partition comes back empty, one whose topic is another.
+"""Named histories of sources that are old, refuse, or are not what they were: one whose partition comes back empty, one whose topic is another.
 
 Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`. A copy for disasters does not
 follow a source that has lost its log, unless an operator says so.
@@ -7,10 +7,11 @@ follow a source that has lost its log, unless an operator says so.
 from __future__ import annotations
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.sim.history import Removed
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_histories import ALONE, ORDERS, end_history, expect, leader_of, let_another_lead
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
-from kmirror.sim.old_dialects import DIALECTS
+from kmirror.sim.old_dialects import DIALECTS, refuse
 from kmirror.sim.run import HistoryFunction, Setting
 
 BATCHES = 12
@@ -76,9 +77,36 @@ async def old_source_topic_made_anew(stage: MirrorStage) -> None:
     expect(not missing, f"B keeps what was in the topic that A has no more, not without {len(missing)} of {len(kept)} records")
 
 
+async def source_refuses_for_a_while(stage: MirrorStage) -> None:
+    """A10: A refuses B's mirror for longer than two refreshes; B loses nothing by it, nor by the way out of FAILED."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=3)
+    await stage.mirror("a", "b")
+    await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
+    until_us = stage.world.loop.now_us + 1_000 * stage.between(1_000, 9_000)
+    for server in stage.fleets["a"].brokers.values():
+        assert server.server is not None and server.server.broker is not None, server.name
+        refuse(server.server.broker.apis, lambda: stage.world.loop.now_us < until_us)
+    stage.tell(f"A refuses mirrors until {until_us / 1_000_000:.3f} s")
+    began = len(stage.history.events)
+    await stage.write("a", batches=2)
+    await stage.sleep_ms(300)
+    expect(not stage.equal("a", "b", ORDERS), "B gets nothing while it is refused")
+    await stage.until("A refuses nobody any more", lambda: stage.world.loop.now_us >= until_us)
+    await stage.sleep_ms(2_000)
+    if stage.state("b", ORDERS) is State.FAILED:
+        await stage.fail_over("b")
+        await stage.mirror("a", "b")
+    await end_history(stage, "a", "b")
+    removed = [event for event in stage.history.events[began:] if isinstance(event, Removed) and stage.history.cluster_of(event.log) == "b"]
+    lost = [batch for event in removed for batch in event.batches if batch.values]
+    expect(not lost, f"B copies nothing again, not {lost[0] if lost else ''}")
+
+
 CALM = Setting(MirrorStage, check_mirrors)
 SOURCE_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "source_comes_back_empty": (source_comes_back_empty, CALM),
+    "source_refuses_for_a_while": (source_refuses_for_a_while, CALM),
     "old_source": (old_source, CALM),
     "old_source_topic_made_anew": (old_source_topic_made_anew, CALM),
 }

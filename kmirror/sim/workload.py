@@ -295,14 +295,20 @@ class Operator:
 
     async def switch_off(self, cluster: str) -> None:
         """Lower mirror.version to 0, for which no mirror may be left."""
+        await self._set_mirror_version(cluster, 0, UpgradeType.SAFE_DOWNGRADE, "off")
 
+    async def switch_on(self, cluster: str) -> None:
+        """Raise mirror.version to 1."""
+        await self._set_mirror_version(cluster, 1, UpgradeType.UPGRADE, "on")
+
+    async def _set_mirror_version(self, cluster: str, level: int, upgrade_type: UpgradeType, what: str) -> None:
         async def attempt() -> None:
-            found = await self.admin(cluster).update_features({MIRROR_VERSION: (0, UpgradeType.SAFE_DOWNGRADE)})
+            found = await self.admin(cluster).update_features({MIRROR_VERSION: (level, upgrade_type)})
             for error in found.values():
                 if error is not None:
                     raise error
 
-        await self._insist(f"switch mirroring off at {cluster}", attempt, done=Errors.NONE)
+        await self._insist(f"switch mirroring {what} at {cluster}", attempt, done=Errors.NONE)
 
     async def delete_topic(self, cluster: str, topic: str, topic_id: Uuid | None = None) -> None:
         """By its id where that is given: a request that was given up, and is carried out late, takes no other topic of that name."""

@@ -24,6 +24,7 @@ NAMED = {
     "leaders_disk_fills": "15 A10",
     "state_topic_grows": "15 A7",
     "old_source": "UPG8",
+    "source_refuses_for_a_while": "15 A10",
     "compacted_mirror_paused_long": "15 A5",
     "compacted_follower_away_long": "15 A5",
     "source_comes_back_empty": "15 A8",
