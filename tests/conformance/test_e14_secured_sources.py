@@ -96,11 +96,17 @@ def test_s22_fm11_d3_16_d3_32_wrong_credentials_fail_no_partition_and_right_ones
         wait_equal(source, destination, "t-0")
         before = refresh_errors(destination)
         alter(destination, "m", sasl_jaas_config=configs["sasl.jaas.config"].replace("mirror-secret", "wrong"))
+
+        def reasons() -> list[str | None]:
+            return destination.call(lambda server: [driver.status.reason for driver in server.broker.mirror.led_partitions("m")])
+
         wait_for("the refusals to be counted", lambda: refresh_errors(destination) > before + 2)
+        wait_for("each partition to say why", lambda: all(reason and "Authentication failed" in reason for reason in reasons()))
         wait_state(destination.bootstrap_servers, "m", "MIRRORING")
         alter(destination, "m", sasl_jaas_config=configs["sasl.jaas.config"])
         fill(source, security, "t", 10)
         wait_equal(source, destination, "t-0")
+        wait_for("nothing to be said any more", lambda: reasons() == [None])
 
         other = source_configs(source, security, "second")["sasl.jaas.config"]
         alter(destination, "m", sasl_jaas_config=other)
