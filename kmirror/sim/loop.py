@@ -28,6 +28,7 @@ import gc
 import hashlib
 import heapq
 import struct
+import weakref
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -39,6 +40,8 @@ from kmirror.sim.owners import Failure, NodeKilledError, Owner, current_owner, i
 
 T = TypeVar("T")
 REORDER_WINDOW = 8
+UNSEEN_US = 1_000_000
+"""An error may be looked at for so long."""
 GC_STEPS = 50_000
 LINES_AT_ONCE = 256
 US_PER_S = 1_000_000
@@ -109,6 +112,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._paused_until_us: dict[Owner, int] = {}
         self._root = contextvars.copy_context()
         self._forget = self._forget_task
+        self._failed: list[weakref.ref[asyncio.Task[Any]]] = []
         self._running = False
         self._stopping = False
         self._closed = False
@@ -223,6 +227,17 @@ class SimLoop(asyncio.AbstractEventLoop):
         task.owner.tasks.pop(task, None)  # type: ignore[attr-defined]
         if task._exception is not None:
             task.failed_us = self.now_us  # type: ignore[attr-defined]
+            if task.owner.alive and not isinstance(task._exception, NodeKilledError):  # type: ignore[attr-defined]
+                self._failed.append(weakref.ref(task))
+
+    def add_unseen_failures(self) -> None:
+        """At the end: tasks of living nodes that failed a while ago, and whose error nobody has looked at, though somebody still holds them. (Of
+        one that nobody holds the collector tells.)"""
+        for task in filter(None, (reference() for reference in self._failed)):
+            if task._log_traceback and task.failed_us < self.now_us - UNSEEN_US:  # type: ignore[attr-defined]
+                task._log_traceback = False
+                failure = Failure(task.owner.name, f"{task.get_name()} ended unseen", task._exception, task.failed_us)  # type: ignore[attr-defined]
+                self.failures.append(failure)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")

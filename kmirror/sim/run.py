@@ -68,6 +68,7 @@ def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -
             loop.run_until_complete(loop.create_task(_play(stage, play), name="story"))
         except KmirrorError as error:
             found.append(Violation("progress", loop.now_us, str(error)))
+        loop.add_unseen_failures()
         found += [Violation("failure", failure.now_us, repr(failure)) for failure in loop.failures]
         trace_hash, steps, now_us = loop.trace_hash, loop.steps, loop.now_us
         world.close()

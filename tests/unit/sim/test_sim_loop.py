@@ -249,3 +249,23 @@ def test_asyncio_primitives_run_on_it():
 
     assert loop.run_until_complete(main()) == "done"
     assert loop.time() == 6
+
+
+@pytest.mark.parametrize(("looks", "lives_on_ms", "seen"), [(False, 2_000, 1), (True, 2_000, 0), (False, 500, 0)])
+def test_a_task_that_fails_unseen_is_told_though_its_owner_holds_it(looks, lives_on_ms, seen):
+    """One that has just failed may still be looked at."""
+    world = SimWorld(SimLoop(1))
+    runtime = world.node("a").boot()
+
+    async def fail() -> None:
+        raise ValueError("nobody hears this")
+
+    held = runtime.spawn(fail(), name="held")
+    world.loop.run_for_us(lives_on_ms * 1_000)
+    if looks:
+        assert isinstance(held.exception(), ValueError)
+    world.loop.add_unseen_failures()
+    assert [failure.message for failure in world.loop.failures] == ["a/held ended unseen"] * seen
+    if not seen and not looks:
+        held.exception()
+    world.close()
