@@ -41,7 +41,7 @@ from kmirror.mirror.mirror_metrics import FetcherStats
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import FetchedPartition, SourceEndPoint
 from kmirror.mirror.source_fetch_session import FetchPosition
-from kmirror.mirror.truncation_guard import is_guarded, records_lost, refusal
+from kmirror.mirror.truncation_guard import is_guarded, readable_until, records_lost, refusal
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RecordBatch, next_batch_size
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
@@ -340,7 +340,8 @@ class MirrorFetcher:
         if not driver.services.safeguards.loss_refused or driver.status.is_loss_ordered or not is_guarded(verdict, limit):
             return True
         log = driver.log
-        lost = await self._runtime.run_blocking(lambda: records_lost(log, verdict, until=log.high_watermark))
+        until = readable_until(driver.partition)
+        lost = await self._runtime.run_blocking(lambda: records_lost(log, verdict, until=until))
         reason = refusal(verdict, lost, limit)
         if reason is not None:
             self._reject(partition, reason)

@@ -9,8 +9,8 @@ Nothing is remembered of events, so a crash, a leader change or a lost wake-up c
                                                                -> STOPPING: `stopping.stop` (D4)
                                                                -> MIRRORING: keep a fetcher
 
-Work that waits for others (D5 asks the source, which may be dead) is interrupted when the partition shall stop, because a
-failover must not wait for the source. Every failure has a reason that DescribeMirrors' log lines and metrics show.
+Work that waits for the source, which may be dead, is interrupted when the partition shall stop, because a failover must not wait for it: D5,
+and looking for the source's leader. Every failure has a reason that DescribeMirrors' log lines and metrics show.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class MirrorPartition:
     def wake(self) -> None:
         """Something may have changed: look at the levels again."""
         self._loop.wake()
-        if self._loop.is_interruptible and self.wanted is WantedState.STOP and self.status.state is _S.PREPARING:
+        if self._loop.is_interruptible and self.wanted is WantedState.STOP and self.status.state in (_S.PREPARING, _S.MIRRORING):
             self._loop.interrupt()
 
     def on_refresh(self) -> None:
@@ -330,6 +330,8 @@ class MirrorPartition:
         if state is _S.STOPPING:
             await stopping.stop(self)
             return await self._take(_E.STOP_COMPLETED)
+        if state is not _S.FAILED:  # it is as it should be: what kept it from another state, which is not wanted any more, is no reason now
+            self.status.reason = None
         return None
 
     async def _prepare(self) -> None:
@@ -358,7 +360,7 @@ class MirrorPartition:
             await self.bump(self.partition.leader_epoch)
             await preparing.wait_for_replicas(self)
         try:
-            await self._services.fetchers.add_partition(self)
+            await self._loop.interruptible(self._services.fetchers.add_partition(self))
         except ApiException:
             raise  # of our own log: whoever made the step deals with it
         except KmirrorError as error:
@@ -469,6 +471,8 @@ class MirrorPartition:
         if row.next_state in (_S.PREPARING, _S.MIRRORING):
             self.status.has_mirrored = row.next_state is _S.MIRRORING
             self.status.missing_since_ms = None
+        else:
+            self.status.is_loss_ordered = False
         level = logging.ERROR if row.next_state is _S.FAILED else logging.INFO
         suffix = f" ({reason})" if reason else ""
         name = f"{self.id.mirror_name}, {self.id.topic_partition}"

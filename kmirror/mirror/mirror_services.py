@@ -59,7 +59,8 @@ class MirrorPartitionStatus:
     """Offset of the last MIRROR_PID_RESET that this driver appended, and the leader epoch in which it did."""
     missing_since_ms: int | None = None
     is_loss_ordered: bool = False
-    """Whether the log was aligned with a last mirror epoch and not compared since: what is not the source's goes, for an operator ordered a failback."""
+    """Whether the log was aligned with a last mirror epoch and not compared since: what is not the source's goes, for an operator ordered a failback.
+    A pause ends it: nobody knows what the source has when the topic is resumed."""
     cut_at_ms: int | None = None
     """When the log was last cut to what the source has."""
     catch_up: CatchUp = field(default_factory=CatchUp)

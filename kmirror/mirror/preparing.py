@@ -24,7 +24,7 @@ from kmirror.mirror.log_alignment import AlignmentPoint, alignment_point
 from kmirror.mirror.log_questions import Action
 from kmirror.mirror.log_verifier import verify_before
 from kmirror.mirror.replicas import behind, not_cut, outside_isr
-from kmirror.mirror.truncation_guard import is_guarded, records_lost, refusal
+from kmirror.mirror.truncation_guard import is_guarded, readable_until, records_lost, refusal
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
@@ -114,7 +114,7 @@ async def _what_the_source_has(driver: MirrorPartition) -> AlignmentPoint | None
         raise NotYetError("the source's topic is another one")
     limit = driver.max_truncation_records
     if services.safeguards.loss_refused and is_guarded(verdict, limit):
-        until = min(reset_offset, log.high_watermark)
+        until = min(reset_offset, readable_until(driver.partition))
         lost = await services.runtime.run_blocking(lambda: records_lost(log, verdict, until=until))
         reason = refusal(verdict, lost, limit)
         if reason is not None:

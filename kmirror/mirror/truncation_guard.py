@@ -1,10 +1,13 @@
 """When a mirror does not follow its source: a copy for disasters must not do what the disaster did.
 
 A source that lost its log (a disk that was replaced, a topic made anew at a cluster without topic ids, a snapshot restored) tells its mirror
-to cut. The KIP follows. Here a cut of what consumers could read, below the high watermark, is stopped when
+to cut. The KIP follows. Here a cut of what consumers could read is stopped when
 
 * nothing of the log is proven to be the source's, or
 * it removes more records than mirror.max.truncation.records: of the mirror, or of the topic, which comes first. -1 is the KIP's letter.
+
+What consumers could read lies below the high watermark. A new leader may know an old one, or none, until its followers have fetched: then the log end
+that it was elected with counts (`readable_until`).
 
 The partition becomes FAILED with the reason, and keeps everything. An operator who wants what the source has says so: remove, and add with
 `--accept-truncation`.
@@ -17,6 +20,7 @@ that never was mirrored from that source (S1).
 from __future__ import annotations
 
 from kmirror.mirror.log_questions import Action, Loss, Verdict
+from kmirror.replica.partition import Partition
 from kmirror.storage.unified_log import UnifiedLog
 
 WITHOUT_LIMIT = -1
@@ -27,6 +31,11 @@ def records_lost(log: UnifiedLog, verdict: Verdict, *, until: int) -> int:
     """How many records below `until` go with `verdict`; a scan over headers, for a worker. What cleaners took is not counted."""
     start = log.log_start_offset if verdict.action is Action.START_OVER else verdict.offset
     return sum(header.record_count for header in log.batch_headers(start) if start <= header.base_offset < until)
+
+
+def readable_until(partition: Partition) -> int:
+    """Up to where consumers may have read."""
+    return max(partition.leader_log.high_watermark, partition.leader_epoch_start_offset or 0)
 
 
 def is_guarded(verdict: Verdict, limit: int) -> bool:

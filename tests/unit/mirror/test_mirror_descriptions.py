@@ -223,7 +223,7 @@ def test_a_topic_that_was_made_anew_at_the_source_stays_stopped_with_a_reason(tm
         )
         machine.name("m.paused")
         await machine.advance(1_000)
-        assert "the source topic" in row(machine).reason and "or remove it from the mirror" in row(machine).reason
+        assert "the source's topic was deleted" in row(machine).reason and "or remove it from the mirror" in row(machine).reason
         await machine.close()
 
     run(scenario)
@@ -250,6 +250,31 @@ def test_more_partitions_than_the_source_has_wait_with_a_reason(tmp_path: Path) 
 def test_every_state_that_waits_says_for_what() -> None:
     moving = {State.MIRRORING, State.PAUSED}
     assert {state for state, _ in STATE_REASONS} == set(State) - moving
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_what_kept_a_topic_from_being_added_is_no_reason_once_it_is_removed(tmp_path: Path, is_away: bool) -> None:
+    """It was told, and counted as failing, for as long as this broker led the partition."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a", epoch=1))
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        if is_away:
+            machine.source.down.update(machine.source.addresses.values())
+        else:
+            machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
+        machine.name(MIRROR)
+        await machine.advance(2_000)
+        assert row(machine).reason is not None and metrics(machine)["FailedPartitionsCount"] == 1
+        machine.name("m.removed")
+        await machine.settle()
+        assert (machine.state(), row(machine).reason) == ("STOPPED", None)
+        assert metrics(machine)["FailedPartitionsCount"] == 0
+        await machine.close()
+
+    run(scenario)
 
 
 # --- the wire ---------------------------------------------------------------------------------------------------------------

@@ -130,6 +130,32 @@ def test_a_failover_does_not_wait_for_a_source_that_is_silent(tmp_path: Path) ->
     run(scenario)
 
 
+def test_a_failover_waited_for_a_source_that_does_not_say_who_leads(tmp_path: Path) -> None:
+    """MIRRORING, and the fetcher's connection was lost: who leads there now is asked, and never answered."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a", epoch=1))
+        asked: list[Any] = []
+
+        async def never(*arguments: Any) -> Any:
+            asked.append(arguments)
+            await asyncio.get_running_loop().create_future()
+
+        machine.source.answer = never  # type: ignore[method-assign]
+        machine.driver().services.fetchers.remove_partition(machine.driver().id.topic_partition)
+        machine.driver().wake()
+        await machine.settle()
+        assert machine.state() == "MIRRORING" and asked
+        machine.name("m.removed")
+        for _ in range(5):
+            await machine.settle()
+        assert machine.state() == "STOPPED"
+        await machine.close()
+
+    run(scenario)
+
+
 # --- what is on disk before it is acted on ------------------------------------------------------------------------------
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mirror_machine import WITH_MIRRORS, MirrorMachine, run
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine, run
 from scripted_source import KAFKA_2_1, batch
 
+from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.wire.api_keys import ApiKeys
 
 NINE = [batch(offset, b"a", epoch=1) for offset in range(9)]
@@ -117,6 +119,51 @@ def test_retention_at_the_source_is_followed_whatever_it_takes(tmp_path: Path) -
         await machine.advance(5_000)
         assert machine.state() == "MIRRORING"
         assert (machine.log().log_start_offset, machine.log().log_end_offset) == (20, 21)
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("high_watermark", [0, 5])
+@pytest.mark.parametrize("kept", [0, 4])
+def test_a_new_leader_that_did_not_know_the_high_watermark_counted_nothing(tmp_path: Path, high_watermark: int, kept: int) -> None:
+    """It was a follower, or was restarted: what it knows of the high watermark is old, and its followers have not fetched yet."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.source.create("t")
+        machine.topic(replicas=(2, 1), mirror_max_truncation_records="4")
+        machine.local(*NINE)
+        machine.partition("t").local_log.update_high_watermark(high_watermark)
+        source_has(machine, *NINE[:kept], epoch=3)
+        await machine.settle()
+        assert machine.mirror is not None
+        for state in (State.PREPARING, State.MIRRORING):
+            await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
+        machine.change(leader=1)
+        await machine.advance(5_000)
+        failed_and_kept(machine, f"remove {9 - kept} records")
+        await machine.close()
+
+    run(scenario)
+
+
+def test_what_a_failback_orders_is_not_ordered_any_more_after_a_pause(tmp_path: Path) -> None:
+    """Paused before its log was compared, and resumed when the source had lost everything: it was emptied."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.create("t")
+        machine.at_source(*NINE)
+        machine.topic(value="m.paused")
+        machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})
+        machine.local(*NINE)
+        machine.log().update_high_watermark(9)
+        await machine.reach("PAUSED")
+        source_has(machine, epoch=3)
+        machine.name(MIRROR)
+        await machine.advance(5_000)
+        failed_and_kept(machine, "9 records")
         await machine.close()
 
     run(scenario)
