@@ -9,6 +9,7 @@ them as their own small settings (`replica_config`, `log_manager_config`, `defau
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -103,11 +104,11 @@ class KafkaConfig:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        return tuple(self.get_list("log.dirs") or self.get_list("log.dir"))
+        return tuple(_as_java_names_it(path) for path in self.get_list("log.dirs") or self.get_list("log.dir"))
 
     @property
     def metadata_log_dir(self) -> str:
-        return self.get_string("metadata.log.dir") or self.log_dirs[0]
+        return _as_java_names_it(self.get_string("metadata.log.dir") or self.log_dirs[0])
 
     @property
     def controller_listener_names(self) -> list[str]:
@@ -349,6 +350,11 @@ class KafkaConfig:
     def _leader_imbalance_check_interval_ms(self) -> int:
         enabled = self.get_bool("auto.leader.rebalance.enable")
         return self.get_int("leader.imbalance.check.interval.seconds") * 1_000 if enabled else 0
+
+
+def _as_java_names_it(path: str) -> str:
+    """A directory as `java.io.File` names it, with single slashes and none at the end, so that one has one name."""
+    return re.sub("/+", "/", path).rstrip("/") or path[:1]
 
 
 def _is_used_elsewhere(name: str) -> bool:

@@ -145,7 +145,7 @@ class KafkaServer:
         """Of the metadata log dir, once all log dirs are known to be this node's."""
         config, runtime = self._config, self._runtime
         ensemble = MetaPropertiesEnsemble.load(runtime.files, config.metadata_log_dir, config.log_dirs)
-        ensemble.verify(runtime.files, node_id=config.node_id)
+        ensemble.verify(runtime.files, node_id=config.node_id, keeps_metadata=config.is_controller)
         ensemble.complete(runtime.files, runtime.clock, runtime.random)
         return ensemble.properties[config.metadata_log_dir]
 

@@ -39,9 +39,9 @@ def _always(original: Any) -> Any:
 
 
 def _with_empty_ones(verify: Any) -> Any:
-    def run(self: MetaPropertiesEnsemble, files: Any, *, node_id: int) -> Any:
+    def run(self: MetaPropertiesEnsemble, files: Any, **named: Any) -> Any:
         self.empty.clear()
-        return verify(self, files, node_id=node_id)
+        return verify(self, files, **named)
 
     return run
 

@@ -59,8 +59,8 @@ class MetaPropertiesEnsemble:
                 ensemble.properties[log_dir] = properties
         return ensemble
 
-    def verify(self, files: FileSystem, *, node_id: int) -> MetaProperties:
-        """The metadata log dir's properties. ConfigError where the node must not start."""
+    def verify(self, files: FileSystem, *, node_id: int, keeps_metadata: bool) -> MetaProperties:
+        """The metadata log dir's properties. ConfigError where the node must not start. `keeps_metadata`: it is a controller."""
         error = self.errors.get(self.metadata_log_dir)
         if error is not None:
             raise ConfigError(
@@ -72,7 +72,7 @@ class MetaPropertiesEnsemble:
         self._check_directory_ids()
         self._check_place_of_metadata(files)
         if self.empty:
-            raise ConfigError(self._missing(self.empty[0]))
+            raise ConfigError(self._missing(self.empty[0], keeps_metadata=keeps_metadata))
         return self.properties[self.metadata_log_dir]
 
     def _check_belonging(self, node_id: int) -> None:
@@ -89,6 +89,9 @@ class MetaPropertiesEnsemble:
                     "make sure your configured node id matches. If you intend to create a new node, you should remove all data in "
                     "your data directories."
                 )
+            for what, value in (("node ID", properties.node_id), ("cluster ID", properties.cluster_id)):
+                if value is None:
+                    raise ConfigError(f"Error: {what} not found in {log_dir}")
 
     def _check_directory_ids(self) -> None:
         seen: dict[Uuid, str] = {}
@@ -101,7 +104,7 @@ class MetaPropertiesEnsemble:
             if directory_id in seen:
                 raise ConfigError(
                     f"Duplicate directory ID {directory_id} found. It was the ID of {seen[directory_id]}, but also of {log_dir}. "
-                    "If one is a copy of the other, remove the copy."
+                    "If both are one directory (by a symbolic link), or one is a copy of the other, take one of them out of log.dirs."
                 )
             seen[directory_id] = log_dir
 
@@ -114,12 +117,17 @@ class MetaPropertiesEnsemble:
                     f"(the configured metadata directory is {self.metadata_log_dir})."
                 )
 
-    def _missing(self, log_dir: str) -> str:
+    def _missing(self, log_dir: str, *, keeps_metadata: bool) -> str:
+        problem = f"No `meta.properties` found in {log_dir} (have you run `kafka-storage.sh` to format the directory?). "
+        if keeps_metadata and log_dir == self.metadata_log_dir:
+            return problem + (
+                "If its disk is not mounted, mount it. If its data is lost, so is the cluster's metadata: restore the directory from a "
+                "backup. Do not format it: the cluster would begin empty, and call the data of every topic -stray."
+            )
         cluster_id = next((known.cluster_id for known in self.properties.values() if known.cluster_id), "ID")
-        return (
-            f"No `meta.properties` found in {log_dir} (have you run `kafka-storage.sh` to format the directory?). If its disk is not "
-            f"mounted, mount it. If its data is lost: kmirror format --ignore-formatted --cluster-id {cluster_id} --config FILE, and "
-            "start again; its replicas are then copied from their leaders."
+        return problem + (
+            f"If its disk is not mounted, mount it. If its data is lost: kmirror format --ignore-formatted --cluster-id {cluster_id} "
+            "--config FILE, and start again; its replicas are then copied from their leaders."
         )
 
     def complete(self, files: FileSystem, clock: Clock, random: Random) -> None:

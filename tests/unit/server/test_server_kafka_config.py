@@ -40,6 +40,14 @@ def test_a_combined_node() -> None:
     assert (parsed.log_dirs, parsed.metadata_log_dir) == (("/data/a", "/data/b"), "/data/a")
 
 
+def test_directories_are_named_as_java_names_files() -> None:
+    """`/data/a/` and `/data/a` counted as two directories with one id, and a node whose metadata.log.dir was written otherwise did not start."""
+    parsed = config(log_dirs="/data/a/, /data//b///", metadata_log_dir="/data/a//")
+    assert (parsed.log_dirs, parsed.metadata_log_dir) == (("/data/a", "/data/b"), "/data/a")
+    assert config(log_dirs="/").log_dirs == ("/",)
+    assert config(log_dirs=None, log_dir="rel/data/").log_dirs == ("rel/data",)
+
+
 def test_defaults_are_kafkas() -> None:
     parsed = config()
     assert parsed.replica_config().replica_fetch_wait_max_ms == 500

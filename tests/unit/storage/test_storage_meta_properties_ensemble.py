@@ -40,9 +40,9 @@ class Dirs:
     def load(self, files: FailingFiles | OsFileSystem = FILES) -> MetaPropertiesEnsemble:
         return MetaPropertiesEnsemble.load(files, self.paths[0], self.paths[1:])
 
-    def refusal(self) -> str:
+    def refusal(self, *, keeps_metadata: bool = False) -> str:
         with pytest.raises(ConfigError) as caught:
-            self.load().verify(FILES, node_id=1)
+            self.load().verify(FILES, node_id=1, keeps_metadata=keeps_metadata)
         return str(caught.value)
 
 
@@ -52,7 +52,7 @@ def dirs(tmp_path: pathlib.Path) -> Dirs:
 
 
 def test_directories_of_one_node_are_taken(dirs: Dirs) -> None:
-    assert dirs.load().verify(FILES, node_id=1) == MetaProperties("c", 1, IDS[0])
+    assert dirs.load().verify(FILES, node_id=1, keeps_metadata=True) == MetaProperties("c", 1, IDS[0])
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -67,6 +67,14 @@ def test_a_directory_without_meta_properties_is_refused(dirs: Dirs, number: int,
     begin = f"No `meta.properties` found in {dirs.paths[number]} (have you run `kafka-storage.sh` to format the directory?)"
     assert said.startswith(begin)
     assert "kmirror format --ignore-formatted --cluster-id c --config FILE" in said
+
+
+def test_who_lost_the_metadata_is_not_told_to_begin_an_empty_cluster(dirs: Dirs) -> None:
+    """Formatted anew it started empty, and made strays of the topics in the other directories."""
+    dirs.file(0).unlink()
+    said = dirs.refusal(keeps_metadata=True)
+    assert said.startswith(f"No `meta.properties` found in {dirs.paths[0]} (have you run `kafka-storage.sh` to format the directory?)")
+    assert "--ignore-formatted" not in said and "backup" in said and "-stray" in said
 
 
 def test_a_node_that_was_never_formatted_says_so(dirs: Dirs) -> None:
@@ -93,6 +101,22 @@ def test_a_copy_of_a_directory(dirs: Dirs) -> None:
     assert dirs.refusal().startswith(expected)
 
 
+def test_one_directory_by_two_names_is_not_called_a_copy_to_remove(dirs: Dirs) -> None:
+    """Whoever did as he was told removed the only data that there was."""
+    dirs.file(2).unlink()
+    pathlib.Path(dirs.paths[2]).rmdir()
+    pathlib.Path(dirs.paths[2]).symlink_to(dirs.paths[1])
+    said = dirs.refusal()
+    assert "remove the copy" not in said and "take one of them out of log.dirs" in said
+
+
+@pytest.mark.parametrize(("text", "missing"), [("version=0\ncluster.id=c\n", "node ID"), ("version=0\nbroker.id=1\n", "cluster ID")])
+def test_an_old_file_that_does_not_say_whose_directory_it_is(dirs: Dirs, text: str, missing: str) -> None:
+    """It was given an id, as a file of version 1 that lacked the same, and could not be read at the next start."""
+    dirs.file(1).write_text(text)
+    assert dirs.refusal() == f"Error: {missing} not found in {dirs.paths[1]}"
+
+
 def test_a_directory_id_that_has_a_meaning_of_its_own(dirs: Dirs) -> None:
     dirs.write(2, directory_id=Uuid(bytes(15) + b"\x02"))
     assert dirs.refusal().startswith("Invalid reserved directory ID ")
@@ -117,14 +141,14 @@ def test_an_unreadable_file_of_another_directory_is_that_directorys(dirs: Dirs, 
     files = FailingFiles(FILES)
     files.fail(0, error_number, goes_on=True, path_part=dirs.paths[2])
     ensemble = dirs.load(files)
-    assert ensemble.verify(FILES, node_id=1).directory_id == IDS[0]
+    assert ensemble.verify(FILES, node_id=1, keeps_metadata=True).directory_id == IDS[0]
     assert list(ensemble.errors) == [dirs.paths[2]] and not ensemble.empty
 
 
 def test_a_directory_that_was_formatted_before_there_were_ids_gets_one(dirs: Dirs) -> None:
     dirs.write(1)
     ensemble = dirs.load()
-    ensemble.verify(FILES, node_id=1)
+    ensemble.verify(FILES, node_id=1, keeps_metadata=True)
     ensemble.complete(FILES, ManualClock(), SeededRandom())
     written = read_meta_properties(FILES, dirs.paths[1])
     assert written == ensemble.properties[dirs.paths[1]]
