@@ -12,6 +12,7 @@ from kmirror.mirror.source_cluster import SourceError
 from kmirror.network.client import ClientSettings, DisconnectError, NetworkClient
 from kmirror.network.client_security import ClientSecurity
 from kmirror.network.config_providers import ConfigProviders, has_references
+from kmirror.network.security.jaas_config import JaasConfigError
 from kmirror.runtime.api import Runtime
 
 
@@ -49,7 +50,10 @@ def source_clients(runtime: Runtime, config: MirrorConfig) -> SourceClientFactor
 
     def make(client_id: str, mirror_configs: dict[str, str]) -> NetworkClient:
         def security() -> ClientSecurity:
-            return ClientSecurity.from_props(providers.resolve(mirror_configs))
+            try:
+                return ClientSecurity.from_props(providers.resolve(mirror_configs))
+            except JaasConfigError as error:  # the reason is told to everybody who may describe the mirror
+                raise ConfigError(f"sasl.jaas.config: {error.without_words}") from None
 
         try:
             source = security if has_references(mirror_configs) else security()

@@ -33,6 +33,14 @@ _DISALLOWED_MODULES = (
 _END: Final = ""
 
 
+class JaasConfigError(ConfigError):
+    """Kafka's text, which may quote a word of the config: where quotes were forgotten, a piece of a password. `without_words` has none."""
+
+    def __init__(self, text: str, word: str | None) -> None:
+        super().__init__(text.format(word))
+        self.without_words = text.format("[hidden]")
+
+
 @dataclass(frozen=True, slots=True)
 class JaasConfig:
     """One login module and its options."""
@@ -103,13 +111,13 @@ def _parse_entry(login_module: str, tokens: Iterator[_Token]) -> JaasConfig:
     if flag.text is None:
         raise ConfigError("Login module control flag is not available in the JAAS config")
     if flag.text.upper() not in _CONTROL_FLAGS:
-        raise ConfigError(f"Invalid login module control flag '{flag.text}' in JAAS config")
+        raise JaasConfigError("Invalid login module control flag '{}' in JAAS config", flag.text)
     options: dict[str, str] = {}
     while (token := next(tokens)).kind not in (_END, ";"):
         key = token.text
         value = next(tokens) if next(tokens).kind == "=" else None
         if value is None or value.text is None:
-            raise ConfigError(f"Value not specified for key '{key}' in JAAS config")
+            raise JaasConfigError("Value not specified for key '{}' in JAAS config", key)
         options[key or "null"] = value.text
     if token.kind != ";":
         raise ConfigError("JAAS config entry not terminated by semi-colon")
