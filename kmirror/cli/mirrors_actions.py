@@ -51,7 +51,7 @@ def run_action(action: str, options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if action == "watch":
             return 0
-        if options.wait or action == "reverse" and not options.dry_run:
+        if (options.wait or options.accept_truncation or action == "reverse") and not options.dry_run:
             print("kafka-mirrors: interrupted; the same command goes on where this one ended", file=sys.stderr)
         raise
 
@@ -271,7 +271,7 @@ class MirrorCommand:
 
         if self._options.accept_truncation:
             refuse_failed(self._mirror, names, await self._rows())
-            await with_truncation_accepted(self._admin, names, add_and_wait)
+            await with_truncation_accepted(self._admin, self._mirror, names, add_and_wait)
         else:
             await add_and_wait()
         self._done(f"Added {len(added)} topic(s) to mirror {self._mirror}: {topic_list(added)}", "add", added)

@@ -1,7 +1,8 @@
 """`kafka-mirrors --add --accept-truncation`: an operator says that a mirror may follow a source that lost its log.
 
-What a broker goes by is a config of the topic, `mirror.max.truncation.records=-1`. It is set before the topic is added and put back when every
-partition is MIRRORING: the next loss is another one. Stopped in between, the same command goes on; the config is -1 until then.
+What a broker goes by is a config of the topic, `mirror.max.truncation.records=-1`. It is set before the topic is added, and put back when every
+partition is MIRRORING, for the next loss is another one, or when the topic cannot be added. Stopped in between, the same command goes on; the
+config is -1 until then, which is told.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.admin_requests import NoBrokerError
 from kmirror.admin.results import ConfigOperation, ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.mirrors_topics import warn
+from kmirror.cli.mirrors_wait import FAILED, MIRRORING, PAUSED, PAUSING, STOPPED, NotFinishedError
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.metadata.mirror_names import DEFAULT_MAX_TRUNCATION_RECORDS, MIRROR_MAX_TRUNCATION_CONFIG
 
 WITHOUT_LIMIT = "-1"
-FAILED = "FAILED"
+RUNNING = (MIRRORING, PAUSING, PAUSED)
 
 
 @dataclass(slots=True)
@@ -65,22 +68,73 @@ def refuse_failed(mirror_name: str, topics: Iterable[str], rows: Iterable[Mirror
         raise KmirrorError(f"{topic_list(failed)} in mirror {mirror_name}, and {FAILED}: --remove --wait first, then this command again")
 
 
-async def with_truncation_accepted(admin: AdminClient, topics: Iterable[str], add: Callable[[], Awaitable[None]]) -> None:
-    """Run `add`, which waits until the topics are MIRRORING, while those of them that are here have no limit. What fails leaves it so, and says it."""
-    here = sorted(await admin.describe_topics(topics))
-    before: Mapping[str, str | None] = {topic: await _value(admin, ConfigResourceType.TOPIC, topic) for topic in here}
-    for topic in here:
-        await _set(admin, topic, WITHOUT_LIMIT)
+async def with_truncation_accepted(
+    admin: AdminClient, mirror_name: str, topics: Iterable[str], add: Callable[[], Awaitable[None]]
+) -> None:
+    """Run `add`, which waits until the topics are MIRRORING, while those of them that are here have no limit."""
+    before = await _limits_to_lift(admin, mirror_name, topics)
+    lifted: dict[str, str | None] = {}
     try:
+        for topic, value in before.items():
+            await _set(admin, topic, WITHOUT_LIMIT)
+            lifted[topic] = value
         await add()
-    except BaseException:
-        if here:
-            names = ", ".join(here)
-            warn(f"{MIRROR_MAX_TRUNCATION_CONFIG} of {names} is {WITHOUT_LIMIT} until the same command is done")
+    except BaseException as error:
+        if _goes_on(error):
+            _tell_lifted(lifted)
+        else:
+            await _put_back(admin, lifted)
         raise
-    for topic in here:
-        value = before[topic]
-        await _set(admin, topic, None if value == WITHOUT_LIMIT else value)
+    failure = await _put_back(admin, lifted)
+    if failure is not None:
+        raise failure
+
+
+async def _limits_to_lift(admin: AdminClient, mirror_name: str, topics: Iterable[str]) -> dict[str, str | None]:
+    """Of each topic whose limit is lifted, what it is now. What is mirrored already, by this mirror or another one, keeps its own; one
+    without a limit is taken for what an interrupted command has left in this mirror."""
+    try:
+        described = await admin.describe_mirrors()
+    except ApiException:  # another mirror's states are not known: to add a topic of it is refused anyway
+        described = await admin.describe_mirrors([mirror_name])
+    elsewhere = {row.topic for name, mirror in described.items() if name != mirror_name for row in mirror.partitions if row.state != STOPPED}
+    rows = described[mirror_name].partitions if mirror_name in described else []
+    running = {row.topic for row in rows} - {row.topic for row in rows if row.state not in RUNNING}
+    found: dict[str, str | None] = {}
+    for topic in sorted((await admin.describe_topics(topics)).keys() - elsewhere):
+        value = await _value(admin, ConfigResourceType.TOPIC, topic)
+        if topic not in running or value == WITHOUT_LIMIT:
+            found[topic] = value
+    return found
+
+
+def _goes_on(error: BaseException) -> bool:
+    """Whether the same command, given again, may go on: the time was up, it was interrupted, or a broker is away."""
+    if isinstance(error, ApiException):
+        return error.error.retriable
+    return isinstance(error, (NotFinishedError, NoBrokerError)) or not isinstance(error, KmirrorError)
+
+
+async def _put_back(admin: AdminClient, lifted: Mapping[str, str | None]) -> KmirrorError | None:
+    """Give the topics their limits again. What could not be is told; the first error."""
+    left: dict[str, str | None] = {}
+    failure: KmirrorError | None = None
+    for topic, value in lifted.items():
+        try:
+            await _set(admin, topic, None if value == WITHOUT_LIMIT else value)
+        except KmirrorError as error:
+            left[topic], failure = value, failure or error
+        else:
+            if value == WITHOUT_LIMIT:
+                warn(f"{MIRROR_MAX_TRUNCATION_CONFIG} of {topic} was {WITHOUT_LIMIT} before and is not set any more: the mirror's limit holds")
+    _tell_lifted(left)
+    return failure
+
+
+def _tell_lifted(topics: Iterable[str]) -> None:
+    names = ", ".join(sorted(topics))
+    if names:
+        warn(f"{MIRROR_MAX_TRUNCATION_CONFIG} of {names} is {WITHOUT_LIMIT} until the same command is done")
 
 
 async def _set(admin: AdminClient, topic: str, value: str | None) -> None:
