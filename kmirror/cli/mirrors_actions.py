@@ -282,7 +282,17 @@ class MirrorCommand:
         local = await self._admin.describe_topics(names)
         partitions = {TopicPartition(name, partition.partition) for name, topic in local.items() for partition in topic.partitions}
         limits = None if self._options.accept_truncation else await truncation_limits(self._admin, self._mirror, local)
-        self._print_losses(await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions, limits))
+        states = await self._states()
+        self._print_losses(await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions, limits, states))
+
+    async def _states(self) -> dict[TopicPartition, str]:
+        """Of the mirror's partitions; of none without the permission to see them."""
+        try:
+            return {TopicPartition(row.topic, row.partition): row.state for row in await self._rows()}
+        except ApiException as error:
+            if error.error is not Errors.MIRROR_AUTHORIZATION_FAILED:
+                raise
+            return {}
 
     async def _add_unseen(self, error: ConfigError) -> None:
         """C22: without the source's secrets its topics cannot be listed, but one that is named can be added: the broker, which has them,

@@ -24,7 +24,8 @@ from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, READ_COMMITTED, Admin
 from kmirror.admin.results import MirrorPartitionDescription
 from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.cli.mirrors_source import SourceEnd
-from kmirror.cli.mirrors_truncation import TruncationLimits
+from kmirror.cli.mirrors_truncation import RUNNING, TruncationLimits
+from kmirror.cli.mirrors_wait import FAILED, STOPPED
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -40,7 +41,6 @@ from kmirror.mirror.log_alignment import (
 from kmirror.record.record_batch import RecordBatch, iter_batches, next_batch_size
 
 FETCH_SIZE_BYTES = 4 << 20
-STOPPED = "STOPPED"
 
 
 @dataclass(slots=True)
@@ -105,8 +105,10 @@ async def failback_loss(
     mirror_name: str,
     partitions: Iterable[TopicPartition],
     limits: TruncationLimits | None = None,
+    states: Mapping[TopicPartition, str] | None = None,
 ) -> list[DroppedRecords]:
-    """What PREPARING and the first fetch would cut off each local partition; `limits`: what they may, None for anything."""
+    """What PREPARING and the first fetch would cut off each local partition; `limits`: what they may, None for anything; `states`: of those
+    that are in the mirror already."""
     source_cluster_id = (await source.describe_cluster()).cluster_id
     rows = await _rows_at_source(admin, source, mirror_name)
     wanted = sorted(partitions)
@@ -117,6 +119,11 @@ async def failback_loss(
         end_offset = bounds[topic_partition].end_offset
         if topic_partition.topic in strangers:
             reason = "the source's topic has another id: it is FAILED, or stays STOPPED, and its log stays as it is"
+            result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
+            continue
+        state = None if states is None else states.get(topic_partition)
+        if state in RUNNING:
+            reason = f"it is {state} in mirror {mirror_name} already, and stays as it is"
             result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
             continue
         row = rows.get(topic_partition)
@@ -130,6 +137,8 @@ async def failback_loss(
             continue
         last_mirror_epoch = NO_EPOCH if row is None else row.last_mirror_epoch
         reset_offset = _own_reset_offset(headers, source_cluster_id) if last_mirror_epoch == NO_EPOCH else None
+        if state == FAILED and last_mirror_epoch == NO_EPOCH:
+            reset_offset = end_offset  # it is removed first, which writes a reset there
         if reset_offset is not None:
             result.append(await _added_again_loss(source, topic_partition, headers, end_offset, reset_offset, limits))
             continue
@@ -207,8 +216,13 @@ async def _added_again_loss(
     limits: TruncationLimits | None,
 ) -> DroppedRecords:
     """Of a topic that was mirrored from there before: what the source still has stays, what was written here since goes."""
+    source_start = (await source.list_offsets([topic_partition], timestamp=EARLIEST_TIMESTAMP))[topic_partition]
+    mirrored = [header for header in headers if header.base_offset < reset_offset]
+    if not mirrored or mirrored[-1].base_offset < source_start:
+        reason = f"the source begins at {source_start}: mirrored from scratch"
+        return _dropped(topic_partition, reason, headers[0].base_offset, end_offset, headers)
     cut = await _common_end(source, topic_partition, headers, reset_offset)
-    lost = sum(header.record_count for header in headers if cut <= header.base_offset < reset_offset)
+    lost = sum(header.record_count for header in mirrored if header.base_offset >= cut)
     has_equal = cut > headers[0].base_offset
     if limits is not None and limits.refuses(topic_partition.topic, lost, has_equal=has_equal):
         reason = f"the source has lost {lost} record(s) of it: it is FAILED and keeps them, unless --accept-truncation is given"

@@ -68,9 +68,7 @@ def refuse_failed(mirror_name: str, topics: Iterable[str], rows: Iterable[Mirror
         raise KmirrorError(f"{topic_list(failed)} in mirror {mirror_name}, and {FAILED}: --remove --wait first, then this command again")
 
 
-async def with_truncation_accepted(
-    admin: AdminClient, mirror_name: str, topics: Iterable[str], add: Callable[[], Awaitable[None]]
-) -> None:
+async def with_truncation_accepted(admin: AdminClient, mirror_name: str, topics: Iterable[str], add: Callable[[], Awaitable[None]]) -> None:
     """Run `add`, which waits until the topics are MIRRORING, while those of them that are here have no limit."""
     before = await _limits_to_lift(admin, mirror_name, topics)
     lifted: dict[str, str | None] = {}
@@ -97,7 +95,9 @@ async def _limits_to_lift(admin: AdminClient, mirror_name: str, topics: Iterable
         described = await admin.describe_mirrors()
     except ApiException:  # another mirror's states are not known: to add a topic of it is refused anyway
         described = await admin.describe_mirrors([mirror_name])
-    elsewhere = {row.topic for name, mirror in described.items() if name != mirror_name for row in mirror.partitions if row.state != STOPPED}
+    elsewhere = {
+        row.topic for name, mirror in described.items() if name != mirror_name for row in mirror.partitions if row.state != STOPPED
+    }
     rows = described[mirror_name].partitions if mirror_name in described else []
     running = {row.topic for row in rows} - {row.topic for row in rows if row.state not in RUNNING}
     found: dict[str, str | None] = {}
@@ -126,7 +126,9 @@ async def _put_back(admin: AdminClient, lifted: Mapping[str, str | None]) -> Kmi
             left[topic], failure = value, failure or error
         else:
             if value == WITHOUT_LIMIT:
-                warn(f"{MIRROR_MAX_TRUNCATION_CONFIG} of {topic} was {WITHOUT_LIMIT} before and is not set any more: the mirror's limit holds")
+                warn(
+                    f"{MIRROR_MAX_TRUNCATION_CONFIG} of {topic} was {WITHOUT_LIMIT} before and is not set any more: the mirror's limit holds"
+                )
     _tell_lifted(left)
     return failure
 

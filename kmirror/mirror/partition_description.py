@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState, WantedState
+from kmirror.mirror.truncation_guard import WHAT_TO_DO
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
@@ -118,4 +119,5 @@ def _reason(driver: MirrorPartition) -> str | None:
     pair = (driver.status.state, driver.wanted)
     reason = driver.status.reason or STATE_REASONS.get(pair)
     remedy = REMEDIES.get(pair)
-    return reason if reason is None or remedy is None else f"{reason}; {remedy}"
+    is_told = reason is None or remedy is None or reason.endswith(WHAT_TO_DO)
+    return reason if is_told else f"{reason}; {remedy}"

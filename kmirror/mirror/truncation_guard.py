@@ -24,7 +24,10 @@ from kmirror.replica.partition import Partition
 from kmirror.storage.unified_log import UnifiedLog
 
 WITHOUT_LIMIT = -1
-WHAT_TO_DO = "what the source has now comes with kafka-mirrors --add --accept-truncation (--dry-run shows what goes)"
+WHAT_TO_DO = (
+    "remove the topic from the mirror to go on with what is here, or, to have what the source has, add it again then with "
+    "kafka-mirrors --add --accept-truncation (--dry-run shows what goes)"
+)
 
 
 def records_lost(log: UnifiedLog, verdict: Verdict, *, until: int) -> int:
@@ -48,4 +51,4 @@ def refusal(verdict: Verdict, lost: int, limit: int) -> str | None:
     if lost == 0 or (verdict.loss is Loss.COUNTED and lost <= limit):
         return None
     why = "" if verdict.loss is Loss.EVERYTHING else f", more than mirror.max.truncation.records={limit}"
-    return f"{verdict.reason}; following it would remove {lost} records below the high watermark{why}. Everything is kept; {WHAT_TO_DO}"
+    return f"{verdict.reason}; following it would remove {lost} records that could be read here{why}. Everything is kept; {WHAT_TO_DO}"

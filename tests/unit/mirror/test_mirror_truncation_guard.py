@@ -29,6 +29,8 @@ def failed_and_kept(machine: MirrorMachine, *reasons: str) -> None:
     reason = machine.driver().status.reason or ""
     assert machine.state() == "FAILED" and all(each in reason for each in (*reasons, WHAT_TO_DO)), reason
     assert (machine.log().log_start_offset, machine.log().log_end_offset) == (0, 9)
+    assert machine.mirror is not None
+    assert machine.mirror.describe(MIRROR)[0].reason == reason, "which says what to do; a second advice was another one"
 
 
 @pytest.mark.parametrize("versions", [WITH_MIRRORS, KAFKA_2_1], ids=["newest", "2.1"])
