@@ -355,7 +355,7 @@ class CoordinatorRuntime(Generic[S]):
             context.state = CoordinatorState.FAILED
             self._runtime.report_failure(f"{self._name}: {context.topic_partition} could not be loaded", error)
             self._notify(context)
-            if isinstance(error, ApiException) and error.error.retriable:
+            if isinstance(error, ApiException) and error.error is Errors.KAFKA_STORAGE_ERROR:
                 self._runtime.call_later_ms(LOAD_AGAIN_AFTER_MS, lambda: self._load_again(context))
             return
         if context.state is not CoordinatorState.LOADING:
@@ -372,7 +372,8 @@ class CoordinatorRuntime(Generic[S]):
         self._notify(context)
 
     def _load_again(self, context: _Context[S]) -> None:
-        """The disk could not be read for a reason that may pass (no descriptor was left): an election is not the only other chance."""
+        """The disk could not be read for a reason that may pass (no descriptor was left): an election is not the only other chance. Broken bytes stay
+        broken, and who does not lead any more is told so."""
         if self._contexts.get(context.topic_partition) is context and context.state is CoordinatorState.FAILED:
             self.schedule_unload(context.topic_partition)
             self.schedule_load(context.topic_partition, context.leader_epoch)

@@ -261,6 +261,28 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_loaded_when_it_can(monkeypatc
     scenario(body)
 
 
+def test_a_log_with_broken_bytes_is_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CORRUPT_MESSAGE is retriable for clients; the whole log was read every second, and an error logged, until the next election."""
+    monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
+
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        await shards.write(TP, lambda shard, now: shard.add("a"))
+        reads: list[int] = []
+
+        def read_broken(topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
+            reads.append(offset)
+            raise ApiException(Errors.CORRUPT_MESSAGE)
+
+        monkeypatch.setattr(log, "read", read_broken)
+        await loaded(shards, 2)
+        for _ in range(10):
+            await runtime.sleep_ms(1)
+        assert (len(reads), shards.state(TP)) == (1, CoordinatorState.FAILED)
+
+    scenario(body)
+
+
 def test_timers_run_as_writes_and_end_with_the_shard() -> None:
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)
