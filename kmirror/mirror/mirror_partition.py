@@ -164,6 +164,7 @@ class MirrorPartition:
             self._refusals = 0
             if not self._bumping:
                 self._gained = True
+                self._rejected = None  # of what another leader may have changed; what is still so is found again
                 self.status.loaded = False
                 self._apply_read_only()
             if recovering and not (self._bumping and self._recovering):
@@ -437,6 +438,7 @@ class MirrorPartition:
             _log.warning("%s: elected uncleanly while mirroring; %s", self.id.topic_partition, guard.value)
         if row.next_state is not None:
             self._services.fetchers.remove_partition(self.id.topic_partition)
+            self.status.is_prepared_again = True
             await self._enter(row)
         self._unclean = False
         return 0
@@ -468,6 +470,7 @@ class MirrorPartition:
             await self.write_state(StateWrite(self.id.topic, self.id.partition, row.next_state, reason=why))
         self.status.state = row.next_state
         self.status.reason = reason
+        self.status.is_prepared_again = self.status.is_prepared_again and row.next_state is _S.PREPARING
         if row.next_state in (_S.PREPARING, _S.MIRRORING):
             self.status.has_mirrored = row.next_state is _S.MIRRORING
             self.status.missing_since_ms = None

@@ -61,6 +61,8 @@ class MirrorPartitionStatus:
     is_loss_ordered: bool = False
     """Whether the log was aligned with a last mirror epoch and not compared since: what is not the source's goes, for an operator ordered a failback.
     A pause ends it: nobody knows what the source has when the topic is resumed."""
+    is_prepared_again: bool = False
+    """Whether the partition was MIRRORING before it is PREPARING now, by an unclean election here (D3-31)."""
     cut_at_ms: int | None = None
     """When the log was last cut to what the source has."""
     catch_up: CatchUp = field(default_factory=CatchUp)

@@ -3,7 +3,8 @@
     1 ask the source for the last mirror epoch (`last_mirror_epoch`)
     2 the offset to cut at (`log_alignment.alignment_point`). Without a last mirror epoch the KIP drops everything and copies anew. A log that
       was mirrored from this source before (it has an own reset) keeps what the source still has instead, which gives the same bytes: what
-      was written here since goes, from the reset on, and before it what differs, under the guard (`truncation_guard`)
+      was written here since goes, from the reset on, and before it what differs, under the guard (`truncation_guard`). The guard comes first
+      where the partition was MIRRORING (an unclean election here, D3-31)
     3 before the cut, wait until the replicas that count have everything, so that none is stuck inside a cut batch
     4 cut; if anything was cut, bump the leader epoch and wait for it, before anything is appended (F1: otherwise a slow
       follower keeps its own batches beside the source's in one epoch); then wait until every such replica is cut too
@@ -21,8 +22,8 @@ from kmirror.common.errors import KmirrorError
 from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, NotYetError, RejectedError, decide_last_mirror_epoch
 from kmirror.mirror.local_log import cut, cut_fully, first_offset_above, summarize_log
 from kmirror.mirror.log_alignment import AlignmentPoint, alignment_point
-from kmirror.mirror.log_questions import Action
-from kmirror.mirror.log_verifier import verify_before
+from kmirror.mirror.log_questions import Action, Verdict
+from kmirror.mirror.log_verifier import verify_before, verify_log
 from kmirror.mirror.replicas import behind, not_cut, outside_isr
 from kmirror.mirror.truncation_guard import is_guarded, readable_until, records_lost, refusal
 
@@ -54,9 +55,11 @@ async def align(driver: MirrorPartition) -> None:
         safeguards=services.safeguards,
     )
     _check_replicas(driver)
+    if driver.status.is_prepared_again:
+        await _refuse_a_lost_source(driver)
     if services.safeguards.lme_truncation:
         await _cut(driver, await _alignment_point(driver, last_mirror_epoch))
-    driver.status.is_loss_ordered = last_mirror_epoch != NO_LAST_MIRROR_EPOCH
+    driver.status.is_loss_ordered = last_mirror_epoch != NO_LAST_MIRROR_EPOCH and not driver.status.is_prepared_again
     if driver.bump_pending and services.safeguards.bump_after_cut:
         await driver.bump(driver.partition.leader_epoch)
     await wait_for_replicas(driver)
@@ -112,14 +115,30 @@ async def _what_the_source_has(driver: MirrorPartition) -> AlignmentPoint | None
     verdict = await services.fetchers.inquire(driver, verify_before(log, reset_offset, cleaned_until=driver.cleaned_until))
     if verdict is None:
         raise NotYetError("the source's topic is another one")
-    limit = driver.max_truncation_records
-    if services.safeguards.loss_refused and is_guarded(verdict, limit):
-        until = min(reset_offset, readable_until(driver.partition))
-        lost = await services.runtime.run_blocking(lambda: records_lost(log, verdict, until=until))
-        reason = refusal(verdict, lost, limit)
-        if reason is not None:
-            raise RejectedError(reason)
+    await _refuse_loss(driver, verdict, until=min(reset_offset, readable_until(driver.partition)))
     return AlignmentPoint(verdict.offset, False) if verdict.action is Action.CUT else None
+
+
+async def _refuse_a_lost_source(driver: MirrorPartition) -> None:
+    """Of a partition that was MIRRORING until now (D3-31): what is about to go is a copy, and nobody has ordered that. RejectedError: the source
+    has lost it. Known hole: a leader that takes over while it is PREPARING does not know that it was MIRRORING."""
+    if driver.log.last_batch() is None:
+        return
+    verdict = await driver.services.fetchers.inquire(driver, verify_log(driver.log, cleaned_until=driver.cleaned_until))
+    if verdict is None:
+        raise NotYetError("the source's topic is another one")
+    await _refuse_loss(driver, verdict, until=readable_until(driver.partition))
+
+
+async def _refuse_loss(driver: MirrorPartition, verdict: Verdict, *, until: int) -> None:
+    """RejectedError where the guard does not let a verdict take what lies before `until`."""
+    log, limit = driver.log, driver.max_truncation_records
+    if not driver.services.safeguards.loss_refused or not is_guarded(verdict, limit):
+        return
+    lost = await driver.services.runtime.run_blocking(lambda: records_lost(log, verdict, until=until))
+    reason = refusal(verdict, lost, limit)
+    if reason is not None:
+        raise RejectedError(reason)
 
 
 async def _cut(driver: MirrorPartition, point: AlignmentPoint) -> None:
@@ -151,6 +170,7 @@ def _check_replicas(driver: MirrorPartition) -> None:
         return
     if driver.status.missing_since_ms is None:
         driver.status.missing_since_ms = now_ms
-    waited_ms = now_ms - driver.status.missing_since_ms
-    passed = waited_ms > 2 * driver.services.config.replica_lag_time_max_ms
-    raise ReplicasMissingError(f"replicas {missing} are not in the ISR for {waited_ms} ms", deadline_passed=passed)
+    limit_ms = 2 * driver.services.config.replica_lag_time_max_ms
+    passed = now_ms - driver.status.missing_since_ms > limit_ms
+    text = f"replicas {missing} are not in the ISR, and mirror.support.unclean.leader.election needs all"
+    raise ReplicasMissingError(f"{text}; more than {limit_ms} ms have passed" if passed else text, deadline_passed=passed)

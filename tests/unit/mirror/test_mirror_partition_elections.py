@@ -111,3 +111,36 @@ def test_a_cut_leaves_no_epoch_of_this_cluster_without_a_batch(tmp_path: Path) -
         await machine.close()
 
     run(scenario)
+
+
+def test_what_a_fetcher_rejected_under_an_earlier_leadership_failed_the_partition(tmp_path: Path) -> None:
+    """Others led in between; what they did may be why it was so."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        machine.driver().on_rejected("malformed batch")
+        machine.change(bump=2)
+        await machine.advance(3_000)
+        assert machine.states_written() == ["PREPARING", "MIRRORING"] and machine.driver().status.reason is None
+        await machine.close()
+
+    run(scenario)
+
+
+def test_replicas_that_are_missing_were_told_anew_at_each_try(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The text had how long it has been so."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        machine.source.create("t")
+        machine.topic(replicas=(1, 2), mirror_support_unclean_leader_election="true")
+        machine.change(isr=(1,))
+        await machine.advance(50_000, step_ms=1000)
+        assert machine.state() == "PREPARING"
+        assert [record.getMessage() for record in caplog.records if "not in the ISR" in record.getMessage()] == [
+            "mirror m, t-0, PREPARING: replicas [2] are not in the ISR, and mirror.support.unclean.leader.election needs all"
+        ]
+        await machine.close()
+
+    run(scenario)

@@ -169,3 +169,40 @@ def test_what_a_failback_orders_is_not_ordered_any_more_after_a_pause(tmp_path: 
         await machine.close()
 
     run(scenario)
+
+
+@pytest.mark.parametrize("kept", [0, 4])
+@pytest.mark.parametrize("is_failback", [False, True])
+def test_an_unclean_election_here_emptied_the_copy_of_what_the_source_had_lost(tmp_path: Path, kept: int, is_failback: bool) -> None:
+    """D3-31 drops the log before anything is fetched. With one replica each restart is such an election."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        limits = {"mirror_max_truncation_records": "4", "mirror_support_unclean_leader_election": "true"}
+        await machine.mirroring(*NINE, **limits)
+        if is_failback:
+            machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPED", 0)})
+        source_has(machine, *NINE[:kept], epoch=3)
+        machine.change(recovering=True)
+        await machine.advance(8_000)
+        failed_and_kept(machine, f"remove {9 - kept} records")
+        assert machine.states_written() == ["PREPARING", "MIRRORING", "PREPARING", "FAILED"]
+        await machine.close()
+
+    run(scenario)
+
+
+def test_an_unclean_election_here_mirrors_anew_what_the_source_has(tmp_path: Path) -> None:
+    """S8 with mirror.support.unclean.leader.election: everything, and nothing stops it while the source has all of it."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(*NINE, mirror_max_truncation_records="0", mirror_support_unclean_leader_election="true")
+        epoch = machine.registration().leader_epoch
+        machine.change(recovering=True)
+        await machine.advance(8_000)
+        assert machine.states_written() == ["PREPARING", "MIRRORING", "PREPARING", "MIRRORING"]
+        assert machine.log().log_end_offset == 9 and machine.registration().leader_epoch == epoch + 2, "cut, and bumped after it"
+        await machine.close()
+
+    run(scenario)
