@@ -129,6 +129,21 @@ def test_without_the_file_the_newest_epoch_says_what_was_committed(disk: SimDisk
     assert offsets(open_log(tail))[-1] >= epoch_start, "Kafka's way: cut at the first bad batch"
 
 
+def test_who_has_no_backup_can_go_on_with_what_is_left(disk: SimDisk) -> None:
+    """README, "When a disk fails": nobody stays refused for good."""
+    disk.corrupt(FIRST, 700, 0xFF)
+    refused(disk)
+    forget_committed(disk)
+    disk.remove(f"{FOLDER}/leader-epoch-checkpoint")
+    log = open_log(disk)
+    left = offsets(log)
+    assert left == list(range(left[-1] + 1)) and left
+    log.become_leader()
+    append(log, 1)
+    killed(disk, log)
+    assert offsets(open_log(disk))[: len(left)] == left
+
+
 @pytest.mark.parametrize("data", [b"", b"99999999999999999999 00000000\n", b"\0" * 30, b"00000000000000000"])
 def test_a_torn_note_counts_as_none(disk: SimDisk, data: bytes) -> None:
     whole = offsets(open_log(copy.deepcopy(disk)))
