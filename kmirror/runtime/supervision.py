@@ -7,7 +7,7 @@ long as its owner lives runs under a `Supervised`:
     running ── ends unexpectedly ──> down: reported once with the reason, counted ── after a pause ──> running again
 
 The pause doubles from FIRST_PAUSE_MS to LONGEST_PAUSE_MS, and begins anew once the task has lasted longer than that. Only the owner's
-cancellation ends it for good, or a return where the work has an end (`may_return`). The simulator counts every report as a violation.
+cancellation ends it for good (also where the task makes an error or a return of it), or a return where the work has an end (`may_return`). The simulator counts every report as a violation.
 `on_end`: the owner puts in order what the dead task left behind, before the next one begins.
 """
 
@@ -62,25 +62,40 @@ class Supervised:
             error = await self._live()
             if error is None:
                 return
+            if _is_being_cancelled():
+                self._runtime.report_failure(f"[{self.name}] failed while it was ended", error)
+                raise asyncio.CancelledError
             self.is_down = True
             self.unexpected_ends += 1
             if clock.monotonic_ms() - began_ms > LONGEST_PAUSE_MS:
                 pause_ms = FIRST_PAUSE_MS
             self._runtime.report_failure(f"[{self.name}] ended unexpectedly, begins again in {pause_ms} ms", error)
-            if self._on_end is not None:
-                self._on_end(error)
+            self._put_in_order(error)
             await self._runtime.sleep_ms(pause_ms)
             pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
+
+    def _put_in_order(self, error: Exception) -> None:
+        if self._on_end is None:
+            return
+        try:
+            self._on_end(error)
+        except Exception as mistake:  # noqa: BLE001 - reported, and no reason not to begin again
+            self._runtime.report_failure(f"[{self.name}] left behind what cannot be put in order", mistake)
 
     async def _live(self) -> Exception | None:
         """One life of the task: why it ended, None where it was meant to."""
         try:
             await self._run()
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if _is_being_cancelled():
                 raise
             return UnexpectedEndError("what it waited for was cancelled")
         except Exception as error:  # noqa: BLE001 - whatever it is, `run` reports it
             return error
-        return None if self._may_return else UnexpectedEndError("it returned")
+        return None if self._may_return or _is_being_cancelled() else UnexpectedEndError("it returned")
+
+
+def _is_being_cancelled() -> bool:
+    """Whether the owner has ended the task, whatever the task made of that."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

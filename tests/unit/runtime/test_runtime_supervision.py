@@ -113,6 +113,44 @@ def test_its_owner_ends_it_at_work_and_between_two_lives(world: SimWorld) -> Non
     world.loop.failures.clear()
 
 
+@pytest.mark.parametrize("how", ["raises", "returns"])
+def test_a_task_that_makes_something_else_of_its_cancellation_does_not_begin_again(world: SimWorld, how: str) -> None:
+    """It lived on, and the shutdown of its owner waited for it for ever."""
+    runtime = world.node("a").boot()
+
+    async def clean_up_badly() -> None:
+        try:
+            await runtime.sleep_ms(60_000)
+        except asyncio.CancelledError:
+            if how == "raises":
+                raise ValueError("broken while it cleaned up") from None
+
+    lives = Lives(runtime, clean_up_badly)
+    scope = TaskScope(runtime, "owner")
+    scope.spawn(Supervised(runtime, lives.run, name="worker").run(), name="worker")
+    world.loop.run_for_us(1_000)
+    closing = runtime.spawn(scope.cancel(), name="cancel")
+    world.loop.run_for_us(1_000_000)
+    assert closing.done() and len(lives.begun_ms) == 1
+    assert [str(failure.error) for failure in world.loop.failures] == ["broken while it cleaned up"] * (how == "raises")
+    world.loop.failures.clear()
+
+
+def test_an_owner_that_cannot_put_in_order_what_was_left_does_not_end_the_task(world: SimWorld) -> None:
+    """The task was gone for good then, as if nobody had watched over it."""
+    runtime = world.node("a").boot()
+    lives = Lives(runtime, fail)
+
+    def fail_too(error: Exception) -> None:
+        raise KeyError("nor this")
+
+    Supervised(runtime, lives.run, name="worker", on_end=fail_too).start()
+    world.loop.run_for_us(150_000)
+    assert lives.begun_ms == [0, 100]
+    assert {type(failure.error) for failure in world.loop.failures} == {ValueError, KeyError}
+    world.loop.failures.clear()
+
+
 def test_a_task_of_a_node_that_is_killed_is_no_failure(world: SimWorld) -> None:
     node = world.node("a")
     runtime = node.boot()
