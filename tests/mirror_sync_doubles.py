@@ -373,7 +373,7 @@ class SyncBench:
             led_partitions=lambda name: self.led.get(name, []),
             steps=[
                 TopicSync(self, self.image, self.config),
-                ConfigSync(self, self.image, self.config),
+                ConfigSync(self, self, self.image, self.config),
                 AclSync(self.runtime, self, self.image, enabled=has_authorizer),
                 GroupOffsetSync(self.runtime, groups, self, self.image, retention_ms=retention_ms),
                 ShareGroupSync(

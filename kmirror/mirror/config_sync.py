@@ -6,6 +6,8 @@
   takes no segment.bytes below 1 MiB; no topic of ours is tiered), or it would keep the topic's other configs away, and the topic from being
   made. The same goes for one that contradicts what stays or holds by default here (min.compaction.lag.ms above max.compaction.lag.ms). Each is
   logged once, and what the topic has here of that config stays.
+* A topic of which a partition is FAILED keeps its configs (D1): its source may have another topic of the name, and retention would take what
+  the mirror has kept (`truncation_guard`).
 * A local change is overridden in the next cycle (FM20); the exclude list of each cycle is the one that then holds (SYN19).
 """
 
@@ -20,6 +22,7 @@ from kmirror.metadata.image import RESOURCE_TOPIC, MetadataImage
 from kmirror.metadata.mirror_filters import NamePatterns, name_patterns
 from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
 from kmirror.metadata.topic_configs import TOPIC_CONFIGS, inherited_topic_configs, validate_topic_configs
+from kmirror.mirror.partition_states import PartitionStates, topics_that_failed
 from kmirror.mirror.ports import ControllerChannel, MirrorConfig
 from kmirror.mirror.source_metadata import TOPICS_PER_REQUEST, describe_topic_configs
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge, is_active
@@ -53,8 +56,11 @@ class ConfigSync:
 
     gauge = SyncGauge.TOPIC_CONFIG
 
-    def __init__(self, controller: ControllerChannel, image: Callable[[], MetadataImage], config: MirrorConfig) -> None:
+    def __init__(
+        self, controller: ControllerChannel, states: PartitionStates, image: Callable[[], MetadataImage], config: MirrorConfig
+    ) -> None:
         self._controller = controller
+        self._states = states
         self._config = config
         self._image = image
         self._told: set[tuple[str, str, str]] = set()
@@ -63,15 +69,19 @@ class ConfigSync:
         excluded = excluded_properties(cycle.mirror.configs)
         source_configs, failures = await describe_topic_configs(cycle.source, cycle.topics)
         defaults = topic_defaults(self._image(), self._config)
-        resources = []
+        different: dict[str, dict[str, str | None]] = {}
         for topic, configs in source_configs.items():
-            if not is_active(self._image(), cycle.mirror.name, topic):
+            if not self._is_active(cycle, topic):
                 continue
             found = compare_configs(configs, self._image().configs.topic(topic), excluded, defaults)
             for left_out in found.left_out:
                 self._tell(cycle.mirror.name, topic, left_out)
             if found.changes:
-                resources.append(_resource(topic, found.changes))
+                different[topic] = found.changes
+        failed = await topics_that_failed(self._states, self._image(), cycle.mirror.name, different, failures)
+        resources = [
+            _resource(topic, changes) for topic, changes in different.items() if topic not in failed and self._is_active(cycle, topic)
+        ]
         for start in range(0, len(resources), TOPICS_PER_REQUEST):
             part = resources[start : start + TOPICS_PER_REQUEST]
             response = await self._controller.send(messages.IncrementalAlterConfigsRequest(resources=part))
@@ -81,6 +91,9 @@ class ConfigSync:
                 if row.error_code
             ]
         return failures
+
+    def _is_active(self, cycle: SyncCycle, topic: str) -> bool:
+        return is_active(self._image(), cycle.mirror.name, topic)
 
     def forget(self, mirror_name: str) -> None:
         self._told = {told for told in self._told if told[0] != mirror_name}

@@ -113,7 +113,7 @@ class MirrorManager:
             led_partitions=self.led_partitions,
             steps=[
                 TopicSync(controller, self.image, config),
-                ConfigSync(controller, self.image, config),
+                ConfigSync(controller, self.states, self.image, config),
                 AclSync(runtime, controller, self.image, enabled=config.has_authorizer),
                 GroupOffsetSync(runtime, groups, self.states, self.image, retention_ms=config.offsets_retention_ms),
                 ShareGroupSync(runtime, shared, self.states, self.image),

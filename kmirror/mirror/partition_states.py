@@ -6,7 +6,7 @@ without another look at the states: it may come back after the failover, when wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kmirror.common.errors import Errors
@@ -37,6 +37,24 @@ async def mirroring_partitions(
     states: PartitionStates, image: MetadataImage, mirror_name: str, partitions: set[TopicPartition], failures: list[str]
 ) -> set[TopicPartition]:
     """Those of `partitions` that are in MIRRORING; what could not be asked is added to `failures`."""
+    stored = await _stored_states(states, image, mirror_name, partitions, failures)
+    return {tp for tp, state in stored.items() if state is MirrorPartitionState.MIRRORING}
+
+
+async def topics_that_failed(
+    states: PartitionStates, image: MetadataImage, mirror_name: str, topics: Iterable[str], failures: list[str]
+) -> set[str]:
+    """Those of `topics` of which a partition is FAILED, or its state could not be asked, which is added to `failures`."""
+    found = {name: image.topics.topic(name) for name in topics}
+    partitions = {TopicPartition(name, number) for name, topic in found.items() if topic is not None for number in topic.partitions}
+    stored = await _stored_states(states, image, mirror_name, partitions, failures)
+    going_on = {tp for tp, state in stored.items() if state is not MirrorPartitionState.FAILED}
+    return {tp.topic for tp in partitions - going_on}
+
+
+async def _stored_states(
+    states: PartitionStates, image: MetadataImage, mirror_name: str, partitions: set[TopicPartition], failures: list[str]
+) -> dict[TopicPartition, MirrorPartitionState]:
     ids = []
     for tp in sorted(partitions):
         topic = image.topics.topic(tp.topic)
@@ -44,11 +62,7 @@ async def mirroring_partitions(
             ids.append(MirrorPartitionId(mirror_name, tp.topic, topic.id, tp.partition))
     stored = await states.read(ids) if ids else {}
     failures += [f"state of {topic}-{number}: {state.name}" for (topic, number), state in stored.items() if isinstance(state, Errors)]
-    return {
-        TopicPartition(*key)
-        for key, found in stored.items()
-        if isinstance(found, StoredState) and found.state is MirrorPartitionState.MIRRORING
-    }
+    return {TopicPartition(*key): found.state for key, found in stored.items() if isinstance(found, StoredState)}
 
 
 class WritesWhileMirrored:

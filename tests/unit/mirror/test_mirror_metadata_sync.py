@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
 
+from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.config_sync import compare_configs, excluded_properties
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.wire.messages import create_topics
 
@@ -70,6 +72,21 @@ def test_a_value_that_is_not_valid_here_kept_the_topics_other_configs_away(bench
     assert len(told) == len(ODD)
     assert "mirror m: topic config segment.bytes=524288 of the source (topic t) is not copied: " in told[0]
     assert "Value must be at least 1048576" in told[0]
+
+
+@pytest.mark.parametrize("state", [MirrorPartitionState.FAILED, Errors.COORDINATOR_NOT_AVAILABLE])
+def test_a_topic_that_failed_took_the_retention_of_the_sources_new_topic(bench: SyncBench, state: MirrorPartitionState | Errors) -> None:
+    """D1: a source without topic ids has another topic of the name; the copy that was kept would be deleted by its retention."""
+    source = bench.make_mirror("m", SourceDouble())
+    for name in ("t", "u"):
+        source.topic(name)
+        bench.topic(name, 2, mirror="m", retention_ms="-1")
+    bench.states[TopicPartition("t", 1)] = state
+    bench.cycle()
+    assert (bench.configs("t"), bench.configs("u")) == ({"retention.ms": "-1"}, {})
+    bench.states[TopicPartition("t", 1)] = MirrorPartitionState.MIRRORING
+    bench.cycle()
+    assert bench.configs("t") == {}
 
 
 def test_a_tiered_source_topic_could_not_be_made_here(bench: SyncBench) -> None:
