@@ -561,5 +561,5 @@ class LogManager:
         self.tasks.flush_dirty_logs()
 
     def delete_logs(self) -> int:
-        """Remove the folders of logs that were deleted at least file.delete.delay.ms ago; ms until the next one is due."""
+        """Remove the folder of a log that was deleted at least file.delete.delay.ms ago; ms until the next one is due."""
         return self.tasks.delete_logs()

@@ -1,7 +1,8 @@
 """What a `LogManager` does from time to time: retention, flushing, checkpoints, removing deleted logs, forgetting producers.
 
 Every task is run by the `LogScheduler` and puts itself there again when it is done, so there is never more than one of a
-kind. All of them change state of logs and so belong to the loop.
+kind. All of them change state of logs and so belong to the loop. What may be long (to remove the logs of a topic with hundreds of
+partitions takes seconds on a busy disk) is done a little a turn: everybody who waits for the broker has a turn in between.
 """
 
 from __future__ import annotations
@@ -160,17 +161,20 @@ class LogManagerTasks:
         self._logs_to_be_deleted.append((log, self._ports.clock.time_ms()))
 
     def delete_logs(self) -> int:
-        """Remove the folders of logs that were deleted at least file.delete.delay.ms ago; ms until the next one is due."""
-        delay_ms = self._manager.default_log_config.file_delete_delay_ms
-        while self._logs_to_be_deleted:
-            log, deleted_at_ms = self._logs_to_be_deleted[0]
-            wait_ms = deleted_at_ms + delay_ms - self._ports.clock.time_ms()
-            if wait_ms > 0:
-                return wait_ms
-            self._logs_to_be_deleted.popleft()
+        """Remove the folder of a log that was deleted at least file.delete.delay.ms ago; ms until the next one is due."""
+        if self._until_next_deletion_ms() == 0:
+            log, _ = self._logs_to_be_deleted.popleft()
             self._guarded(log, log.delete)
             _LOGGER.info("deleted log for partition %s in %s", log.topic_partition, log.directory)
-        return max(delay_ms, 1)
+        return self._until_next_deletion_ms()
+
+    def _until_next_deletion_ms(self) -> int:
+        """0 when one is due; what is deleted from now on is not due before file.delete.delay.ms have gone by."""
+        delay_ms = self._manager.default_log_config.file_delete_delay_ms
+        if not self._logs_to_be_deleted:
+            return max(1, delay_ms)
+        _, deleted_at_ms = self._logs_to_be_deleted[0]
+        return max(0, deleted_at_ms + delay_ms - self._ports.clock.time_ms())
 
     def _delete_logs_and_reschedule(self) -> None:
         if self._is_stopped:

@@ -184,6 +184,29 @@ def test_deleted_logs_go_after_the_delay(broker: Broker) -> None:
     manager.shutdown()
 
 
+def test_deleted_logs_go_one_a_turn(broker: Broker) -> None:
+    """A topic of hundreds of partitions must not hold up the requests that wait."""
+    manager = broker.manager()
+    partitions = [TopicPartition("t", number) for number in range(5)]
+    for partition in partitions:
+        append(manager.get_or_create_log(partition, topic_id=ID, is_new=True), 1)
+    manager.async_delete(partitions)
+    scheduler = broker.world.scheduler
+    seen: list[int] = []
+
+    def look() -> None:
+        """As a request that waits: it has its turn after each task that is due."""
+        seen.append(sum(path.is_dir() for path in pathlib.Path(broker.dirs[0]).iterdir()))
+        if seen[-1]:
+            scheduler.schedule_once("look", look, 0)
+
+    broker.world.clock.now_ms += 200_000
+    scheduler.schedule_once("look", look, 0)
+    scheduler.run_due()
+    assert seen == [4, 3, 2, 1, 0]
+    manager.shutdown()
+
+
 def test_a_deletion_that_a_restart_interrupted_is_finished(broker: Broker) -> None:
     manager = broker.manager()
     append(manager.get_or_create_log(T0, topic_id=ID, is_new=True), 1)
