@@ -291,7 +291,7 @@ class MirrorPartition:
         elif self.status.state is _S.FAILED:
             return self._failed(self.status.reason or error)
         reason = f"{DISK_FAILED}: {error}; it goes on when a replica with a healthy disk leads, or when the log directory is back"
-        if self._storage_error_told != reason:
+        if self._storage_error_told != reason or self.status.reason is None:  # None: it went on in between
             self._storage_error_told = reason
             _log.error("mirror %s, %s, %s: %s", self.id.mirror_name, self.id.topic_partition, self.status.state.name, reason)
         self.status.reason = reason

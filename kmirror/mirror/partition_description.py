@@ -3,7 +3,7 @@
 The lag is the source's high watermark as it was answered last, less our log end (B25, B51). It is known while the partition is fetched: the
 source answered within `LAG_KNOWN_FOR_MS`, and nothing keeps the partition from going on. Else it is -1, unknown, and the lag that
 was known last is told beside it, with its age: a source that is away may have gained any number of records since. Of a partition that is
-STOPPED, or on its way there, the lag is what it lacked of the source in the end; nothing more will come of it.
+STOPPED, or on its way there, the lag is the difference to what the source told last; nothing more will come of it.
 
 A partition that does not move has a reason. Where the driver met none, the state has one: somebody else is waited for, or an operator.
 """

@@ -295,8 +295,9 @@ class ReplicaAlterLogDirs:
     def _compare_some(self, move: _Move, log: UnifiedLog, future: UnifiedLog) -> None:
         """Go on comparing from where it is known that the logs are equal; at a difference, cut the future log."""
         assert move.compare_from is not None, "compares a future log that is verified"
-        theirs = log.batch_headers(move.compare_from)
-        for number, ours in enumerate(future.batch_headers(move.compare_from)):
+        begin = max(move.compare_from, log.log_start_offset)  # what lies before may be gone from the current log already
+        theirs = log.batch_headers(begin)
+        for number, ours in enumerate(future.batch_headers(begin)):
             if number == HEADERS_COMPARED_A_TURN:
                 return
             if not _is_equal(ours, next(theirs, None)):

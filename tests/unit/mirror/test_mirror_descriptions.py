@@ -85,6 +85,26 @@ def test_one_replica_goes_on_when_its_disk_is_back(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_disk_that_fails_a_second_time_was_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The words are the same, the incident is another one; what is tried in vain meanwhile is told once."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a", epoch=1))
+        for incident in (1, 2):
+            for _ in range(2):
+                machine.driver().on_storage_error("no space left")
+                await machine.settle()
+            told = [record.getMessage() for record in caplog.records if "no space left" in record.getMessage()]
+            assert len(told) == incident
+            machine.at_source(batch(incident, b"b", epoch=1))
+            await machine.advance(6_000)
+            assert machine.log().log_end_offset == incident + 1 and row(machine).reason is None
+        await machine.close()
+
+    run(scenario)
+
+
 # --- FAILED and its reason ----------------------------------------------------------------------------------------------
 
 

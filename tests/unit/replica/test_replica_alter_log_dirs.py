@@ -11,6 +11,7 @@ from move_machine import EPOCH, TOPIC_ID, MoveMachine
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
+from kmirror.replica import alter_log_dirs
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.meta_properties import read_meta_properties
 from kmirror.storage.partition_metadata_file import encode_partition_metadata
@@ -97,6 +98,30 @@ def test_what_a_power_loss_brought_back_of_a_future_log_is_compared_batch_for_ba
         assert machine.future is not None and machine.future.log_end_offset == 40
         machine.accept()
         await machine.finish()
+        machine.check()
+
+    play(tmp_path, scenario)
+
+
+def test_what_retention_took_while_it_was_compared_was_copied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its first segment is gone from the current log; that was taken for a difference, and the whole copy thrown away."""
+
+    async def scenario(machine: MoveMachine) -> None:
+        for _ in range(20):
+            machine.append()
+        machine.log.roll()
+        await copied(machine, 20)
+        monkeypatch.setattr(alter_log_dirs, "HEADERS_COMPARED_A_TURN", 5)
+        machine.restart()
+        machine.log.update_high_watermark(40)
+        machine.move_log_start(20)
+        assert machine.log.delete_old_segments() == 1
+        assert machine.future is not None and machine.future.log_end_offset == 40
+        machine.accept()
+        await machine.finish()
+        assert "only up to offset" not in caplog.text
         machine.check()
 
     play(tmp_path, scenario)
