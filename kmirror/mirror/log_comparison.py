@@ -5,6 +5,10 @@ source's, for our log grew by appending the source's batches in order. Another: 
 then the next batches that overlap do. So along our log come first the equal ones, then the different ones, with undecided ones among
 them, and the border is found by stepping back 1, 2, 4 ... batches to an equal one, then by bisecting.
 
+That holds of a log that grew from the source's. Of another an equal batch proves nothing but itself: two logs that one application wrote
+may be equal in places. There, and where what remains must be what a copy would give although cleaners were about, every batch is
+compared from the beginning on, and must be identical (`identical_until`). It reads the source's log, and writes nothing.
+
 What lies behind the source's end is different. Its end is that of its latest epoch, never what ListOffsets says: the high watermark falls
 back when a source restarts. What the source has but does not serve yet is asked for again later.
 """
@@ -17,6 +21,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kmirror.common.errors import Errors
+from kmirror.common.ports import Buffer
 from kmirror.mirror.log_questions import BatchAt, EarliestOffset, EndOfEpoch, OnWorker, Question
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
@@ -60,6 +65,47 @@ def compare(log: UnifiedLog, source_start: int, *, until: int) -> Finding:
             return (yield from _bisect(log, found.ours, bound, different, until))
         different = different if found is None else found.ours
         bound, stride = candidate, 2 * stride
+
+
+def identical_until(log: UnifiedLog, source_start: int) -> Generator[Question, Any, int]:
+    """Where the batches from `source_start` on end that both logs have, byte for byte; `source_start` if they begin differently."""
+    ours = log.batch_containing(source_start)
+    if ours is None or ours.base_offset < source_start or log.log_start_offset > source_start:
+        return source_start
+    offset = source_start
+    while ours is not None:
+        records = yield from _records_of_source(ours, ALONE_IN_ITS_REQUEST_BYTES, offset)
+        if not isinstance(records, Buffer):
+            break
+        end, is_all = yield OnWorker(partial(_identical, log, offset, records))
+        offset = max(offset, end)
+        if not is_all:
+            break
+        ours = log.batch_containing(offset)
+    return offset
+
+
+def _identical(log: UnifiedLog, offset: int, records: Buffer) -> tuple[int, bool]:
+    """Where the first batches in `records` end that are ours from `offset` on, and whether those are all in there."""
+    end = -1
+    ours = log.batch_headers(offset)
+    for theirs in iter_batches(records):
+        mine = next(ours, None)
+        if mine is None or not _is_identical(mine, theirs):
+            return end, False
+        end = mine.next_offset
+    return end, end >= 0
+
+
+def _is_identical(ours: BatchHeader, theirs: RecordBatch) -> bool:
+    """The CRC covers what is not named."""
+    return (ours.magic, ours.base_offset, ours.partition_leader_epoch, ours.size_in_bytes, ours.crc) == (
+        theirs.magic,
+        theirs.base_offset,
+        theirs.partition_leader_epoch,
+        theirs.size_in_bytes,
+        theirs.crc,
+    )
 
 
 def _back(log: UnifiedLog, header: BatchHeader, stride: int, source_start: int) -> BatchHeader | None:
@@ -114,10 +160,16 @@ _BEHIND_ITS_END = object()
 
 def _batch_of_source(ours: BatchHeader) -> Generator[Question, Any, RecordBatch | object | None]:
     """The first batch that the source has from ours on: `_BEHIND_ITS_END` if its log ends before, None if a hole follows up to its end."""
-    fetched: FetchedPartition = yield BatchAt(ours.base_offset, ours.size_in_bytes)
+    records = yield from _records_of_source(ours, ours.size_in_bytes, ours.base_offset)
+    return next(iter_batches(records)) if isinstance(records, Buffer) else records
+
+
+def _records_of_source(ours: BatchHeader, size: int, offset: int) -> Generator[Question, Any, Buffer | object | None]:
+    """Up to `size` bytes of what the source has from `offset` on, where our next batch is `ours`, but at least one batch; else as above."""
+    fetched: FetchedPartition = yield BatchAt(offset, size)
     if fetched.error is Errors.OFFSET_OUT_OF_RANGE:
         source_start: int = yield EarliestOffset()
-        if source_start > ours.base_offset:
+        if source_start > offset:
             raise SourceError(CHANGING)
         return _BEHIND_ITS_END
     if fetched.error is not Errors.NONE:
@@ -130,10 +182,10 @@ def _batch_of_source(ours: BatchHeader) -> Generator[Question, Any, RecordBatch 
         if fetched.high_watermark <= ours.last_offset:
             reason = f"the source does not serve the batch at {ours.base_offset} yet (its high watermark is {fetched.high_watermark})"
             raise SourceError(reason)
-        fetched = yield BatchAt(ours.base_offset, ALONE_IN_ITS_REQUEST_BYTES)  # the answer may have had no room for a larger batch
+        fetched = yield BatchAt(offset, ALONE_IN_ITS_REQUEST_BYTES)  # the answer may have had no room for a larger batch
         if next_batch_size(fetched.records, 0) is None:
             return None
-    return next(iter_batches(fetched.records))
+    return fetched.records
 
 
 def _ends_before(ours: BatchHeader) -> Generator[Question, Any, bool]:

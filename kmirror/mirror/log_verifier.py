@@ -1,4 +1,4 @@
-"""What our log has in common with the source's: three inquiries, each a generator of questions to the source that ends in a verdict.
+"""What our log has in common with the source's: inquiries, each a generator of questions to the source that ends in a verdict.
 
 `verify_log` (C36b), before the first append of a fetcher and after every new source epoch. Epoch numbers alone do not tell: two
 clusters hand them out independently, so equal numbers do not mean equal batches. What tells is the batches (`log_comparison`):
@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any
 
 from kmirror.mirror.local_log import first_offset_above
-from kmirror.mirror.log_comparison import Comparison, compare
+from kmirror.mirror.log_comparison import Comparison, compare, identical_until
 from kmirror.mirror.log_questions import KEEP, Action, EarliestOffset, EndOfEpoch, Inquiry, Loss, OnWorker, Question, Verdict
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import EpochEnd
@@ -66,6 +66,23 @@ def verify_before(log: UnifiedLog, until: int, *, cleaned_until: CleanedUntil) -
     if cleaned_until() > until:
         return Verdict(Action.START_OVER, source_start, "our cleaner has removed what the records that were written here replaced")
     return Verdict(Action.CUT, until)
+
+
+def same_beginning(log: UnifiedLog) -> Inquiry:
+    """Whether our log begins where the source's does, or before. If not, all that a copy would bring is not here."""
+    source_start = yield from _source_start()
+    if log.log_start_offset > source_start:
+        return Verdict(Action.START_OVER, source_start, f"our log begins at {log.log_start_offset}, the source's at {source_start}")
+    return KEEP
+
+
+def identical_beginning(log: UnifiedLog) -> Inquiry:
+    """What of our log is the source's byte for byte from its log start on: the verdict is to CUT behind that, or to START_OVER."""
+    source_start = yield from _source_start()
+    end = yield from identical_until(log, source_start)
+    if end == source_start:
+        return Verdict(Action.START_OVER, source_start, "the log begins with other batches than the source's")
+    return Verdict(Action.CUT, end, DIFFERS)
 
 
 def unverified() -> Inquiry:

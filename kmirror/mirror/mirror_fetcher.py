@@ -311,7 +311,6 @@ class MirrorFetcher:
         if removed > 0 and had_batches:
             self._after_cut(partition, verdict.reason)
             return
-        driver.status.is_loss_ordered = False
         epoch = log.latest_batch_epoch()
         partition.last_epoch = -1 if epoch is None or verdict.ignores_epochs else epoch
         partition.verdicts += 1
@@ -337,7 +336,7 @@ class MirrorFetcher:
         """Else the partition fails, and keeps what the source has lost (`truncation_guard`)."""
         driver = partition.driver
         limit = driver.max_truncation_records
-        if not driver.services.safeguards.loss_refused or driver.status.is_loss_ordered or not is_guarded(verdict, limit):
+        if not driver.services.safeguards.loss_refused or not is_guarded(verdict, limit):
             return True
         log = driver.log
         until = readable_until(driver.partition)

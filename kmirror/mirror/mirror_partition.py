@@ -465,6 +465,8 @@ class MirrorPartition:
             await stopping.bump_if_needed(self)
         if row.next_state is _S.STOPPING and self.status.has_mirrored:
             await stopping.enter(self)
+        elif previous is _S.MIRRORING and row.next_state is _S.PREPARING:
+            await stopping.enter(self, row.next_state)
         else:
             why = reason if row.next_state is _S.FAILED else None
             await self.write_state(StateWrite(self.id.topic, self.id.partition, row.next_state, reason=why))
@@ -474,8 +476,6 @@ class MirrorPartition:
         if row.next_state in (_S.PREPARING, _S.MIRRORING):
             self.status.has_mirrored = row.next_state is _S.MIRRORING
             self.status.missing_since_ms = None
-        else:
-            self.status.is_loss_ordered = False
         level = logging.ERROR if row.next_state is _S.FAILED else logging.INFO
         suffix = f" ({reason})" if reason else ""
         name = f"{self.id.mirror_name}, {self.id.topic_partition}"

@@ -58,9 +58,6 @@ class MirrorPartitionStatus:
     reset_written: tuple[int, int] | None = None
     """Offset of the last MIRROR_PID_RESET that this driver appended, and the leader epoch in which it did."""
     missing_since_ms: int | None = None
-    is_loss_ordered: bool = False
-    """Whether the log was aligned with a last mirror epoch and not compared since: what is not the source's goes, for an operator ordered a failback.
-    A pause ends it: nobody knows what the source has when the topic is resumed."""
     is_prepared_again: bool = False
     """Whether the partition was MIRRORING before it is PREPARING now, by an unclean election here (D3-31)."""
     cut_at_ms: int | None = None

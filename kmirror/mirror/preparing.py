@@ -1,10 +1,10 @@
 """PREPARING: align the local log with the source before the first fetch (D5, the KIP's LME truncation).
 
     1 ask the source for the last mirror epoch (`last_mirror_epoch`)
-    2 the offset to cut at (`log_alignment.alignment_point`). Without a last mirror epoch the KIP drops everything and copies anew. A log that
-      was mirrored from this source before (it has an own reset) keeps what the source still has instead, which gives the same bytes: what
-      was written here since goes, from the reset on, and before it what differs, under the guard (`truncation_guard`). The guard comes first
-      where the partition was MIRRORING (an unclean election here, D3-31)
+    2 the offset to cut at (`log_alignment.alignment_point`); what that leaves is compared, and what differs goes with it, for it is what an
+      operator ordered. Without a last mirror epoch the KIP drops everything and copies anew. Here what the source still has is kept, if
+      that gives the same bytes (`_what_the_source_has`) The guard comes first where the partition was MIRRORING (an unclean election
+      here, D3-31)
     3 before the cut, wait until the replicas that count have everything, so that none is stuck inside a cut batch
     4 cut; if anything was cut, bump the leader epoch and wait for it, before anything is appended (F1: otherwise a slow
       follower keeps its own batches beside the source's in one epoch); then wait until every such replica is cut too
@@ -21,14 +21,16 @@ from typing import TYPE_CHECKING
 from kmirror.common.errors import KmirrorError
 from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, NotYetError, RejectedError, decide_last_mirror_epoch
 from kmirror.mirror.local_log import cut, cut_fully, first_offset_above, summarize_log
-from kmirror.mirror.log_alignment import AlignmentPoint, alignment_point
-from kmirror.mirror.log_questions import Action, Verdict
-from kmirror.mirror.log_verifier import verify_before, verify_log
+from kmirror.mirror.log_alignment import NO_EPOCH, AlignmentPoint, alignment_point
+from kmirror.mirror.log_questions import Action, Inquiry, Verdict
+from kmirror.mirror.log_verifier import identical_beginning, same_beginning, verify_before, verify_log
 from kmirror.mirror.replicas import behind, not_cut, outside_isr
 from kmirror.mirror.truncation_guard import is_guarded, readable_until, records_lost, refusal
 
 if TYPE_CHECKING:
     from kmirror.mirror.mirror_partition import MirrorPartition
+
+EVERYTHING = AlignmentPoint(0, True)
 
 
 class ReplicasMissingError(KmirrorError):
@@ -59,7 +61,6 @@ async def align(driver: MirrorPartition) -> None:
         await _refuse_a_lost_source(driver)
     if services.safeguards.lme_truncation:
         await _cut(driver, await _alignment_point(driver, last_mirror_epoch))
-    driver.status.is_loss_ordered = last_mirror_epoch != NO_LAST_MIRROR_EPOCH and not driver.status.is_prepared_again
     if driver.bump_pending and services.safeguards.bump_after_cut:
         await driver.bump(driver.partition.leader_epoch)
     await wait_for_replicas(driver)
@@ -83,50 +84,73 @@ async def wait_for_replicas(driver: MirrorPartition) -> None:
 
 async def _alignment_point(driver: MirrorPartition, last_mirror_epoch: int) -> AlignmentPoint:
     log = driver.log
-    above = None
     if last_mirror_epoch == NO_LAST_MIRROR_EPOCH:
-        kept = await _what_the_source_has(driver)
-        if kept is not None:
-            return kept
-    else:
-        above = await driver.services.runtime.run_blocking(lambda: first_offset_above(log, last_mirror_epoch))
-        if above is not None and driver.cleaned_until() > above:
-            return AlignmentPoint(0, True)  # our cleaner has dropped what the records from there on replaced
-    return alignment_point(
+        return await _what_the_source_has(driver) or EVERYTHING
+    above = await driver.services.runtime.run_blocking(lambda: first_offset_above(log, last_mirror_epoch))
+    if above is not None and driver.cleaned_until() > above:
+        return EVERYTHING  # our cleaner has dropped what the records from there on replaced
+    point = alignment_point(
         last_mirror_epoch,
         above,
         has_batches=log.last_batch() is not None,
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
     )
+    if point.truncate_fully or log.batch_before(point.offset) is None or not driver.services.safeguards.first_fetch_verified:
+        return point
+    return _point(await _ask(driver, verify_before(log, point.offset, cleaned_until=driver.cleaned_until)))
+
+
+async def _ask(driver: MirrorPartition, inquiry: Inquiry) -> Verdict:
+    verdict = await driver.services.fetchers.inquire(driver, inquiry)
+    if verdict is None:
+        raise NotYetError("the source's topic is another one")
+    return verdict
+
+
+def _point(verdict: Verdict) -> AlignmentPoint:
+    return AlignmentPoint(verdict.offset, False) if verdict.action is Action.CUT else EVERYTHING
 
 
 async def _what_the_source_has(driver: MirrorPartition) -> AlignmentPoint | None:
-    """Of a log that was mirrored from this source before: where to cut it instead of dropping everything. None: it was not, or nothing of it is
-    left there. RejectedError: the source has lost it."""
+    """Without a last mirror epoch: where to cut instead of dropping everything. None: nowhere. RejectedError: the source has lost what was mirrored.
+
+    Of a log that grew from the source's one equal batch proves all before it. No other log, and none that a cleaner may have been in here or
+    there: a value whose tombstone the source has dropped would stay. There only what is identical from the beginning on is kept."""
     services, log = driver.services, driver.log
-    source_cluster_id = driver.mirror.source_cluster_id
-    if log.last_batch() is None or not source_cluster_id or not services.safeguards.kept_when_added_again:
+    if log.last_batch() is None or not services.safeguards.kept_when_added_again:
         return None
-    summary = await services.runtime.run_blocking(lambda: summarize_log(log, source_cluster_id))
-    reset_offset = summary.own_reset_offset
-    if reset_offset is None:
+    mirrored_until = await _mirrored_until(driver)
+    if mirrored_until is not None:
+        verdict = await _ask(driver, verify_before(log, mirrored_until, cleaned_until=driver.cleaned_until))
+        await _refuse_loss(driver, verdict, until=min(mirrored_until, readable_until(driver.partition)))
+        if not log.config.compact and not driver.cleaned_until():
+            beginning = await _ask(driver, same_beginning(log))
+            return _point(verdict if beginning.action is Action.KEEP else beginning)
+    return _point(await _ask(driver, identical_beginning(log)))
+
+
+async def _mirrored_until(driver: MirrorPartition) -> int | None:
+    """Where what was mirrored from this source before ends, if anything tells that it was: an own reset behind it, or a last mirror epoch that
+    is stored here (D4; D3-31 stores it, too)."""
+    log, source_cluster_id, stored = driver.log, driver.mirror.source_cluster_id, driver.status.last_mirror_epoch
+    if not source_cluster_id:
         return None
-    verdict = await services.fetchers.inquire(driver, verify_before(log, reset_offset, cleaned_until=driver.cleaned_until))
-    if verdict is None:
-        raise NotYetError("the source's topic is another one")
-    await _refuse_loss(driver, verdict, until=min(reset_offset, readable_until(driver.partition)))
-    return AlignmentPoint(verdict.offset, False) if verdict.action is Action.CUT else None
+    run_blocking = driver.services.runtime.run_blocking
+    summary = await run_blocking(lambda: summarize_log(log, source_cluster_id))
+    if summary.own_reset_offset is not None or stored == NO_EPOCH:
+        return summary.own_reset_offset
+    above = await run_blocking(lambda: first_offset_above(log, stored))
+    return log.log_end_offset if above is None else above
 
 
 async def _refuse_a_lost_source(driver: MirrorPartition) -> None:
     """Of a partition that was MIRRORING until now (D3-31): what is about to go is a copy, and nobody has ordered that. RejectedError: the source
-    has lost it. Known hole: a leader that takes over while it is PREPARING does not know that it was MIRRORING."""
+    has lost it. A leader that takes over while it is PREPARING knows it by the last mirror epoch that is stored (`_mirrored_until`); known hole:
+    not where the source has one, too."""
     if driver.log.last_batch() is None:
         return
-    verdict = await driver.services.fetchers.inquire(driver, verify_log(driver.log, cleaned_until=driver.cleaned_until))
-    if verdict is None:
-        raise NotYetError("the source's topic is another one")
+    verdict = await _ask(driver, verify_log(driver.log, cleaned_until=driver.cleaned_until))
     await _refuse_loss(driver, verdict, until=readable_until(driver.partition))
 
 

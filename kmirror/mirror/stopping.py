@@ -53,13 +53,13 @@ async def stop(driver: MirrorPartition) -> None:
     await _append_reset(driver)
 
 
-async def enter(driver: MirrorPartition) -> None:
-    """Write STOPPING of a partition that has mirrored. The last mirror epoch goes with the state: whoever leads next knows from it that
+async def enter(driver: MirrorPartition, state: MirrorPartitionState = MirrorPartitionState.STOPPING) -> None:
+    """Write STOPPING (D3-31: PREPARING) of a partition that has mirrored. The last mirror epoch goes with the state: whoever leads next knows from it that
     the partition has mirrored, which ReadMirrorStates does not tell (D4 step 4); also one that was stored when this leader began, for a
     removal of the topic that was here before may have reset it since. Step 5 stores it again when the cut makes it lower. Where the epochs'
     record has no room for it (C26) the state alone is written."""
     driver.services.fetchers.remove_partition(driver.id.topic_partition)
-    write = StateWrite(driver.id.topic, driver.id.partition, MirrorPartitionState.STOPPING)
+    write = StateWrite(driver.id.topic, driver.id.partition, state)
     epoch = await last_mirror_epoch_on_entry(driver)
     if epoch == NO_EPOCH:
         await driver.write_state(write)

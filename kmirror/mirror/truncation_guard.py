@@ -13,8 +13,8 @@ The partition becomes FAILED with the reason, and keeps everything. An operator 
 `--accept-truncation`.
 
 Not stopped: what goes at the source by retention (D3-14); what unclean elections at the source cost as long as it is less than that
-(D3-15, S7, S8); the cut to a last mirror epoch, which an operator has ordered by adding the topic (failback); and the first alignment of a topic
-that never was mirrored from that source (S1).
+(D3-15, S7, S8); the alignment with a last mirror epoch, which an operator has ordered by adding the topic (failback, `preparing`); and the first
+alignment of a topic that never was mirrored from that source (S1).
 """
 
 from __future__ import annotations

@@ -118,9 +118,9 @@ async def produce_that_waits(stage: MirrorStage) -> None:
     waiting = stage.clients.spawn(_produce_and_wait(stage), name="waiting-producer")
     await stage.until("the produce waits", lambda: len(stage.log("a", ORDERS) or ()) == 4)
     await stage.operator.add("a", MIRROR, TOPIC)
-    await stage.until_state("a", State.MIRRORING)
-    await stage.until("A's leader has all of B", lambda: stage.equal("b", "a", ORDERS))
+    await stage.until("what waits is cut", lambda: len(stage.log("a", ORDERS) or ()) == 3 or stage.equal("b", "a", ORDERS))
     stage.world.network.heal()
+    await stage.until_state("a", State.MIRRORING)
     await waiting
     await end_history(stage, "b", "a")
 

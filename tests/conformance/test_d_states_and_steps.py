@@ -15,6 +15,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.mirror.local_log import cut, cut_fully
 from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite
 from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateRecord
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.replica.partition_reader import fetch_offset_for_timestamp, last_offset_for_leader_epoch
@@ -754,7 +755,7 @@ def test_d5_a_mirror_there_whose_source_is_not_known_is_not_another_clusters(tmp
     """Step 1: only a known SourceClusterId other than ours means -1."""
 
     async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
+        machine = MirrorMachine(str(tmp_path), safeguards=MirrorSafeguards(kept_when_added_again=False, first_fetch_verified=False))
         machine.source_mirrors = {MIRROR: ("", {T0: ("STOPPED", 1)})}
         machine.source.create("t")
         machine.at_source(batch(0, b"a", epoch=1))

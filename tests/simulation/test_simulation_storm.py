@@ -82,8 +82,9 @@ ABLATIONS = [
 ]
 
 
-NOTICED_WITHOUT_SIMULATION = {"holes_prove_nothing", "kept_when_added_again"}
-"""By tests in tests/unit/mirror: test_mirror_log_comparison, test_mirror_added_again."""
+NOTICED_WITHOUT_SIMULATION = {"holes_prove_nothing", "kept_when_added_again", "pending_produces_fail"}
+"""By tests in tests/unit/mirror: test_mirror_log_comparison, test_mirror_kept_prefix; test_d_states_and_steps in tests/conformance. What waits for
+followers has ended before PREPARING cuts, for it waits for them, too; so no history gets as far as F3 any more."""
 
 
 @pytest.mark.parametrize("seed", SWEEP)

@@ -5,43 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_doubles import NOW_MS
+from added_topics import NINE, added_again, polled_offsets, removed_and_written
 from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine, run
 from scripted_source import SOURCE_CLUSTER_ID, batch
 
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
-from kmirror.record.builder import build_batch
-from kmirror.record.record import Record
-from kmirror.wire.messages import fetch
-
-NINE = [batch(offset, b"a", epoch=1) for offset in range(9)]
-
-
-async def removed_and_written(machine: MirrorMachine, **topic: str) -> None:
-    """Nine records mirrored, failed over, two written here: 9 is the reset, 10 and 11 are ours."""
-    await machine.mirroring(*NINE, **topic)
-    machine.name("m.removed")
-    await machine.reach("STOPPED")
-    assert machine.produce(bytes(build_batch([Record(n, NOW_MS, b"k", b"x") for n in (0, 1)]))).name == "NONE"
-    machine.log().update_high_watermark(12)
-    assert machine.log().log_end_offset == 12
-    machine.source.requests.clear()
-
-
-async def added_again(machine: MirrorMachine) -> None:
-    machine.name(MIRROR)
-    await machine.advance(8_000)
-
-
-def polled_offsets(machine: MirrorMachine) -> list[int]:
-    """From where the source was asked for records to append."""
-    return [
-        row.fetch_offset
-        for _, _, _, request in machine.source.requests
-        if isinstance(request, fetch.FetchRequest) and request.max_wait_ms
-        for topic in request.topics
-        for row in topic.partitions
-    ]
 
 
 def test_only_what_was_written_here_goes(tmp_path: Path) -> None:
@@ -85,7 +53,6 @@ def test_what_a_failback_costs_is_ordered_by_who_adds_the_topic(tmp_path: Path) 
         await added_again(machine)
         assert machine.state() == "MIRRORING"
         assert {header.leader_epoch for header in machine.headers()} == {2} and machine.log().log_end_offset == 9
-        assert machine.driver().status.is_loss_ordered is False, "the next loss is another one"
         await machine.close()
 
     run(scenario)
@@ -170,9 +137,10 @@ def test_a_source_that_does_not_serve_its_batches_yet_is_waited_for(tmp_path: Pa
     run(scenario)
 
 
-@pytest.mark.parametrize("is_failback", [False, True])
-def test_what_our_cleaner_dropped_for_records_that_go_is_copied_again(tmp_path: Path, is_failback: bool) -> None:
-    """It has been through what was written here; the cut would bring back less than the source has."""
+@pytest.mark.parametrize(("is_failback", "copied_from"), [(False, 9), (True, 0)])
+def test_what_our_cleaner_dropped_for_records_that_go_is_copied_again(tmp_path: Path, is_failback: bool, copied_from: int) -> None:
+    """It has been through what was written here; the cut would bring back less than the source has. It found nothing to drop: what is compared
+    batch by batch stays."""
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
@@ -182,7 +150,7 @@ def test_what_our_cleaner_dropped_for_records_that_go_is_copied_again(tmp_path: 
             machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})
         await added_again(machine)
         assert machine.state() == "MIRRORING"
-        assert 0 in polled_offsets(machine), "from the beginning"
+        assert min(polled_offsets(machine)) == copied_from
         assert [header.base_offset for header in machine.headers()] == list(range(9))
         await machine.close()
 
@@ -195,7 +163,7 @@ def test_inquiries_before_a_fetch_leave_no_connection_open(tmp_path: Path) -> No
         await removed_and_written(machine)
         await added_again(machine)
         borrowed = [client for client in machine.clients if client.client_id == f"broker-1-mirror-alignment-{MIRROR}"]
-        assert len(borrowed) == 1 and borrowed[0].closed
+        assert borrowed and all(client.closed for client in borrowed)
         assert machine.driver().mirror.source_cluster_id == SOURCE_CLUSTER_ID
         await machine.close()
 

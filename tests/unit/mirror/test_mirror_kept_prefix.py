@@ -1,0 +1,226 @@
+"""PREPARING without a last mirror epoch keeps what is proven to be the source's, whichever way led there; what results is the KIP's full copy.
+
+Where an equal batch proves no more than itself (nothing says that the log grew from the source's) and where cleaners may have been about,
+every batch is compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from added_topics import NINE, added_again, polled_offsets, removed_and_written
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine, run
+from scripted_source import KAFKA_2_1, batch
+
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
+from kmirror.network.client import DisconnectError
+from kmirror.storage.fetch_data_info import FetchIsolation
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.wire.api_keys import ApiKeys
+
+OURS = [batch(offset, b"ours", epoch=1) for offset in range(5, 8)]
+UNCLEAN = {"mirror_support_unclean_leader_election": "true"}
+
+
+async def with_local_data(machine: MirrorMachine, *batches: bytes, **configs: str) -> None:
+    """A topic that never was mirrored has these batches; the source has NINE. It is added."""
+    machine.source.create("t")
+    machine.at_source(*NINE)
+    machine.topic(value=None, **configs)
+    machine.local(*batches)
+    machine.log().update_high_watermark(machine.log().log_end_offset)
+    await added_again(machine)
+
+
+def is_full_copy(machine: MirrorMachine) -> bool:
+    """Whether our log has exactly what the source has."""
+    ours = machine.log().read(0, 1 << 24, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes()
+    return bytes(ours) == b"".join(machine.source.log("t").batches)
+
+
+@pytest.mark.parametrize("versions", [WITH_MIRRORS, KAFKA_2_1], ids=["newest", "2.1"])
+def test_a_first_add_keeps_what_is_the_sources(tmp_path: Path, versions: dict[ApiKeys, int]) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), versions=versions)
+        await with_local_data(machine, *NINE[:5], *OURS)
+        assert machine.state() == "MIRRORING" and is_full_copy(machine)
+        assert min(polled_offsets(machine)) == 5, "nothing is copied twice"
+        assert machine.registration().leader_epoch == 1, "the cut is followed by a bump (F1)"
+        await machine.close()
+
+    run(scenario)
+
+
+def test_without_the_rule_a_first_add_copies_everything(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), safeguards=MirrorSafeguards(kept_when_added_again=False))
+        await with_local_data(machine, *NINE[:5], *OURS)
+        assert is_full_copy(machine) and min(polled_offsets(machine)) == 0
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("batches", "copied_from"),
+    [
+        ([batch(0, b"x", epoch=1), *NINE[1:]], 0),  # one application wrote to both clusters
+        ([*NINE[:3], batch(3, b"x", epoch=1), *NINE[4:]], 3),
+        ([*NINE[:3], *NINE[4:]], 3),  # our cleaner took one
+        (NINE[2:], 0),  # our retention did
+        ([*NINE, batch(9, b"x", epoch=1)], 9),
+        (NINE, 9),
+    ],
+)
+def test_an_equal_batch_of_a_log_that_nobody_mirrored_proves_only_itself(tmp_path: Path, batches: list[bytes], copied_from: int) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await with_local_data(machine, *batches)
+        assert machine.state() == "MIRRORING" and is_full_copy(machine)
+        assert min(polled_offsets(machine)) == copied_from
+        await machine.close()
+
+    run(scenario)
+
+
+def test_nothing_that_was_written_here_makes_the_first_add_fail(tmp_path: Path) -> None:
+    """S1: the guard is for what was mirrored."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await with_local_data(machine, *NINE[:2], *[batch(n, b"x", epoch=1) for n in range(2, 9)], mirror_max_truncation_records="0")
+        assert machine.state() == "MIRRORING" and is_full_copy(machine)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_states_that_were_lost_cost_no_copy(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.create("t")
+        machine.at_source(*NINE)
+        machine.topic()
+        machine.local(*NINE[:8])
+        machine.log().update_high_watermark(8)
+        await machine.reach("MIRRORING")
+        await machine.advance(1_000)
+        assert is_full_copy(machine) and min(polled_offsets(machine)) == 8
+        assert machine.registration().leader_epoch == 0, "nothing was cut"
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_a_compacted_topic_keeps_what_no_cleaner_has_touched(tmp_path: Path, cleaned: bool) -> None:
+    """A key whose value and tombstone the source has dropped would stay for ever behind a border that is right."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await removed_and_written(machine, cleanup_policy="compact")
+        if cleaned:
+            del machine.source.log("t").batches[2]
+        await added_again(machine)
+        assert machine.state() == "MIRRORING" and is_full_copy(machine)
+        assert min(polled_offsets(machine)) == (2 if cleaned else 9)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_what_our_retention_took_while_the_topic_was_ours_is_copied_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await removed_and_written(machine)
+        machine.log().maybe_increment_log_start_offset(3, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+        await added_again(machine)
+        assert machine.state() == "MIRRORING" and is_full_copy(machine) and machine.log().log_start_offset == 0
+        await machine.close()
+
+    run(scenario)
+
+
+# --- an unclean election here (D3-31) ---------------------------------------------------------------------------------
+
+
+async def elected_uncleanly(machine: MirrorMachine, **configs: str) -> None:
+    await machine.mirroring(*NINE, **UNCLEAN, **configs)
+    machine.source.requests.clear()
+    machine.change(recovering=True)
+
+
+def test_an_unclean_election_here_costs_no_copy(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await elected_uncleanly(machine)
+        await machine.advance(3_000)
+        assert machine.states_written()[-2:] == ["PREPARING", "MIRRORING"]
+        assert is_full_copy(machine) and min(polled_offsets(machine)) == 9
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["same leader", "leader changed"])
+def test_an_unclean_election_here_does_not_follow_a_source_that_lost_its_log(tmp_path: Path, again: bool) -> None:
+    """The KIP's full truncation would: both sides lose their disk in one incident."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(*NINE, **UNCLEAN)
+        answer, silent = machine.source.override, again
+
+        def override(request: Any) -> Any:
+            if silent:
+                raise DisconnectError("the source is silent")
+            return None if answer is None else answer(request)
+
+        machine.source.override = override
+        log = machine.source.log("t")
+        log.batches[:], log.epoch = [], 3
+        machine.source.forget_sessions()
+        machine.change(recovering=True)
+        if again:
+            await machine.reach("PREPARING")
+            machine.change(bump=1)  # what this leader knew is gone
+            silent = False
+        await machine.reach("FAILED")
+        assert machine.log().log_end_offset == 9
+        assert "--accept-truncation" in (machine.driver().status.reason or "")
+        await machine.close()
+
+    run(scenario)
+
+
+# --- a failback that an operator ordered ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turns", range(0, 240, 8))
+def test_a_leader_change_at_any_step_of_a_failback_stops_nothing(tmp_path: Path, turns: int) -> None:
+    """F16: the cut to the last mirror epoch leaves what the source has not. It goes by the same order, whoever leads then."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        machine.source.create("t")
+        machine.at_source(*[batch(offset, b"source", epoch=2) for offset in range(9)])
+        machine.topic(value=None)
+        machine.local(*[batch(offset, b"here", epoch=1) for offset in range(9)])
+        machine.log().update_high_watermark(9)
+        machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})
+        machine.name(MIRROR)
+        for turn in range(turns):
+            await asyncio.sleep(0)
+            if turn % 40 == 39:
+                machine.runtime.advance(100)
+        machine.change(leader=2, replicas=(1, 2), isr=(1, 2))
+        machine.change(leader=1, replicas=(1,), isr=(1,))
+        await machine.advance(8_000)
+        assert machine.state() == "MIRRORING", machine.driver().status.reason
+        assert {header.leader_epoch for header in machine.headers()} == {2} and machine.log().log_end_offset == 9
+        await machine.close()
+
+    run(scenario)
