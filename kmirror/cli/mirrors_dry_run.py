@@ -4,9 +4,8 @@
 `--add` of a topic with records (failback): the source tells the last mirror epoch (DescribeMirrors, same mirror name), the local
 batches are cut where the first later epoch begins (D5), and what is left is compared with the source from its end back to the last
 batch that both have (C36b). `--alter` to another source: the same comparison, without an epoch, for that is what the first fetch does;
-another cluster is not fetched from at all (B36). Without an epoch everything goes, but of a topic that was mirrored from there before:
-that keeps what the source still has, and is FAILED instead where the source has lost too much of it (`mirror.max.truncation.records`). Where a
-cleaner took batches at the source, more is named here than goes. `--delete` drops no record, but the last mirror epochs, without which a failback drops
+another cluster is not fetched from at all (B36). Without an epoch what is proven to be the source's stays (`mirror.preparing`); a topic that was
+mirrored from there before is FAILED instead where the source has lost too much of it (`mirror.max.truncation.records`). `--delete` drops no record, but the last mirror epochs, without which a failback drops
 everything. `--reverse` is a failover here and a failback there.
 
 Nothing is changed anywhere. The result is that of this moment: what is written, mirrored or decided between the dry run and the act
@@ -16,16 +15,17 @@ high watermark cannot be fetched by a client: it is not seen.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, READ_COMMITTED, AdminClient
-from kmirror.admin.results import MirrorPartitionDescription
+from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
+from kmirror.cli.mirrors_comparison import FetchedLog, ask
 from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.cli.mirrors_source import SourceEnd
 from kmirror.cli.mirrors_truncation import RUNNING, TruncationLimits
-from kmirror.cli.mirrors_wait import FAILED, STOPPED
+from kmirror.cli.mirrors_wait import FAILED, STOPPED, answered
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -38,7 +38,10 @@ from kmirror.mirror.log_alignment import (
     header_of,
     lso_fixpoint,
 )
-from kmirror.record.record_batch import RecordBatch, iter_batches, next_batch_size
+from kmirror.mirror.log_questions import Action
+from kmirror.mirror.log_verifier import identical_beginning, same_beginning, verify_before
+from kmirror.record.record_batch import iter_batches
+from kmirror.storage.batch_header import unpack_header
 
 FETCH_SIZE_BYTES = 4 << 20
 
@@ -83,7 +86,7 @@ async def _failover_loss(admin: AdminClient, topic_partition: TopicPartition, bo
     end_offset = bounds.end_offset
     if last_stable_offset == end_offset:
         return DroppedRecords(topic_partition, "no transaction is open", end_offset, end_offset)
-    headers = [header async for header in _headers(admin, topic_partition, bounds)]
+    headers = (await _fetched(admin, topic_partition, bounds)).headers
     scan = TransactionScan()
     for header in headers:
         scan.add(header)
@@ -115,6 +118,7 @@ async def failback_loss(
     strangers = await topics_with_another_id(admin, source, {name.topic for name in wanted})
     result = []
     bounds = await _bounds(admin, wanted)
+    compacted = await _compacted(admin, {name.topic for name in wanted})
     for topic_partition in wanted:
         end_offset = bounds[topic_partition].end_offset
         if topic_partition.topic in strangers:
@@ -131,7 +135,8 @@ async def failback_loss(
             reason = f"it waits until it is {STOPPED} in mirror {mirror_name} of the source, where it is {row.state}"
             result.append(DroppedRecords(topic_partition, reason, end_offset, end_offset))
             continue
-        headers = [header async for header in _headers(admin, topic_partition, bounds[topic_partition])]
+        log = await _fetched(admin, topic_partition, bounds[topic_partition])
+        headers = log.headers
         if not headers:
             result.append(DroppedRecords(topic_partition, "the local log is empty", end_offset, end_offset))
             continue
@@ -140,9 +145,11 @@ async def failback_loss(
         if state == FAILED and last_mirror_epoch == NO_EPOCH:
             reset_offset = end_offset  # it is removed first, which writes a reset there
         if reset_offset is not None:
-            result.append(await _added_again_loss(source, topic_partition, headers, end_offset, reset_offset, limits))
+            result.append(
+                await _added_again_loss(source, topic_partition, log, reset_offset, limits, is_compacted=topic_partition.topic in compacted)
+            )
             continue
-        result.append(await _failback_loss(source, topic_partition, headers, end_offset, last_mirror_epoch))
+        result.append(await _failback_loss(source, topic_partition, log, last_mirror_epoch, is_first=True))
     await add_groups(admin, result)
     return result
 
@@ -162,31 +169,41 @@ async def divergence_loss(
     result = []
     for topic_partition in wanted:
         end_offset = bounds[topic_partition].end_offset
-        headers = [header async for header in _headers(admin, topic_partition, bounds[topic_partition])]
+        log = await _fetched(admin, topic_partition, bounds[topic_partition])
         limit = end_offset if up_to is None else min(up_to.get(topic_partition, end_offset), end_offset)
-        cut = await _common_end(source, topic_partition, headers, limit)
+        cut = await _common_end(source, topic_partition, log, limit)
         reason = f"the source has other batches from {cut} on" if cut < end_offset else "nothing differs from the source"
-        result.append(_dropped(topic_partition, reason, cut, end_offset, headers))
+        result.append(_dropped(topic_partition, reason, cut, end_offset, log.headers))
     await add_groups(admin, result)
     return result
 
 
-async def _common_end(source: AdminClient, topic_partition: TopicPartition, headers: Sequence[AlignmentHeader], limit: int) -> int:
-    """The end of the last local batch before `limit` that the source has too; the log start when it has none."""
-    kept = [header for header in headers if header.base_offset < limit]
-    while kept and not await _source_has(source, topic_partition, kept[-1]):
-        kept.pop()
-    if kept:
-        return kept[-1].last_offset + 1
-    return headers[0].base_offset if headers else limit
+async def _common_end(source: AdminClient, topic_partition: TopicPartition, log: FetchedLog, limit: int) -> int:
+    """Where what stays of the log below `limit` ends, as a broker compares it; the log start when nothing does."""
+    start = log.headers[0].base_offset if log.headers else limit
+    if log.batch_before(limit) is None:
+        return start
+    verdict = await ask(source, topic_partition, verify_before(log, limit, cleaned_until=lambda: 0))
+    return verdict.offset if verdict.action is Action.CUT else start
 
 
 async def _failback_loss(
-    source: AdminClient, topic_partition: TopicPartition, headers: list[AlignmentHeader], end_offset: int, last_mirror_epoch: int
+    source: AdminClient, topic_partition: TopicPartition, log: FetchedLog, last_mirror_epoch: int, *, is_first: bool
 ) -> DroppedRecords:
+    """`is_first`: whether nothing tells that it was mirrored from there before; a full copy is made only of what is not identical then."""
+    headers, end_offset = log.headers, log.log_end_offset
     above = next((header.base_offset for header in headers if header.leader_epoch > last_mirror_epoch), None)
     start = headers[0].base_offset
     point = alignment_point(last_mirror_epoch, above, has_batches=True, log_start_offset=start, log_end_offset=end_offset)
+    if last_mirror_epoch == NO_EPOCH and is_first:
+        verdict = await ask(source, topic_partition, identical_beginning(log))
+        if verdict.action is Action.CUT:
+            what = (
+                "nothing differs from the source"
+                if verdict.offset >= end_offset
+                else f"the source has other batches from {verdict.offset} on"
+            )
+            return _dropped(topic_partition, what, min(verdict.offset, end_offset), end_offset, headers)
     if point.truncate_fully:
         reason = (
             "the source has no last mirror epoch of it"
@@ -194,7 +211,7 @@ async def _failback_loss(
             else f"all of it is above last mirror epoch {last_mirror_epoch}"
         )
         return _dropped(topic_partition, f"{reason}: mirrored from scratch", start, end_offset, headers)
-    cut = await _common_end(source, topic_partition, headers, point.offset)
+    cut = await _common_end(source, topic_partition, log, point.offset)
     reason = f"last mirror epoch {last_mirror_epoch}" if cut == point.offset else f"the source has other batches from {cut} on"
     return _dropped(
         topic_partition, reason if cut < end_offset else "nothing differs from the source", min(cut, end_offset), end_offset, headers
@@ -210,37 +227,35 @@ def _own_reset_offset(headers: Sequence[AlignmentHeader], source_cluster_id: str
 async def _added_again_loss(
     source: AdminClient,
     topic_partition: TopicPartition,
-    headers: list[AlignmentHeader],
-    end_offset: int,
+    log: FetchedLog,
     reset_offset: int,
     limits: TruncationLimits | None,
+    *,
+    is_compacted: bool,
 ) -> DroppedRecords:
     """Of a topic that was mirrored from there before: what the source still has stays, what was written here since goes."""
+    headers, end_offset = log.headers, log.log_end_offset
     source_start = (await source.list_offsets([topic_partition], timestamp=EARLIEST_TIMESTAMP))[topic_partition]
     mirrored = [header for header in headers if header.base_offset < reset_offset]
     if not mirrored or mirrored[-1].base_offset < source_start:
         reason = f"the source begins at {source_start}: mirrored from scratch"
         return _dropped(topic_partition, reason, headers[0].base_offset, end_offset, headers)
-    cut = await _common_end(source, topic_partition, headers, reset_offset)
+    cut = await _common_end(source, topic_partition, log, reset_offset)
     lost = sum(header.record_count for header in mirrored if header.base_offset >= cut)
     has_equal = cut > headers[0].base_offset
     if limits is not None and limits.refuses(topic_partition.topic, lost, has_equal=has_equal):
         reason = f"the source has lost {lost} record(s) of it: it is FAILED and keeps them, unless --accept-truncation is given"
         return DroppedRecords(topic_partition, reason, end_offset, end_offset)
+    beginning = await ask(source, topic_partition, (identical_beginning if is_compacted else same_beginning)(log))
+    if beginning.action is Action.START_OVER:
+        return _dropped(topic_partition, f"{beginning.reason}: mirrored from scratch", headers[0].base_offset, end_offset, headers)
+    if is_compacted and beginning.offset < cut:
+        reason = f"a cleaner has been there from {beginning.offset} on: copied from there"
+        return _dropped(topic_partition, reason, beginning.offset, end_offset, headers)
     reason = (
         f"the source has other batches from {cut} on" if lost else "it was mirrored from there before: what was written here since goes"
     )
     return _dropped(topic_partition, reason, cut, end_offset, headers)
-
-
-async def _source_has(source: AdminClient, topic_partition: TopicPartition, ours: AlignmentHeader) -> bool:
-    try:
-        data = await source.fetch_records(topic_partition, ours.base_offset, max_bytes=ours.size_in_bytes)
-    except ApiException as error:
-        if error.error is Errors.OFFSET_OUT_OF_RANGE:
-            return False
-        raise
-    return next_batch_size(data, 0) is not None and header_of(RecordBatch(data)) == ours
 
 
 async def _rows_at_source(admin: AdminClient, source: AdminClient, mirror_name: str) -> dict[TopicPartition, MirrorPartitionDescription]:
@@ -272,18 +287,31 @@ async def _bounds(admin: AdminClient, partitions: Sequence[TopicPartition]) -> d
     return {name: Bounds(starts[name], ends[name]) for name in partitions}
 
 
-async def _headers(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds) -> AsyncIterator[AlignmentHeader]:
+async def _fetched(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds) -> FetchedLog:
+    headers, batches = [], []
     offset, end_offset = bounds
     while offset < end_offset:
         data = await admin.fetch_records(topic_partition, offset, max_bytes=FETCH_SIZE_BYTES)
         next_offset = offset
         for batch in iter_batches(data):
             if batch.last_offset >= offset:
-                yield header_of(batch)
+                headers.append(header_of(batch))
+                batches.append(unpack_header(batch.memory, 0, 0))
                 next_offset = batch.last_offset + 1
         if next_offset == offset:
-            return
+            break
         offset = next_offset
+    return FetchedLog(bounds.start_offset, end_offset, headers, batches)
+
+
+async def _compacted(admin: AdminClient, topics: Iterable[str]) -> set[str]:
+    """Those whose cleanup.policy says so here; without the permission to see it none."""
+    found = set()
+    for topic in sorted(topics):
+        entries, _ = await answered(admin.describe_configs(ConfigResourceType.TOPIC, topic), passing=Errors.TOPIC_AUTHORIZATION_FAILED)
+        if any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries or ()):
+            found.add(topic)
+    return found
 
 
 def _dropped(topic_partition: TopicPartition, reason: str, cut: int, end_offset: int, headers: Iterable[AlignmentHeader]) -> DroppedRecords:

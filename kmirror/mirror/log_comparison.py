@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 
 from kmirror.common.errors import Errors
 from kmirror.common.ports import Buffer
-from kmirror.mirror.log_questions import BatchAt, EarliestOffset, EndOfEpoch, OnWorker, Question
+from kmirror.mirror.log_questions import BatchAt, ComparedLog, EarliestOffset, EndOfEpoch, OnWorker, Question
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
 from kmirror.record.record_batch import RecordBatch, iter_batches, next_batch_size
 from kmirror.replica.log_verification import Overlap, same_batch
 from kmirror.storage.batch_header import BatchHeader
-from kmirror.storage.unified_log import UnifiedLog
 
 ALONE_IN_ITS_REQUEST_BYTES = 8 << 20
 CHANGING = "the source's log changes while it is compared"
@@ -46,7 +45,7 @@ class Comparison(NamedTuple):
 Finding = Generator[Question, Any, Comparison]
 
 
-def compare(log: UnifiedLog, source_start: int, *, until: int) -> Finding:
+def compare(log: ComparedLog, source_start: int, *, until: int) -> Finding:
     """Our batches that begin in [source_start, until)."""
     last = log.batch_before(until)
     if last is None or last.base_offset < source_start:
@@ -67,7 +66,7 @@ def compare(log: UnifiedLog, source_start: int, *, until: int) -> Finding:
         bound, stride = candidate, 2 * stride
 
 
-def identical_until(log: UnifiedLog, source_start: int) -> Generator[Question, Any, int]:
+def identical_until(log: ComparedLog, source_start: int) -> Generator[Question, Any, int]:
     """Where the batches from `source_start` on end that both logs have, byte for byte; `source_start` if they begin differently."""
     ours = log.batch_containing(source_start)
     if ours is None or ours.base_offset < source_start or log.log_start_offset > source_start:
@@ -85,7 +84,7 @@ def identical_until(log: UnifiedLog, source_start: int) -> Generator[Question, A
     return offset
 
 
-def _identical(log: UnifiedLog, offset: int, records: Buffer) -> tuple[int, bool]:
+def _identical(log: ComparedLog, offset: int, records: Buffer) -> tuple[int, bool]:
     """Where the first batches in `records` end that are ours from `offset` on, and whether those are all in there."""
     end = -1
     ours = log.batch_headers(offset)
@@ -108,7 +107,7 @@ def _is_identical(ours: BatchHeader, theirs: RecordBatch) -> bool:
     )
 
 
-def _back(log: UnifiedLog, header: BatchHeader, stride: int, source_start: int) -> BatchHeader | None:
+def _back(log: ComparedLog, header: BatchHeader, stride: int, source_start: int) -> BatchHeader | None:
     """Up to `stride` batches back; None when there is none that the source may have."""
     found = None
     for _ in range(stride):
@@ -119,7 +118,7 @@ def _back(log: UnifiedLog, header: BatchHeader, stride: int, source_start: int) 
     return found
 
 
-def _bisect(log: UnifiedLog, equal: BatchHeader, bound: BatchHeader, different: BatchHeader | None, until: int) -> Finding:
+def _bisect(log: ComparedLog, equal: BatchHeader, bound: BatchHeader, different: BatchHeader | None, until: int) -> Finding:
     """`equal` is the source's; from `bound` on nothing is."""
     between: list[BatchHeader] = yield OnWorker(partial(_headers_between, log, equal.base_offset, bound.base_offset))
     low, high = 0, len(between)
@@ -138,7 +137,7 @@ def _bisect(log: UnifiedLog, equal: BatchHeader, bound: BatchHeader, different: 
     return Comparison(between[low], different, different is not None and different.base_offset == following.base_offset)
 
 
-def _probe(log: UnifiedLog, header: BatchHeader, until: int) -> Generator[Question, Any, Overlap | None]:
+def _probe(log: ComparedLog, header: BatchHeader, until: int) -> Generator[Question, Any, Overlap | None]:
     """The first batch of ours from `header` on that overlaps one of the source's, or lies behind its end; None when there is none."""
     our: BatchHeader | None = header
     while our is not None and our.base_offset < until:
@@ -198,5 +197,5 @@ def _ends_before(ours: BatchHeader) -> Generator[Question, Any, bool]:
     return 0 <= end.end_offset <= ours.base_offset
 
 
-def _headers_between(log: UnifiedLog, start_offset: int, end_offset: int) -> list[BatchHeader]:
+def _headers_between(log: ComparedLog, start_offset: int, end_offset: int) -> list[BatchHeader]:
     return list(itertools.takewhile(lambda header: header.base_offset < end_offset, log.batch_headers(start_offset)))

@@ -3,9 +3,27 @@ partitions in one request, and so that nothing in an inquiry waits. What kept an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+from kmirror.storage.batch_header import BatchHeader
+
+
+class ComparedLog(Protocol):
+    """What a comparison needs of a log: a `UnifiedLog`, or what a client has fetched of one."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    def batch_before(self, offset: int) -> BatchHeader | None: ...
+
+    def batch_containing(self, offset: int) -> BatchHeader | None: ...
+
+    def batch_headers(self, start_offset: int = 0) -> Iterator[BatchHeader]: ...
 
 
 class EarliestOffset(NamedTuple):

@@ -30,7 +30,7 @@ from typing import Any
 
 from kmirror.mirror.local_log import first_offset_above
 from kmirror.mirror.log_comparison import Comparison, compare, identical_until
-from kmirror.mirror.log_questions import KEEP, Action, EarliestOffset, EndOfEpoch, Inquiry, Loss, OnWorker, Question, Verdict
+from kmirror.mirror.log_questions import KEEP, Action, ComparedLog, EarliestOffset, EndOfEpoch, Inquiry, Loss, OnWorker, Question, Verdict
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import EpochEnd
 from kmirror.storage.batch_header import BatchHeader
@@ -53,7 +53,7 @@ def verify_log(log: UnifiedLog, *, cleaned_until: CleanedUntil) -> Inquiry:
     return judge(log, found, source_start, until=end, cleaned_until=cleaned_until)
 
 
-def verify_before(log: UnifiedLog, until: int, *, cleaned_until: CleanedUntil) -> Inquiry:
+def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) -> Inquiry:
     """What of our log before `until` is the source's, where all from there on goes anyway: the verdict is to CUT, or to START_OVER."""
     source_start = yield from _source_start()
     last = log.batch_before(until)
@@ -68,7 +68,7 @@ def verify_before(log: UnifiedLog, until: int, *, cleaned_until: CleanedUntil) -
     return Verdict(Action.CUT, until)
 
 
-def same_beginning(log: UnifiedLog) -> Inquiry:
+def same_beginning(log: ComparedLog) -> Inquiry:
     """Whether our log begins where the source's does, or before. If not, all that a copy would bring is not here."""
     source_start = yield from _source_start()
     if log.log_start_offset > source_start:
@@ -76,7 +76,7 @@ def same_beginning(log: UnifiedLog) -> Inquiry:
     return KEEP
 
 
-def identical_beginning(log: UnifiedLog) -> Inquiry:
+def identical_beginning(log: ComparedLog) -> Inquiry:
     """What of our log is the source's byte for byte from its log start on: the verdict is to CUT behind that, or to START_OVER."""
     source_start = yield from _source_start()
     end = yield from identical_until(log, source_start)
@@ -130,7 +130,7 @@ def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_unt
     return judge(log, found, source_start, until=end, cleaned_until=cleaned_until)._replace(reason=reason)
 
 
-def judge(log: UnifiedLog, found: Comparison, source_start: int, *, until: int, cleaned_until: CleanedUntil) -> Verdict:
+def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int, cleaned_until: CleanedUntil) -> Verdict:
     """The table above."""
     equal, different = found.equal, found.different
     if different is None:

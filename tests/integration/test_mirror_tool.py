@@ -30,6 +30,8 @@ from mirror_harness import (
 from kmirror.admin.results import ConfigResourceType
 from kmirror.cli.mirrors import main
 from kmirror.embedded import EmbeddedCluster
+from kmirror.record.builder import build_batch
+from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 
 
@@ -196,3 +198,47 @@ def test_what_a_dry_run_prints_is_what_is_dropped(clusters: tuple[EmbeddedCluste
     assert gone <= named and loss["droppedRecords"] == len(named)
     mirrored_again = named - gone
     assert mirrored_again <= records_on(b, "t-0")
+
+
+def test_what_a_dry_run_names_in_a_compacted_topic_is_what_goes(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
+    """A batch that the source's cleaner took proves nothing; the dry run took it for another one, and named all from there on."""
+    a, b = clusters
+    keyed = [bytes(build_batch([Record(n, 1, b"k%d" % n, b"v")], base_offset=n, partition_leader_epoch=0)) for n in range(12)]
+    create_topic(a.bootstrap_servers, "t")
+    rebuild_log(a, "t-0", b"".join(keyed))
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    add(b.bootstrap_servers, "m", "t")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+    create_mirror(a.bootstrap_servers, "m", b.bootstrap_servers)
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    rebuild_log(b, "t-0", b"".join([*keyed[:3], *keyed[5:11]]))  # what its cleaner left; 11 was not mirrored
+    produce(b.bootstrap_servers, "t", numbered("own", 3))
+    before = records_on(a, "t-0")
+    loss = dry_run(a, "add", "m", "t")
+    add(a.bootstrap_servers, "m", "t")
+    wait_state(a.bootstrap_servers, "m", "MIRRORING")
+    wait_for("A has what B wrote", lambda: log_bytes(b.log_dir(), "t-0")[-20:] == log_bytes(a.log_dir(), "t-0")[-20:])
+    gone = before - records_on(a, "t-0")
+    assert loss["droppedRecords"] == len(gone) == 1
+
+
+def test_what_a_dry_run_names_of_a_first_add_is_what_goes(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
+    a, b = clusters
+    same = [bytes(build_batch([Record(n, 1, b"k%d" % n, b"v")], base_offset=n, partition_leader_epoch=0)) for n in range(6)]
+    ours = [bytes(build_batch([Record(n, 1, b"ours", b"v")], base_offset=n, partition_leader_epoch=0)) for n in range(6, 9)]
+    create_topic(a.bootstrap_servers, "t")
+    rebuild_log(a, "t-0", b"".join(same))
+    create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
+    add(b.bootstrap_servers, "m", "t")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m")
+    remove(b.bootstrap_servers, "m", "t")
+    wait_state(b.bootstrap_servers, "m", "STOPPED")
+    kafka_mirrors(b.bootstrap_servers, "--delete", "--mirror", "m")  # nothing tells any more that it was mirrored
+    rebuild_log(b, "t-0", b"".join([*same, *ours]))
+    create_mirror(b.bootstrap_servers, "m2", a.bootstrap_servers)
+    before = records_on(b, "t-0")
+    loss = dry_run(b, "add", "m2", "t")
+    add(b.bootstrap_servers, "m2", "t")
+    wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "m2")
+    assert loss["droppedRecords"] == len(before - records_on(b, "t-0")) == 3
