@@ -203,7 +203,7 @@ def test_what_a_dry_run_prints_is_what_is_dropped(clusters: tuple[EmbeddedCluste
 def test_what_a_dry_run_names_in_a_compacted_topic_is_what_goes(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
     """A batch that the source's cleaner took proves nothing; the dry run took it for another one, and named all from there on."""
     a, b = clusters
-    keyed = [bytes(build_batch([Record(n, 1, b"k%d" % n, b"v")], base_offset=n, partition_leader_epoch=0)) for n in range(12)]
+    keyed = [bytes(build_batch([Record(n, 1, b"k%d" % n, b"v")], base_offset=n, partition_leader_epoch=0)) for n in range(9)]
     create_topic(a.bootstrap_servers, "t")
     rebuild_log(a, "t-0", b"".join(keyed))
     create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
@@ -212,15 +212,14 @@ def test_what_a_dry_run_names_in_a_compacted_topic_is_what_goes(clusters: tuple[
     create_mirror(a.bootstrap_servers, "m", b.bootstrap_servers)
     remove(b.bootstrap_servers, "m", "t")
     wait_state(b.bootstrap_servers, "m", "STOPPED")
-    rebuild_log(b, "t-0", b"".join([*keyed[:3], *keyed[5:11]]))  # what its cleaner left; 11 was not mirrored
-    produce(b.bootstrap_servers, "t", numbered("own", 3))
+    written = bytes(build_batch([Record(9, 1, b"own", b"v")], base_offset=9, partition_leader_epoch=1))
+    rebuild_log(b, "t-0", b"".join([*keyed[:3], *keyed[5:7], written]))  # what its cleaner left
     before = records_on(a, "t-0")
     loss = dry_run(a, "add", "m", "t")
     add(a.bootstrap_servers, "m", "t")
     wait_state(a.bootstrap_servers, "m", "MIRRORING")
-    wait_for("A has what B wrote", lambda: log_bytes(b.log_dir(), "t-0")[-20:] == log_bytes(a.log_dir(), "t-0")[-20:])
-    gone = before - records_on(a, "t-0")
-    assert loss["droppedRecords"] == len(gone) == 1
+    wait_for("A has what B wrote", lambda: (9, b"v") in records_on(a, "t-0"))
+    assert loss["droppedRecords"] == len(before - records_on(a, "t-0")) == 0
 
 
 def test_what_a_dry_run_names_of_a_first_add_is_what_goes(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
