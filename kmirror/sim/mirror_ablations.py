@@ -245,6 +245,16 @@ def _at_local_start(verify_log: Any) -> Any:
     return inquiry
 
 
+def _cut_at_local_start(verify_before: Any) -> Any:
+    def inquiry(log: Any, until: int, *, cleaned_until: Any) -> Any:
+        verdict: Verdict = yield from verify_before(log, until, cleaned_until=cleaned_until)
+        if verdict.action is Action.START_OVER:
+            return Verdict(Action.CUT, max(verdict.offset, log.log_start_offset), verdict.reason)
+        return verdict
+
+    return inquiry
+
+
 def _with_an_entry(make_leader: Any) -> Any:
     def run(self: Partition, registration: Any, log: Any) -> Any:
         has_mirror_name, self.has_mirror_name = self.has_mirror_name, False
@@ -317,7 +327,10 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "reset_is_last": [(LogSummary, "ends_in_own_reset", _any_reset)],
     "bump_before_cut": [(stopping, "stop", _cut_first)],
     "epoch_kept_on_entry": [(stopping, "last_mirror_epoch_on_entry", _no_epoch)],
-    "start_over_at_source": [(mirror_fetcher, "verify_log", _at_local_start)],
+    "start_over_at_source": [
+        (mirror_fetcher, "verify_log", _at_local_start),
+        (preparing, "verify_before", _cut_at_local_start),
+    ],
     "epoch_entry_with_batch": [(Partition, "make_leader", _with_an_entry)],
     "lost_reset_again": [(stopping, "is_reset_lost", _never_async)],
     "leader_knows": [(last_mirror_epoch, "_knows", _always)],
