@@ -51,6 +51,9 @@ class Cluster:
     async def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
         return {name: SimpleNamespace(topic_id=Uuid.ZERO) for name in names}
 
+    async def describe_configs(self, *_: object) -> list[Any]:
+        return []
+
     async def list_offsets(self, names: Iterable[TopicPartition], *, timestamp: int = -1, **_: object) -> dict[TopicPartition, int]:
         return dict.fromkeys(names, self.start if timestamp == EARLIEST_TIMESTAMP else self.end)
 
