@@ -4,7 +4,7 @@
 * when a mirror is aligned with its source or follows its truncation, if the source's log does not have it: lag at failover,
   or written behind the failover's back; or has it, and the mirror is stopped before it came back (lag at failover, too)
 * at the LSO cut of STOPPING (the rule `transactions` says that it cuts no more than that)
-* by retention, or with its topic
+* by retention, with its topic, or in a disaster that takes every replica (`LogLost`)
 
 and must otherwise be in its cluster's log in the end: of a fleet, in the log of the partition's leader when everything has healed.
 A fleet's record must have been on two replicas before it was acknowledged (min.insync.replicas).
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet_history import Healed
-from kmirror.sim.history import Acknowledged, Appended, Batch, Event, LogKey, Removed, StateWritten
+from kmirror.sim.history import Acknowledged, Appended, Batch, Event, LogKey, LogLost, Removed, StateWritten
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.replay import Place, Replay
 from kmirror.sim.topic_history import TopicGone
@@ -49,10 +49,17 @@ class Acknowledgements:
         elif isinstance(event, StateWritten):
             if event.state is State.STOPPED and replay.takes_effect and replay.is_fleet(event.log):
                 self._stopped(replay.place(event.log), replay)
+        elif isinstance(event, LogLost):
+            self._lost((event.cluster, event.partition), replay)
         elif isinstance(event, TopicGone):
             self.deleted[event.cluster, event.topic] = None
         elif isinstance(event, Healed):
             self.healed[event.cluster] = event
+
+    def _lost(self, place: Place, replay: Replay) -> None:
+        """Also what nobody has heard of yet."""
+        self.excused.update(key for key in self.acknowledged if key[0] == place)
+        self.excused.update((place, value) for log in replay.replicas(place) for batch in replay.log(log) for value in batch.values)
 
     def _stopped(self, place: Place, replay: Replay) -> None:
         awaited = self.awaited.pop(place, set())

@@ -4,8 +4,8 @@
 and what may have been carried out since. The value of a key says how often it was written. Logs of this topic are not followed batch by batch
 (a cleaner rewrites them); they are read from the disks when everything has settled (`read_keys`):
 
-    keys   on every replica in sync, of the source and of its mirror, a key has its last acknowledged value, or one that was sent later and whose
-           fate is unknown; what was deleted for good has none
+    keys   on every replica in sync, of the source and of its mirror, a key has its last acknowledged value, or one that was sent later (or
+           shortly before, `LATE_US`, and overtaken) and whose fate is unknown; what was deleted for good has none
 
 A topic is rolled and cleaned within fractions of a second (`COMPACTED`, `CLEANING`), and its tombstones are not kept longer.
 """
@@ -27,7 +27,9 @@ from kmirror.sim.server import SimServer
 from kmirror.sim.workload import Pace
 
 KEYED = TopicPartition("keys", 0)
-KEYS = 6
+KEYS = 4
+WRITES_PER_KEY = 5
+LATE_US = 6_000_000
 DELETED_PERCENT = 35
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -65,7 +67,7 @@ class KeysRead(Event):
 
 
 class KeyedWriter:
-    """Sets and deletes keys at one cluster until `writing` is false."""
+    """Sets and deletes keys at one cluster until `writing` is false: a few of them again and again, then the next ones."""
 
     def __init__(self, client: FleetClient, history: History) -> None:
         self.writing = True
@@ -73,13 +75,16 @@ class KeyedWriter:
         self._history = history
         self._pace = Pace(20, 80)
         self._versions: dict[bytes, int] = {}
+        self._writes = 0
 
     async def run(self) -> None:
         while True:
             await self._client.pause(self._pace)
             if self.writing:
                 random = self._client.random
-                await self.write(b"key-%d" % random.randrange(KEYS), deleted=random.randrange(100) < DELETED_PERCENT)
+                number = self._writes // WRITES_PER_KEY + random.randrange(KEYS)
+                await self.write(b"key-%d" % number, deleted=random.randrange(100) < DELETED_PERCENT)
+                self._writes += 1
 
     async def write(self, key: bytes, *, deleted: bool) -> bool:
         """Once; whether it was acknowledged."""
@@ -142,6 +147,8 @@ def _check_key(event: KeysRead, key: bytes, writes: list[KeyWritten]) -> Iterato
     may_be = {None if write.deleted else b"%s=%d" % (key, write.version) for write in writes[max(last, 0) :]}
     if last < 0:
         may_be.add(None)
+    late = (write for write in writes[: max(last, 0)] if not write.acknowledged and write.now_us > writes[last].now_us - LATE_US)
+    may_be.update(None if write.deleted else b"%s=%d" % (key, write.version) for write in late)
     found = event.live.get(key)
     if found not in may_be:
         expected = " or ".join(sorted("none" if value is None else value.decode() for value in may_be))

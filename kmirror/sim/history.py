@@ -92,6 +92,14 @@ class Removed(Event):
 
 
 @dataclass(slots=True)
+class LogLost(Event):
+    """All replicas of a cluster's partition are about to lose what they have: a disaster that Kafka does not survive either."""
+
+    cluster: str
+    partition: TopicPartition
+
+
+@dataclass(slots=True)
 class StateWritten(Event):
     """A state was written to `__mirror_state` on `log`'s host; None: its mirror was deleted. `order`: epoch and offset of the record."""
 

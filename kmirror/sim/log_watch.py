@@ -219,6 +219,11 @@ class LogWatch:
             del self._homes[partition]
         self._reload_states()
 
+    def after_log_loss(self, partition: TopicPartition) -> None:
+        """The partition's directory is gone."""
+        self._drop(partition, lambda batch: True, DISK_LOST)
+        self._homes.pop(partition, None)
+
     def after_start(self) -> None:
         """The node serves: what recovery has left."""
         self.is_starting = False

@@ -24,7 +24,7 @@ from kmirror.sim.checkers import Violation, check
 from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_ownership, check_reads, truth_of
 from kmirror.sim.fleet_history import OwnedPartitions, ReadTo, TransactionEnded
 from kmirror.sim.fleet_keys import check_keys
-from kmirror.sim.history import History, Order, Removed, StateWritten
+from kmirror.sim.history import History, LogLost, Order, Removed, StateWritten
 from kmirror.sim.mirror_group_checker import check_groups
 from kmirror.sim.mirror_operators import check_operators
 from kmirror.sim.topic_checker import check_topics
@@ -47,11 +47,15 @@ def check_mirrors(history: History) -> list[Violation]:
 
 
 def _only_lasting_reads(history: History, cluster: str) -> History:
-    """Reads of that cluster that were asked for after the last cut by a mirror's rules or a deletion. (A slow link may keep the cut waiting
+    """Reads of that cluster that were asked for after the last cut by a mirror's rules, a deletion or a disaster. (A slow link may keep the cut waiting
     for long after MIRRORING was written.)"""
     cut_us: dict[TopicPartition, int] = {}
     states: dict[TopicPartition, tuple[Order, State | None]] = {}
     for event in history.events:
+        if isinstance(event, LogLost):
+            if event.cluster == cluster:
+                cut_us[event.partition] = event.now_us
+            continue
         if isinstance(event, StateWritten) and history.cluster_of(event.log) == cluster:
             newest = states.get(event.log.partition, (event.order, None))[0]  # a host that was away is told the older ones later
             if event.order >= newest:

@@ -7,6 +7,7 @@ leader's disk holds. Power is lost by one broker of a fleet at a time, as `sim.f
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from kmirror.admin.admin_client import AdminClient, NoBrokerError
@@ -66,6 +67,8 @@ class MirrorStage(SimStage):
             world.loop, self.clients, history, bootstrap=lambda name: self.fleets[name].bootstrap, timeout_ms=self.patience_ms
         )
         self.partitions: list[TopicPartition] = []
+        self.refused_until_us: dict[str, int] = {}
+        """Until when a cluster lets no mirror read, where it was opened with `may_refuse`."""
         self._associations: dict[str, set[str | None]] = {}
 
     def servers(self) -> list[SimServer]:
@@ -85,6 +88,7 @@ class MirrorStage(SimStage):
         features: Mapping[str, int] = FEATURES,
         log_dirs: int = 1,
         dialect: str | None = None,
+        may_refuse: bool = False,
         own_config: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
         """Start everything, each node with `config` (and its cluster's in `own_config`) and `features`, each broker with that many log
@@ -103,9 +107,14 @@ class MirrorStage(SimStage):
                 dialect=dialect if name == names[0] else None,
             )
             self.fleets[name] = fleet
+            for server in fleet.brokers.values() if may_refuse else ():
+                server.refuses_mirrors = partial(self._is_refused, name)
             self.crowds[name] = FleetCrowd(self, fleet, self.partitions, slowness=SLOWNESS)
         await self.start_servers(self._way_to_die)
         await self.operator.create_topic(names[0], TOPIC, partitions, dict(configs or {}), replication_factor=replication_factor)
+
+    def _is_refused(self, cluster: str) -> bool:
+        return self.world.loop.now_us < self.refused_until_us.get(cluster, 0)
 
     def _way_to_die(self, server: SimServer, power_loss: bool) -> bool | None:
         return self.fleet_of(server).way_to_die(server, power_loss)

@@ -13,15 +13,18 @@ clusters from 0, so both have the same ones.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.faults import FaultRates
+from kmirror.sim.keyed_topic import KeyedTopic
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_operators import MirrorOperator
 from kmirror.sim.mirror_share_groups import WITH_SHARE_GROUPS, MovedShareGroup
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
-from kmirror.sim.mirror_world import MirrorWorld
+from kmirror.sim.mirror_turns import Turns
+from kmirror.sim.mirror_world import ANEW, EMPTY, MirrorWorld
 from kmirror.sim.run import HistoryFunction, Setting
 
 GROUP_PERCENT = 30
@@ -34,31 +37,47 @@ MIN_MOVE_PAUSE_MS, MAX_MOVE_PAUSE_MS = 150, 900
 
 async def mirrors(stage: MirrorStage) -> None:
     """Two fleets of three brokers, mirrors both ways in turn, an operator at random, clients of all kinds, faults of all kinds."""
-    world = MirrorWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world"))
+    await _mirrors(stage, MirrorWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world")))
+
+
+async def _mirrors(stage: MirrorStage, world: MirrorWorld) -> None:
     stage.rates = world.rates(stage.rates)
     stage.tell(f"the world: {world}")
     random = SeededRandom(f"{stage.world.loop.seed}/groups")
     share = MovedShareGroup(stage, random) if random.randrange(100) < SHARE_GROUP_PERCENT else None
+    members = 1 + (random.randrange(100) < SECOND_MEMBER_PERCENT)
+    if world.source_lost is not None:  # its groups would have to begin anew, and nothing says so
+        share, members = None, 0
+    keyed = KeyedTopic(stage, SeededRandom(f"{stage.world.loop.seed}/keyed")) if world.keyed else None
     await stage.open(
         partitions=stage.between(1, 2),
         replication_factor=stage.between(2, 3),
         log_dirs=world.log_dirs,
         dialect=world.dialect,
-        own_config=dict.fromkeys(("a", "b"), world.config),
+        may_refuse=world.refusing,
+        own_config={"a": world.config, "b": {**world.config, **(keyed.config_of_b() if keyed is not None else {})}},
         **WITH_SHARE_GROUPS if share else {},
     )
+    story = _Story(stage, share, members=members)
+    turns = Turns(stage, story, SeededRandom(f"{stage.world.loop.seed}/turns"))
     if world.log_dirs > 1:
         stage.world.loop.create_task(_moves(stage), name="moves")
-    stage.operator.mirror_configs["mirror.max.truncation.records"] = "-1"  # whoever adds a topic here takes what the source has
-    story = _Story(stage, share, members=1 + (random.randrange(100) < SECOND_MEMBER_PERCENT))
+    if world.source_lost is None:
+        stage.operator.mirror_configs["mirror.max.truncation.records"] = "-1"  # whoever adds a topic here takes what the source has
     story.start_clients()
+    if keyed is not None:
+        await keyed.open()
     stage.faults.active = True
     await stage.sleep_ms(stage.between(100, 400))
     await story.start_mirror()
-    for happen in story.happenings():
+    for happen in turns.among(story.happenings(), world):
         await stage.sleep_ms(stage.between(100, 700))
         await happen()
+    if keyed is not None:
+        await keyed.end()
     await story.end()
+    if keyed is not None:
+        await keyed.read()
 
 
 async def _moves(stage: MirrorStage) -> None:
@@ -112,14 +131,14 @@ class _Story:
         if stage.chance(QUARREL_PERCENT):
             found[stage.between(0, len(found) - 1)] = self._quarrel
         elif stage.chance(DELETION_PERCENT * 100 // (100 - QUARREL_PERCENT)):
-            found[stage.between(0, len(found) - 1)] = self._delete_topic if stage.chance(50) else self._replace_source_topic
+            found[stage.between(0, len(found) - 1)] = self.delete_topic if stage.chance(50) else self._replace_source_topic
         return found
 
     async def _happen(self) -> None:
         """What the operator does next."""
         what = self._stage.between(1, 100)
         if what <= 50:
-            await self._fail_over()
+            await self.fail_over()
             await self._stage.sleep_ms(self._stage.between(0, 500))
             await self.start_mirror()
         elif what <= 75:
@@ -169,7 +188,7 @@ class _Story:
         await other
         await stage.have_it_mirrored(self._arbiter, self.passive)
 
-    async def _delete_topic(self) -> None:
+    async def delete_topic(self) -> None:
         """The passive cluster's topic is deleted, and comes back with the next add, empty and with the same id."""
         await self._stage.fail_over(self.passive)
         await self._stage.delete_topic(self.passive)
@@ -187,7 +206,7 @@ class _Story:
         await stage.sleep_ms(stage.between(0, 4_000))
         await stage.operator.create_topic(self.active, TOPIC, len(stage.partitions), replication_factor=stage.between(2, 3))
         await stage.until_state(self.passive, State.FAILED, State.STOPPED, State.PAUSED)
-        await self._delete_topic()
+        await self.delete_topic()
         self._start_members(self.active)
 
     async def _pause_and_resume(self) -> None:
@@ -204,7 +223,7 @@ class _Story:
         await self._stage.sleep_ms(self._stage.between(0, 300))
         await self.start_mirror()
 
-    async def _fail_over(self) -> None:
+    async def fail_over(self) -> None:
         """Planned (writers stop first), or while the old active cluster is still written to, or is dead."""
         stage = self._stage
         old, new = self.active, self.passive
@@ -249,9 +268,25 @@ class _Story:
         self._start_members(new)
 
 
+def _storm_of(**told: Any) -> HistoryFunction:
+    """The storm in a world of which that is known."""
+
+    async def play(stage: MirrorStage) -> None:
+        await _mirrors(stage, MirrorWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world"), **told))
+
+    play.__doc__ = f"The storm of `mirrors` in a world where {MirrorWorld(**told)}."
+    return play
+
+
 CALM = Setting(MirrorStage, check_mirrors)
 STORM = Setting(MirrorStage, check_mirrors, FaultRates(node_pause=2, min_pause_ms=150, max_pause_ms=900))
 MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirrors": (mirrors, STORM),
     "mirrors_calm": (mirrors, CALM),
+    "mirrors_keyed": (_storm_of(keyed=True), STORM),
+    "mirrors_source_empty": (_storm_of(source_lost=EMPTY), STORM),
+    "mirrors_source_anew": (_storm_of(source_lost=ANEW), STORM),
+    "mirrors_switched_off": (_storm_of(switched_off=True), STORM),
+    "mirrors_states_grow": (_storm_of(states_grow=True), STORM),
+    "mirrors_refused": (_storm_of(refusing=True), STORM),
 }

@@ -14,17 +14,19 @@ removes the one that it left, as Kafka says.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.controller.storage_tool import FormatOptions, format_node
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
 from kmirror.sim.history import History, Told
 from kmirror.sim.log_watch import KnownChains, LogWatch
-from kmirror.sim.old_dialects import speak
+from kmirror.sim.old_dialects import refuse, speak
 from kmirror.sim.runtime import SimRuntime, SimWorld
+from kmirror.storage.log_file_names import log_dir_name
 
 DATA_DIR = "/data"
 SECOND_DATA_DIR = "/data2"
@@ -63,6 +65,7 @@ class SimServer:
         self._needs_restart = False
         self._offline: list[str] = []
         self.refused: str | None = None
+        self.refuses_mirrors: Callable[[], bool] | None = None
         self.volumes = [self.node.disk.mount(path) for path in self._config.log_dirs]
         self._started: asyncio.Future[None] = world.loop.create_future()
         self._life: asyncio.Task[None] | None = None
@@ -104,6 +107,15 @@ class SimServer:
         self.note_bad_disk()
         self.watch.after_disk_loss(path)
         self._tell(f"has another disk at {path}, which is empty")
+
+    def lose_log(self, partition: TopicPartition) -> None:
+        """Somebody removes the partition's directory while the node is off; nothing where it has none."""
+        assert not self.alive, f"{self.name} is running"
+        data_dir = self.watch.data_dir_of(partition)
+        if data_dir is not None:
+            self.node.disk.lose_tree(f"{data_dir}/{log_dir_name(partition)}")
+            self.watch.after_log_loss(partition)
+            self._tell(f"has the log of {partition} removed")
 
     def mend_disks(self) -> None:
         """Space is freed, disks work again; the node is off, and what came back empty is formatted."""
@@ -156,6 +168,8 @@ class SimServer:
         self.server = server
         if self._dialect is not None and server.broker is not None:
             speak(server.broker.apis, self._dialect)
+        if self.refuses_mirrors is not None and server.broker is not None:
+            refuse(server.broker.apis, self.refuses_mirrors)
         self.watch.after_start()
         self._tell("serves")
         started.set_result(None)

@@ -33,9 +33,10 @@ async def state_topic_grows(stage: MirrorStage) -> None:
     open_one = TransactionalProducer(stage.crowds["b"].client("open"), "b/pay", 0, [ORDERS], stage.history, timeout_ms=LONG_MS)
     expect(await open_one.init() and await open_one.write(ORDERS, (b"b/pay/0/1",)), "B has an open transaction")
     await stage.write("b", batches=2)
-    await _expect_refused(_grow(stage, "b", GROWN[0]))
+    await _expect_refused(grow(stage, "b", GROWN[0]))
     for count in GROWN:
-        await _grow_underneath(stage, stage.fleets["b"], count)
+        await grow_underneath(stage, stage.fleets["b"], count)
+        await stage.until("every replica is in sync", stage.is_whole)
         await let_another_lead(stage, "b")
         await stage.sleep_ms(1_000)
     expect(stage.state("b", ORDERS) is State.STOPPED, "B's topic is STOPPED, as it was")
@@ -43,7 +44,7 @@ async def state_topic_grows(stage: MirrorStage) -> None:
     await stage.end()
 
 
-async def _grow(stage: MirrorStage, cluster: str, count: int) -> None:
+async def grow(stage: MirrorStage, cluster: str, count: int) -> None:
     """CreatePartitions, once."""
     (await stage.operator.admin(cluster).create_partitions({MIRROR_STATE_TOPIC_NAME: count})).all()
 
@@ -59,7 +60,7 @@ async def _expect_refused(asking: Awaitable[object]) -> None:
     raise KmirrorError(f"expected: {MIRROR_STATE_TOPIC_NAME} is not grown")
 
 
-async def _grow_underneath(stage: MirrorStage, fleet: SimFleet, count: int) -> None:
+async def grow_underneath(stage: MirrorStage, fleet: SimFleet, count: int) -> None:
     """As a controller of an older version would: the records are there, whoever asked for them."""
     server, runtime = fleet.controller.server, fleet.controller.node.runtime
     if server is None or server.controller is None or server.controller.controller is None or runtime is None:
@@ -73,7 +74,7 @@ async def _grow_underneath(stage: MirrorStage, fleet: SimFleet, count: int) -> N
                 partition_id=number,
                 topic_id=topic.id,
                 replicas=list(first.replicas),
-                isr=list(first.replicas),
+                isr=list(first.isr),
                 leader=first.leader,
                 leader_epoch=0,
                 partition_epoch=0,
@@ -86,7 +87,6 @@ async def _grow_underneath(stage: MirrorStage, fleet: SimFleet, count: int) -> N
     result: ControllerResult[None] = ControllerResult(records)
     await runtime.spawn(server.controller.controller.write("grow", lambda: result), name="grow")
     stage.tell(f"{MIRROR_STATE_TOPIC_NAME} of {fleet.name} has {count} partitions, by what its controller wrote")
-    await stage.until("every replica is in sync", stage.is_whole)
 
 
 CALM = Setting(MirrorStage, check_mirrors)

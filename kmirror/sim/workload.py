@@ -16,7 +16,7 @@ from typing import Any
 
 from kmirror.admin.admin_client import AdminClient, NoBrokerError
 from kmirror.admin.features import UpgradeType
-from kmirror.admin.results import NewTopic
+from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
@@ -320,6 +320,15 @@ class Operator:
 
         done = Errors.UNKNOWN_TOPIC_OR_PARTITION if topic_id is None else Errors.UNKNOWN_TOPIC_ID
         await self._insist(f"delete topic {topic} at {cluster}", attempt, done=done)
+
+    async def set_topic_config(self, cluster: str, topic: str, name: str, value: str | None) -> None:
+        """None: back to what holds without it."""
+        operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
+
+        async def attempt() -> None:
+            await self.admin(cluster).incremental_alter_configs(ConfigResourceType.TOPIC, topic, [(name, operation, value)])
+
+        await self._insist(f"set {name}={value} of {topic} at {cluster}", attempt, done=Errors.NONE)
 
     def _ask_another_broker(self) -> None:
         """The one that was asked may not reach whom it needs."""

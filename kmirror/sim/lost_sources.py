@@ -1,0 +1,126 @@
+"""Turns of the storm in which the source of the moment loses what it had, and an operator who must say what is to become of the mirror.
+
+    comes back empty    every replica of a partition is gone, for somebody removed them; its cluster leads on with an empty log
+    is made anew        the topic is deleted and created again, with another id
+
+The mirror must not follow (`mirror.max.truncation.records` is the default's here, not -1 as in the other storms): it is FAILED, or, where it saw
+that the topic was gone (B5), STOPPED or PAUSED. It has every record that all of its replicas had when the source's was lost, until the operator
+
+    says go       what `kafka-mirrors --add --accept-truncation` does: no limit, remove, add, the old limit; of a topic made anew: delete ours
+    fails over    the mirror is active then, and still has all of it, but for transactions that nobody ended
+"""
+
+from __future__ import annotations
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import Random
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.metadata.mirror_names import MIRROR_MAX_TRUNCATION_CONFIG
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.sim.fleet import SimFleet
+from kmirror.sim.history import LogLost
+from kmirror.sim.mirror_stage import TOPIC, MirrorStage
+from kmirror.sim.open_transactions import fixpoint
+from kmirror.sim.story import Story
+
+NOT_FOLLOWING = (State.FAILED, State.STOPPED, State.PAUSED)
+GO_PERCENT = 50
+MIN_AWAY_MS, MAX_AWAY_MS = 50, 600
+MAX_WITHOUT_TOPIC_MS = 4_000
+
+
+class LostSource:
+    """Of one story; `random` is its own."""
+
+    def __init__(self, stage: MirrorStage, story: Story, random: Random) -> None:
+        self._stage = stage
+        self._story = story
+        self._random = random
+
+    def _between(self, low: int, high: int) -> int:
+        return low + self._random.randrange(high - low + 1)
+
+    async def comes_back_empty(self) -> None:
+        stage, source, mirror = self._stage, self._story.active, self._story.passive
+        partition = stage.partitions[self._random.randrange(len(stage.partitions))]
+        await stage.until_state(mirror, State.MIRRORING)
+        fleet = stage.fleets[source]
+        await stage.until(
+            f"{source} is whole, and {mirror} has something of it", lambda: _may_lose(fleet) and bool(self._had(mirror, partition))
+        )
+        had = self._had(mirror, partition)
+        await self._lose(fleet, partition)
+        await stage.until(f"{partition} FAILED at {mirror}", lambda: stage.state(mirror, partition) is State.FAILED)
+        await self._ensure_kept(mirror, partition, had)
+        if self._random.randrange(100) < GO_PERCENT:
+            await self._go(mirror)
+        else:
+            await self._story.fail_over()
+            await self._ensure_kept(mirror, partition, had)
+            await self._story.start_mirror()
+
+    async def is_made_anew(self) -> None:
+        stage, source, mirror = self._stage, self._story.active, self._story.passive
+        await stage.until_state(mirror, State.MIRRORING)
+        had = {partition: self._had(mirror, partition) for partition in stage.partitions}
+        await stage.delete_topic(source)
+        await stage.sleep_ms(self._between(0, MAX_WITHOUT_TOPIC_MS))
+        await stage.operator.create_topic(source, TOPIC, len(stage.partitions), replication_factor=self._between(2, 3))
+        await stage.until_state(mirror, *NOT_FOLLOWING)
+        for partition, values in had.items():
+            await self._ensure_kept(mirror, partition, values)
+        if self._random.randrange(100) < GO_PERCENT:
+            await self._story.delete_topic()
+            return
+        await self._story.fail_over()
+        for partition, values in had.items():
+            await self._ensure_kept(mirror, partition, values)
+        await stage.delete_topic(source)
+        await self._story.start_mirror()
+
+    async def _lose(self, fleet: SimFleet, partition: TopicPartition) -> None:
+        """At one moment, and all is back a little later."""
+        stage = self._stage
+        servers = [fleet.broker_named(replica) for replica in fleet.registrations()[partition].replicas]
+        stage.history.add(LogLost(stage.world.loop.now_us, fleet.name, partition))
+        for server in servers:
+            stage.faults.hold(server)
+            server.crash()
+            server.lose_log(partition)
+        await stage.sleep_ms(self._between(MIN_AWAY_MS, MAX_AWAY_MS))
+        for server in servers:
+            stage.faults.release(server)
+            server.start()
+
+    async def _go(self, mirror: str) -> None:
+        stage = self._stage
+        stage.tell(f"the operator of {mirror} says go")
+        await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, "-1")
+        await stage.fail_over(mirror)
+        await self._story.start_mirror()
+        await stage.until_state(mirror, State.MIRRORING)
+        await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, None)
+
+    def _had(self, cluster: str, partition: TopicPartition) -> set[bytes]:
+        """Values that each replica has, of no open transaction: no loss of power and no failover takes them."""
+        fleet, log = self._stage.fleets[cluster], self._stage.log(cluster, partition)
+        if log is None:
+            return set()
+        values = {value for batch in fixpoint(log) for value in batch.values}
+        for replica in fleet.registrations()[partition].replicas:
+            batches = fleet.broker_named(replica).watch.logs.get(partition, [])
+            values &= {value for batch in batches for value in batch.values}
+        return values
+
+    async def _ensure_kept(self, cluster: str, partition: TopicPartition, had: set[bytes]) -> None:
+        await self._stage.until(f"{partition} has a leader at {cluster}", lambda: self._stage.leader(cluster, partition) is not None)
+        missing = had - {value for batch in self._stage.log(cluster, partition) or () for value in batch.values}
+        if missing:
+            raise KmirrorError(f"expected: {cluster} keeps what the source has lost of {partition}, not without {min(missing).decode()}")
+
+
+def _may_lose(fleet: SimFleet) -> bool:
+    """Whether everything of it runs and is whole, disks, too."""
+    if not fleet.controller.is_serving or not fleet.is_whole() or not fleet.may_die():
+        return False
+    return not any(server.needs_restart for server in fleet.brokers.values())

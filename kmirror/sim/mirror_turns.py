@@ -1,0 +1,128 @@
+"""Turns that a story of the storm takes in some worlds: mirroring switched off and on, `__mirror_state` grown, a source that refuses, or
+loses what it had (`sim.lost_sources`).
+
+    switch off    the passive cluster's mirror is deleted, at times the active one's former mirror, too; mirror.version is lowered to 0, clients write
+                  there, it is raised, and the mirror is made again (A6)
+    grow          an operator tries to (and must hear INVALID_PARTITIONS), and then the partitions are there by what a controller of another
+                  version wrote (A7)
+    refuse        the active cluster takes the rights of whoever works for mirrors away, and gives them back (A10)
+
+What must hold then is what always holds. In particular a refusal fails nothing: when it ends, so does the delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from kmirror.admin.admin_client import NoBrokerError
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Random
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
+from kmirror.sim.fleet_clients import LOST
+from kmirror.sim.lost_sources import LostSource
+from kmirror.sim.mirror_stage import MIRROR, MirrorStage
+from kmirror.sim.mirror_world import ANEW, EMPTY, MirrorWorld
+from kmirror.sim.state_histories import grow, grow_underneath
+from kmirror.sim.story import Story
+
+TRIES = 20
+PAUSE_MS = 150
+GROWN = (2, 3, 5)
+MIN_REFUSED_MS, MAX_REFUSED_MS = 500, 9_000
+
+Turn = Callable[[], Awaitable[None]]
+
+
+class Turns:
+    """Those of one story; `random` is theirs alone."""
+
+    def __init__(self, stage: MirrorStage, story: Story, random: Random) -> None:
+        self._stage = stage
+        self._story = story
+        self._random = random
+
+    def among(self, happenings: Sequence[Turn], world: MirrorWorld) -> list[Turn]:
+        """The story's happenings, and among them the turns that the world has."""
+        lost = LostSource(self._stage, self._story, self._random)
+        turns: dict[Turn, bool] = {
+            self._switch_off: world.switched_off,
+            self._grow: world.states_grow,
+            self._refuse: world.refusing,
+            lost.comes_back_empty: world.source_lost == EMPTY,
+            lost.is_made_anew: world.source_lost == ANEW,
+        }
+        found = list(happenings)
+        for turn, is_had in turns.items():
+            if is_had:
+                found.insert(self._random.randrange(len(found) + 1), turn)
+        return found
+
+    def _between(self, low: int, high: int) -> int:
+        return low + self._random.randrange(high - low + 1)
+
+    async def _refuse(self) -> None:
+        """It begins; the story goes on meanwhile."""
+        cluster, now_us = self._story.active, self._stage.world.loop.now_us
+        until_us = now_us + 1_000 * self._between(MIN_REFUSED_MS, MAX_REFUSED_MS)
+        self._stage.refused_until_us[cluster] = until_us
+        self._stage.tell(f"{cluster} refuses mirrors until {until_us / 1_000_000:.3f} s")
+
+    async def _switch_off(self) -> None:
+        stage, passive = self._stage, self._story.passive
+        await stage.fail_over(passive)
+        clusters = [passive, self._story.active] if self._random.randrange(2) else [passive]
+        for cluster in clusters:
+            fleet = stage.fleets[cluster]
+            await stage.until(f"the controller of {cluster} serves", lambda: fleet.controller.is_serving)  # noqa: B023 - awaited here
+            if MIRROR in fleet.image().configs.mirror_names():
+                await stage.operator.delete_mirror(cluster, MIRROR)
+            await stage.operator.switch_off(cluster)
+        if self._random.randrange(2):
+            stage.crowds[passive].write(writing=True)
+        await stage.sleep_ms(self._between(100, 1_500))
+        stage.crowds[passive].write(writing=False)
+        for cluster in clusters:
+            await stage.operator.switch_on(cluster)
+        await self._story.start_mirror()
+
+    async def _grow(self) -> None:
+        stage, story = self._stage, self._story
+        cluster = story.active if self._random.randrange(3) == 0 else story.passive
+        fleet, count = stage.fleets[cluster], GROWN[self._random.randrange(len(GROWN))]
+        if not await self._until_it_is_there(cluster):
+            return
+        await self._try_to_grow(cluster, count)
+        for _ in range(TRIES):
+            await stage.until(f"the controller of {cluster} serves", lambda: fleet.controller.is_serving)
+            topic = fleet.image().topics.topic(MIRROR_STATE_TOPIC_NAME)
+            if topic is not None and topic.partitions[0].leader >= 0:
+                stage.faults.hold(fleet.controller)
+                await grow_underneath(stage, fleet, count)
+                stage.faults.release(fleet.controller)
+                return
+            await stage.sleep_ms(PAUSE_MS)
+
+    async def _until_it_is_there(self, cluster: str) -> bool:
+        """False where the cluster has had no mirror."""
+        fleet = self._stage.fleets[cluster]
+        for _ in range(TRIES):
+            if fleet.controller.is_serving and fleet.image().topics.topic(MIRROR_STATE_TOPIC_NAME) is not None:
+                return True
+            await self._stage.sleep_ms(PAUSE_MS)
+        return False
+
+    async def _try_to_grow(self, cluster: str, count: int) -> None:
+        """Until there is an answer; KmirrorError unless it is a refusal."""
+        what = f"growing {MIRROR_STATE_TOPIC_NAME} of {cluster} to {count}"
+        for _ in range(TRIES):
+            try:
+                await grow(self._stage, cluster, count)
+            except ApiException as refused:
+                if refused.error is Errors.INVALID_PARTITIONS:
+                    self._stage.tell(f"{what} is refused")
+                    return
+            except (NoBrokerError, *LOST):
+                pass
+            else:
+                raise KmirrorError(f"{what} is not refused")
+            await self._stage.sleep_ms(PAUSE_MS)

@@ -1,0 +1,21 @@
+"""Story: what a turn of the mirrors' storm needs of the story in which it is taken (`sim.mirror_storm`)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Story(Protocol):
+    """`active` is the cluster that clients write to, `passive` mirrors it."""
+
+    active: str
+    passive: str
+
+    async def start_mirror(self) -> None:
+        """Create the passive cluster's mirror, unless it is there, and add the topic."""
+
+    async def delete_topic(self) -> None:
+        """The passive cluster's; it comes back by being added."""
+
+    async def fail_over(self) -> None:
+        """The passive cluster is the active one then, and the other mirrors nothing yet."""
