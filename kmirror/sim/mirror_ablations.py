@@ -30,6 +30,7 @@ deleted_is_forgotten     D3-34 the states and last mirror epochs of a topic that
 states_by_birth_count    15 A7: states are placed by the number of partitions that __mirror_state was made with
 stopped_log_believed     15 A7: ... and a log whose own reset only this cluster's records follow is not stopped once more
 state_topic_not_grown    15 A7: nobody grows __mirror_state
+refusal_is_no_verdict    15 A10: a source that refuses to be read is asked again, and nothing is FAILED by it
 errors_of_one_partition  15 A1: what a follower cannot take of one partition is that one's, and its fetcher goes on
 batch_epochs_hidden      C19  consumers are sent no batch with a leader epoch above the partition's own
 offset_epochs_hidden     C19  ... and are told none with an offset, committed or found
@@ -300,6 +301,16 @@ def _of_all(on_failure: Any) -> Any:
     return run
 
 
+def _refusals_fail(delay: Any) -> Any:
+    def run(self: MirrorFetcher, partition: Any, reason: str) -> None:
+        if reason == mirror_fetcher.REFUSED:
+            self._reject(partition, reason)
+        else:
+            delay(self, partition, reason)
+
+    return run
+
+
 def _as_if_stopped(ways: Any) -> Any:
     async def ask(manager: Any, topics: Any) -> Any:
         return dict.fromkeys(await ways(manager, topics), mirror_guard._Way.OWN)
@@ -344,6 +355,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "states_by_birth_count": [(MirrorCoordinator, "_partition_count", _of_now)],
     "stopped_log_believed": [(LogSummary, "is_written_since_own_reset", _never)],
     "state_topic_not_grown": [(replication_control_manager, "check_no_new_partitions", _nothing)],
+    "refusal_is_no_verdict": [(MirrorFetcher, "_delay", _refusals_fail)],
     "errors_of_one_partition": [(AbstractFetcher, "_on_failure", _of_all)],
     "batch_epochs_hidden": [(ClientEpochs, "records", _as_they_are)],
     "offset_epochs_hidden": [(ClientEpochs, "told", _as_they_are)],

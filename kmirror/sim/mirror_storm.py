@@ -268,7 +268,7 @@ class _Story:
         self._start_members(new)
 
 
-def _storm_of(**told: Any) -> HistoryFunction:
+def storm_of(**told: Any) -> HistoryFunction:
     """The storm in a world of which that is known."""
 
     async def play(stage: MirrorStage) -> None:
@@ -283,10 +283,10 @@ STORM = Setting(MirrorStage, check_mirrors, FaultRates(node_pause=2, min_pause_m
 MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirrors": (mirrors, STORM),
     "mirrors_calm": (mirrors, CALM),
-    "mirrors_keyed": (_storm_of(keyed=True), STORM),
-    "mirrors_source_empty": (_storm_of(source_lost=EMPTY), STORM),
-    "mirrors_source_anew": (_storm_of(source_lost=ANEW), STORM),
-    "mirrors_switched_off": (_storm_of(switched_off=True), STORM),
-    "mirrors_states_grow": (_storm_of(states_grow=True), STORM),
-    "mirrors_refused": (_storm_of(refusing=True), STORM),
+    "mirrors_keyed": (storm_of(keyed=True), STORM),
+    "mirrors_source_empty": (storm_of(source_lost=EMPTY), STORM),
+    "mirrors_source_anew": (storm_of(source_lost=ANEW), STORM),
+    "mirrors_switched_off": (storm_of(switched_off=True), STORM),
+    "mirrors_states_grow": (storm_of(states_grow=True), STORM),
+    "mirrors_refused": (storm_of(refusing=True), STORM),
 }

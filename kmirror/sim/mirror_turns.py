@@ -28,7 +28,7 @@ from kmirror.sim.story import Story
 TRIES = 20
 PAUSE_MS = 150
 GROWN = (2, 3, 5)
-MIN_REFUSED_MS, MAX_REFUSED_MS = 500, 9_000
+MIN_REFUSED_MS, MAX_REFUSED_MS = 500, 6_000
 
 Turn = Callable[[], Awaitable[None]]
 

@@ -103,8 +103,9 @@ class Replay:
             self._epochs[self.place(event.log), event.mirror_name] = event.epoch
 
     def _set_state(self, place: Place, mirror_name: str, state: State | None) -> None:
-        if state is None:
+        if state is None:  # the mirror was deleted, and with it what its topics' last mirror epochs were
             self._states.pop(place, None)
+            self._epochs.pop((place, mirror_name), None)
         else:
             self._states[place] = (mirror_name, state)
 

@@ -136,7 +136,7 @@ def _trace_hash_in_a_process(history: str, seed: int, hash_seed: str) -> str:
     return trace_hash
 
 
-@pytest.mark.parametrize("history", ["storm", "mirrors"])
+@pytest.mark.parametrize("history", ["storm", "mirrors", "mirrors_keyed", "mirrors_source_empty"])
 def test_one_seed_is_one_run_in_every_process(history):
     first = _trace_hash_in_a_process(history, 5, "1")
     assert first == _trace_hash_in_a_process(history, 5, "4242")
