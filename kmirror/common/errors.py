@@ -290,6 +290,11 @@ class CorruptFileError(KmirrorError):
         super().__init__(f"{path}: at byte {position}: {reason}")
 
 
+class CorruptCheckpointError(CorruptFileError, OSError):
+    """A small file that says what a log directory's data means (a checkpoint, `partition.metadata`) makes no sense: the disk lied or was
+    written to by somebody else. An error of the disk, as in Kafka, whose `CheckpointFile` raises IOException: the directory goes offline."""
+
+
 class ConfigError(KmirrorError):
     """A configuration key is unknown, missing, or has a value that is not allowed."""
 
@@ -315,6 +320,8 @@ _DISK_ADVICE = {
 
 def disk_error_advice(error: OSError) -> str:
     """What an operator does about an error of the disk before the next start."""
+    if isinstance(error, CorruptCheckpointError):
+        return "look at the disk, restore the file or move it away,"
     return _DISK_ADVICE.get(error.errno or 0, "look at the directory")
 
 

@@ -106,6 +106,11 @@ class SnapshotWriter:
         self._files.fsync_path(self._path.rpartition("/")[0])
         return len(data)
 
+    def drop_part(self) -> None:
+        """After a `write` that failed: what it wrote takes no room any more. OSError where that fails too; the next start does it then."""
+        if self._files.exists(self._part_path):
+            self._files.remove(self._part_path)
+
 
 class MetadataLog:
     """`open`, replay `latest_snapshot` and `batches`, `become_leader`, then `append` and `flush`; `close` at the end."""
@@ -207,6 +212,7 @@ class MetadataLog:
         """All batches of the log that the newest snapshot does not hold, in order."""
         offset = max(self._log.log_start_offset, self.snapshots[-1].end_offset if self.snapshots else 0)
         while offset < self._log.log_end_offset:
+            begun_at = offset
             info = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, min_one_message=True)
             for batch in iter_batches(info.records.to_bytes()):
                 if batch.last_offset >= offset:
@@ -216,6 +222,10 @@ class MetadataLog:
                         )
                     yield batch
                     offset = batch.next_offset
+            if offset == begun_at:
+                raise CorruptFileError(
+                    self._log.directory, 0, f"nothing could be read at offset {offset}, and the log ends at {self._log.log_end_offset}"
+                )
 
     # ---- the leader
 

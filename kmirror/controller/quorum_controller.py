@@ -318,6 +318,8 @@ class QuorumController:
                 await self._run_events()
                 self._clean_up()
                 self._run_late_work()
+                if self._failure is not None:
+                    self._fail(self._failure)  # under late work (the flush behind a roll), of which nobody else hears
         finally:
             if self._pump_done is not None and not self._pump_done.done():
                 self._pump_done.set_result(None)
@@ -509,14 +511,30 @@ class QuorumController:
             self._tasks.spawn(self._take_snapshot(self.log.snapshot_writer(self.image), self._snapshot_done), name="snapshot")
 
     async def _take_snapshot(self, writer: SnapshotWriter, done: asyncio.Future[None]) -> None:
+        """A disk that has no room for a snapshot may have room for the log, which needs less: an error is told and counted, as in Kafka
+        (MetadataErrorCount), and the next snapshot is due as ever. A disk that is gone ends the controller at its next append."""
         try:
             self.snapshot_bytes = await self.runtime.run_blocking(writer.write)
+        except OSError as error:
+            self.fault_count += 1
+            name, text = writer.snapshot_id.file_name, disk_error_text(error)
+            _log.error(
+                "Encountered error while writing snapshot %s: %s. The log keeps what it holds; %s", name, text, disk_error_advice(error)
+            )
+            await self._drop_part(writer)
+            return
         finally:
             self._snapshot_done = None
             done.set_result(None)
         self.log.add_snapshot(writer)
         self._clean_is_due = True
         self._wake.set()
+
+    async def _drop_part(self, writer: SnapshotWriter) -> None:
+        try:
+            await self.runtime.run_blocking(writer.drop_part)
+        except OSError as error:
+            _log.warning("The unfinished snapshot %s stays until the next start: %s", writer.snapshot_id.file_name, disk_error_text(error))
 
     def _clean_up(self) -> None:
         """Drop what the retention no longer needs beside a new snapshot. Called by the pump, when no worker has the log."""

@@ -7,7 +7,8 @@
 A checkpoint is replaced as a whole: `<file>.tmp` is written and synced, renamed over the old file, and the folder is
 synced, so that after a crash there is the old text or the new one and never a mixture. A file of 0 bytes, or one that
 ends after its version line, holds no entries (Kafka creates its checkpoints empty). Fewer or more lines than the count
-says, or a line that does not parse, is corruption: `CorruptFileError` with the file and the byte position of the line.
+says, or a line that does not parse, is corruption: `CorruptCheckpointError` with the file and the byte position of the line. It is an
+OSError, as it is an IOException in Kafka, so whoever reads takes the directory offline; nothing in it is changed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
-from kmirror.common.errors import CorruptFileError
+from kmirror.common.errors import CorruptCheckpointError
 from kmirror.common.ports import FileSystem
 
 Entry = TypeVar("Entry")
@@ -72,7 +73,7 @@ class CheckpointFile(Generic[Entry]):
         write_atomically(self._files, self.path, encode_lines(self.VERSION, lines))
 
     def read(self) -> list[Entry]:
-        """The entries; none for a missing or empty file. CorruptFileError says where a broken file is broken."""
+        """The entries; none for a missing or empty file. CorruptCheckpointError says where a broken file is broken."""
         try:
             data = self._files.read_bytes(self.path)
         except FileNotFoundError:
@@ -85,13 +86,13 @@ class CheckpointFile(Generic[Entry]):
             return []
         version = self._parse_int(*lines[0])
         if version != self.VERSION:
-            raise CorruptFileError(self.path, 0, f"unrecognised version {version}, expected version {self.VERSION}")
+            raise CorruptCheckpointError(self.path, 0, f"unrecognised version {version}, expected version {self.VERSION}")
         if len(lines) == 1:
             return []
         expected = self._parse_int(*lines[1])
         entries = [self._parse_line(position, line) for position, line in lines[2:]]
         if len(entries) != expected:
-            raise CorruptFileError(self.path, len(data), f"expected {expected} entries but found {len(entries)}")
+            raise CorruptCheckpointError(self.path, len(data), f"expected {expected} entries but found {len(entries)}")
         return entries
 
     def _split(self, data: bytes) -> list[tuple[int, str]]:
@@ -102,7 +103,7 @@ class CheckpointFile(Generic[Entry]):
             try:
                 lines.append((position, raw.rstrip(b"\r").decode()))
             except UnicodeDecodeError as error:
-                raise CorruptFileError(self.path, position + error.start, "not UTF-8") from error
+                raise CorruptCheckpointError(self.path, position + error.start, "not UTF-8") from error
             position += len(raw) + 1
         if lines[-1][1] == "":
             lines.pop()
@@ -112,13 +113,13 @@ class CheckpointFile(Generic[Entry]):
         try:
             return parse_decimal(line)
         except ValueError as error:
-            raise CorruptFileError(self.path, position, f"malformed line {line!r}") from error
+            raise CorruptCheckpointError(self.path, position, f"malformed line {line!r}") from error
 
     def _parse_line(self, position: int, line: str) -> Entry:
         try:
             return self._parse_entry(line)
         except ValueError as error:
-            raise CorruptFileError(self.path, position, f"malformed line {line!r}") from error
+            raise CorruptCheckpointError(self.path, position, f"malformed line {line!r}") from error
 
 
 def parse_decimal(text: str) -> int:

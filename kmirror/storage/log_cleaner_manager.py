@@ -28,6 +28,7 @@ from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartiti
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.offset_checkpoint_file import CLEANER_OFFSET_CHECKPOINT_FILE_NAME, OffsetCheckpointFile
 from kmirror.storage.ports import LogPorts
+from kmirror.storage.segment_files import storage_error
 from kmirror.storage.unified_log import UnifiedLog
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -219,13 +220,19 @@ class LogCleanerManager:
         found: dict[TopicPartition, int] = {}
         for log_dir, checkpoint in self._checkpoints.items():
             with self._guarded(log_dir):
-                found.update(checkpoint.read_or_empty())
+                found.update(checkpoint.read())
         return found
 
     def cleaned_until(self, log_dir: str, topic_partition: TopicPartition) -> int:
         """Where the part of a log ends that was cleaned; 0 if none was."""
         checkpoint = self._checkpoints.get(log_dir)
-        return 0 if checkpoint is None else checkpoint.read().get(topic_partition, 0)
+        if checkpoint is None:
+            return 0
+        try:
+            return checkpoint.read().get(topic_partition, 0)
+        except OSError as error:
+            message = f"Error while reading checkpoint file {checkpoint.path}: {error}"
+            raise storage_error(log_dir, self._ports, message, error) from error
 
     def update_checkpoint(self, log_dir: str, topic_partition: TopicPartition, first_dirty_offset: int) -> None:
         self._rewrite(log_dir, lambda offsets: offsets.update({topic_partition: first_dirty_offset}))
@@ -239,7 +246,7 @@ class LogCleanerManager:
         checkpoint = self._checkpoints.get(log_dir)
         if checkpoint is not None:
             with self._guarded(log_dir):
-                offsets = {partition: offset for partition, offset in checkpoint.read_or_empty().items() if partition in self._logs}
+                offsets = {partition: offset for partition, offset in checkpoint.read().items() if partition in self._logs}
                 change(offsets)
                 checkpoint.write(offsets)
 
@@ -250,7 +257,7 @@ class LogCleanerManager:
         if checkpoint is None or log is None or not log.config.compact:
             return
         with self._guarded(log_dir):
-            offsets = checkpoint.read_or_empty()
+            offsets = checkpoint.read()
             if offsets.get(topic_partition, 0) > offset:
                 offsets[topic_partition] = offset
                 checkpoint.write(offsets)

@@ -534,13 +534,12 @@ class LogManager:
         self.tasks.checkpoint_log_start_offsets()
 
     def read_high_watermarks(self, log_dir: str) -> dict[TopicPartition, int]:
-        """replication-offset-checkpoint of a live dir; a broken file is logged and counts as empty (the log start is used then).
-        KAFKA_STORAGE_ERROR where the disk cannot read it."""
+        """replication-offset-checkpoint of a live dir. KAFKA_STORAGE_ERROR where it cannot be read, or makes no sense; the dir is offline then."""
         found = self._dirs.live.get(log_dir)
         if found is None:
             return {}
         try:
-            return found.high_watermarks.read_or_empty()
+            return found.high_watermarks.read()
         except OSError as error:
             raise storage_error(log_dir, self._ports, f"Error while reading {found.high_watermarks.path}", error) from error
 

@@ -55,8 +55,8 @@ class LogManagerLoading:
             marker = CleanShutdownFile(self._ports.files, log_dir.path)
             log_dir.had_clean_shutdown = marker.exists()
             marker.delete()
-            recovery_points = log_dir.recovery_points.read_or_empty()
-            log_start_offsets = log_dir.log_start_offsets.read_or_empty()
+            recovery_points = log_dir.recovery_points.read()
+            log_start_offsets = log_dir.log_start_offsets.read()
             folders = folders_to_load(self._ports.files, log_dir.path)
         except OSError as error:
             self._manager.handle_log_dir_failure(log_dir.path, error)

@@ -3,6 +3,7 @@
     readable          must be of one cluster and of this node, and of no other directory's id; one without `directory.id` is given one
     not there         the directory was never formatted, or is not the one it was (emptied, removed, not mounted): the node does not
                       start. Its replicas would be made anew in a directory without an id, which the controller never hears of
+    no sense          the node does not start either: whose directory it is, nobody knows (Kafka: "node ID not found")
     not readable      of the metadata log dir: the node does not start. Another directory is offline, and the node goes on without it
 
 Messages begin with Kafka's words. What to do is said behind them.
@@ -66,6 +67,9 @@ class MetaPropertiesEnsemble:
             raise ConfigError(
                 f"Encountered I/O error in metadata log directory {self.metadata_log_dir}. Cannot continue. {disk_error_text(error)}"
             )
+        for broken in self.errors.values():
+            if isinstance(broken, KmirrorError):
+                raise ConfigError(f"{broken}. Restore the file; the other directories' are alike but for directory.id")
         if not self.properties:
             raise ConfigError(f"No readable meta.properties files found in {', '.join(self.log_dirs)}: format them first (kmirror format)")
         self._check_belonging(node_id)
@@ -83,7 +87,11 @@ class MetaPropertiesEnsemble:
                 cluster_id = cluster_id or properties.cluster_id
                 if properties.cluster_id != cluster_id:
                     raise ConfigError(f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}")
-            if properties.node_id is not None and properties.node_id != node_id:
+            if properties.node_id is None:
+                raise ConfigError(
+                    f"Error: node ID not found in {log_dir}. Restore {path}; the other directories' are alike but for directory.id"
+                )
+            if properties.node_id != node_id:
                 raise ConfigError(
                     f"Stored node id {properties.node_id} doesn't match previous node id {node_id} in {path}. If you moved your data, "
                     "make sure your configured node id matches. If you intend to create a new node, you should remove all data in "

@@ -12,17 +12,14 @@ Lines come in the order of a Java `HashMap<TopicPartition, Long>`; the order has
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Final
 
-from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.checkpoint_file import CheckpointFile, parse_decimal
 from kmirror.storage.java_hash_map import java_hash_map_order, java_topic_partition_hash, table_size_for_copy
 
-_LOGGER: Final = logging.getLogger(__name__)
 RECOVERY_POINT_CHECKPOINT_FILE_NAME: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT_FILE_NAME: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT_FILE_NAME: Final = "replication-offset-checkpoint"
@@ -45,15 +42,8 @@ class OffsetCheckpointFile:
         self._checkpoint.write((partition, offsets[partition]) for partition in order)
 
     def read(self) -> dict[TopicPartition, int]:
+        """The offsets; OSError where the disk cannot read them, or what it reads makes no sense."""
         return dict(self._checkpoint.read())
-
-    def read_or_empty(self) -> dict[TopicPartition, int]:
-        """The offsets; a broken file is logged and counts as empty, as in Kafka. OSError where the disk cannot read it."""
-        try:
-            return self.read()
-        except CorruptFileError as error:
-            _LOGGER.warning("%s; going on as if the file were empty", error)
-            return {}
 
 
 def _format_entry(entry: tuple[TopicPartition, int]) -> str:

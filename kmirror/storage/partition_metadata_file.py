@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kmirror.common.errors import ApiException, CorruptFileError, Errors
+from kmirror.common.errors import ApiException, CorruptCheckpointError, Errors
 from kmirror.common.ports import FileSystem
 from kmirror.common.uuid import Uuid
 from kmirror.storage.checkpoint_file import parse_decimal, write_atomically
@@ -61,7 +61,7 @@ class PartitionMetadataFile:
         self._dirty_topic_id = None
 
     def read(self) -> Uuid:
-        """The recorded id; FileNotFoundError if there is no file, CorruptFileError if it is not one."""
+        """The recorded id; FileNotFoundError if there is no file, CorruptCheckpointError if it is not one."""
         return decode_partition_metadata(self.path, self._files.read_bytes(self.path))
 
     def delete(self) -> None:
@@ -77,17 +77,17 @@ def decode_partition_metadata(path: str, data: bytes) -> Uuid:
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError as error:
-        raise CorruptFileError(path, error.start, "not UTF-8") from error
+        raise CorruptCheckpointError(path, error.start, "not UTF-8") from error
     position = 0
     fields: list[str] = []
     for name, line in zip(("version", "topic_id"), lines, strict=False):
         key, separator, value = line.partition(":")
         if not separator or key.strip() != name:
-            raise CorruptFileError(path, position, f"malformed line {line!r}, expected '{name}: ...'")
+            raise CorruptCheckpointError(path, position, f"malformed line {line!r}, expected '{name}: ...'")
         fields.append(value.strip())
         position += len(line.encode()) + 1
     if len(fields) < 2:
-        raise CorruptFileError(path, len(data), "expected the lines 'version: ...' and 'topic_id: ...'")
+        raise CorruptCheckpointError(path, len(data), "expected the lines 'version: ...' and 'topic_id: ...'")
     return _topic_id(path, version=fields[0], topic_id=fields[1], position=len(lines[0]) + 1)
 
 
@@ -95,13 +95,13 @@ def _topic_id(path: str, *, version: str, topic_id: str, position: int) -> Uuid:
     try:
         number = parse_decimal(version)
     except ValueError as error:
-        raise CorruptFileError(path, 0, f"malformed version {version!r}") from error
+        raise CorruptCheckpointError(path, 0, f"malformed version {version!r}") from error
     if number < PartitionMetadataFile.VERSION:
-        raise CorruptFileError(path, 0, f"unrecognised version {number}")
+        raise CorruptCheckpointError(path, 0, f"unrecognised version {number}")
     try:
         uuid = Uuid.from_string(topic_id)
     except ValueError as error:
-        raise CorruptFileError(path, position, f"malformed topic id {topic_id!r}") from error
+        raise CorruptCheckpointError(path, position, f"malformed topic id {topic_id!r}") from error
     if not uuid:
-        raise CorruptFileError(path, position, f"invalid topic id {topic_id!r}")
+        raise CorruptCheckpointError(path, position, f"invalid topic id {topic_id!r}")
     return uuid

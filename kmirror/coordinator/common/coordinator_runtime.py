@@ -10,7 +10,9 @@ Records are appended before they are replayed, in one synchronous step: a refuse
 separated from its use. Responses wait for the high watermark; reads wait for what is appended at that moment too, so no
 answer rests on a record that could still be lost with this leader (a linearizable read, where Kafka keeps a snapshot per
 committed offset). While a partition loads, requests get COORDINATOR_LOAD_IN_PROGRESS; elsewhere NOT_COORDINATOR; after
-a log that could not be replayed, COORDINATOR_NOT_AVAILABLE until the next leader epoch.
+a log that could not be replayed, COORDINATOR_NOT_AVAILABLE until the next leader epoch. A log that could not be read, or not to
+its end, is loaded again every second: a coordinator with a part of its state never serves. (Kafka's loader takes a read that
+brings nothing for the end of the log.)
 
 The owner calls `schedule_load` and `schedule_unload` from metadata updates, in any order and as often as it likes: a load
 for a leader epoch that is not newer, and an unload for an older one, are ignored.
@@ -396,7 +398,11 @@ class CoordinatorRuntime(Generic[S]):
                 replayed += batch.record_count
                 next_offset = batch.last_offset + 1
             if next_offset == offset:
-                break
+                end_offset = self._log.log_end_offset(topic_partition)
+                raise ApiException(
+                    Errors.KAFKA_STORAGE_ERROR,
+                    f"nothing could be read at offset {offset} of {topic_partition}, which ends at {end_offset}",
+                )
             offset = next_offset
             await self._runtime.sleep_ms(0)
 

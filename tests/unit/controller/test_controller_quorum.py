@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import pathlib
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from failing_files import WRITES, FailingFiles
 from metadata_doubles import CLUSTER_ID, directory_of
 from waiting import REACHED_S
 
@@ -25,7 +27,7 @@ from kmirror.metadata.authorizer.standard_authorizer import StandardAuthorizer
 from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.metadata.registrations import Endpoint
-from kmirror.metadata.snapshot import SnapshotId, decode_snapshot
+from kmirror.metadata.snapshot import CHECKPOINT_SUFFIX, SnapshotId, decode_snapshot
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
@@ -64,6 +66,8 @@ class Node:
         self.directory = directory
         self.settings = {"metadata_max_idle_interval_ms": 0} | settings
         self.runtime = AsyncioRuntime()
+        self.files = FailingFiles(self.runtime.files)
+        self.runtime.files = self.files
 
     async def start(self) -> None:
         config = ControllerConfig(
@@ -86,7 +90,7 @@ class Node:
 
     async def snapshots_done(self) -> None:
         """Wait for the snapshot that is being written, and for what the pump removes after it."""
-        while self.controller.is_writing_snapshot:
+        while self.controller.is_writing_snapshot and self.controller.is_active:
             await asyncio.sleep(0.001)
 
     async def start_broker(self) -> int:
@@ -276,6 +280,79 @@ def test_writes_waited_for_a_snapshot(tmp_path: pathlib.Path, monkeypatch: pytes
         assert sorted(node.controller.image.topics.by_name) == [*"abcdefgh", "z"]
 
     scenario(test, tmp_path, snapshot_max_new_record_bytes=500)
+
+
+@pytest.mark.parametrize("operation", ["write_bytes", "fsync", "rename"])
+def test_a_snapshot_that_cannot_be_written_does_not_end_the_controller(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, operation: str
+) -> None:
+    """A full disk under a snapshot ended the only controller of its quorum; Kafka's tells and counts it, and goes on."""
+
+    async def test(node: Node) -> None:
+        fatal: list[str] = []
+        node.controller.on_fatal = fatal.append
+        await node.start_broker()
+        await node.snapshots_done()
+        before = list(node.controller.log.snapshots)
+        node.files.fail(0, errno.ENOSPC, goes_on=True, operations=[operation], path_part=f"{CHECKPOINT_SUFFIX}.part")
+        for name in "abcdefgh":
+            assert await node.create_topic(name) is Errors.NONE
+        await node.snapshots_done()
+        assert node.files.failures > 0 and node.controller.is_active and not fatal
+        assert node.controller.fault_count == node.files.failures and node.controller.log.snapshots == before
+        assert "Encountered error while writing snapshot 000" in caplog.text and "No space left on device" in caplog.text
+        assert not list(tmp_path.glob("**/*.part")), "what was written of it takes room"
+        node.files.fail(None)
+        for name in "ijklmnop":
+            assert await node.create_topic(name) is Errors.NONE
+        await node.snapshots_done()
+        assert node.controller.log.snapshots[-1:] != before[-1:], "the next one is due as ever"
+        await node.restart()
+        assert sorted(node.controller.image.topics.by_name) == [*"abcdefghijklmnop"]
+
+    scenario(test, tmp_path, snapshot_max_new_record_bytes=500)
+
+
+@pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EIO])
+def test_a_disk_that_fails_at_any_write_ends_the_controller_in_one_word_and_loses_nothing(
+    tmp_path: pathlib.Path, error_number: int
+) -> None:
+    """Kafka halts where `__cluster_metadata` cannot be appended to. What was acknowledged is there when the disk is whole again."""
+
+    async def until_it_fails(node: Node, number: int) -> tuple[list[str], bool]:
+        """The topics that were acknowledged, and whether anything failed."""
+        fatal: list[str] = []
+        node.controller.on_fatal = fatal.append
+        await node.start_broker()
+        node.files.fail(number, error_number, goes_on=True, operations=[*WRITES, "writev"])
+        made = [name for name in "abcdefgh" if await node.create_topic(name) is Errors.NONE]
+        await node.snapshots_done()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the pump's end is told in the next turn
+        if len(made) < 8:
+            assert not node.controller.is_active and len(fatal) == 1, (number, node.files.failed, fatal)
+            assert fatal[0].startswith(f"Shutdown controller: Metadata log directory {node.directory} has failed: "), fatal
+        else:
+            assert node.controller.is_active or fatal, number
+        return made, node.files.failures > 0
+
+    async def sweep() -> None:
+        number, ended, failed = error_number % 2, 0, True
+        while failed:
+            node = Node(tmp_path / str(number), snapshot_max_new_record_bytes=700, metadata_segment_bytes=400)
+            node.directory.mkdir()
+            await node.start()
+            made, failed = await until_it_fails(node, number)
+            ended += len(made) < 8
+            node.files.fail(None)
+            await node.restart(kill=True)
+            found = node.controller.image.topics.by_name
+            assert set(made) <= set(found) and node.controller.is_active, (number, made, list(found))
+            await node.controller.kill()
+            number += 2
+        assert ended > 5, "most writes are the log's"
+
+    asyncio.run(sweep())
 
 
 def test_the_controller_lists_rules_for_those_who_may(tmp_path: pathlib.Path) -> None:

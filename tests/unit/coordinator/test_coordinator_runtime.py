@@ -283,6 +283,35 @@ def test_a_log_with_broken_bytes_is_not_read_again_and_again(monkeypatch: pytest
     scenario(body)
 
 
+@pytest.mark.parametrize("readable", [0, 1])
+def test_a_read_that_brings_nothing_below_the_end_is_not_the_end_of_the_log(monkeypatch: pytest.MonkeyPatch, readable: int) -> None:
+    """The coordinator served with the part of its state that had been read."""
+    monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
+    told: list[str] = []
+
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        for key in "abc":
+            await shards.write(TP, lambda shard, now, key=key: shard.add(key))
+        monkeypatch.setattr(runtime, "report_failure", lambda message, error: told.append(f"{message}: {error}"))
+        read = log.read
+
+        def hollow(topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
+            return log.batches[offset] if offset < readable else b""
+
+        monkeypatch.setattr(log, "read", hollow)
+        await loaded(shards, 2)
+        assert shards.state(TP) is CoordinatorState.FAILED
+        assert await error_of(shards.read(TP, lambda shard, now: 0)) is Errors.COORDINATOR_NOT_AVAILABLE
+        assert f"nothing could be read at offset {readable} of __internal-0, which ends at 3" in told[0]
+        monkeypatch.setattr(log, "read", read)
+        while shards.state(TP) is not CoordinatorState.ACTIVE:
+            await runtime.sleep_ms(1)
+        assert await shards.read(TP, lambda shard, now: sorted(shard.keys)) == [b"a", b"b", b"c"]
+
+    scenario(body)
+
+
 def test_timers_run_as_writes_and_end_with_the_shard() -> None:
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)

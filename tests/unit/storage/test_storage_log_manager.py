@@ -277,21 +277,6 @@ def test_an_empty_folder_without_metadata_is_used(broker: Broker) -> None:
     assert manager.refused == {}
 
 
-def test_broken_checkpoints_count_as_empty(broker: Broker) -> None:
-    manager = broker.manager()
-    append(manager.get_or_create_log(T0, topic_id=ID, is_new=True), 3)
-    manager.shutdown()
-    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"):
-        pathlib.Path(broker.dirs[0], name).write_text("0\n7\nnonsense")
-    again = broker.manager()
-    log = again.get_log(T0)
-    assert log is not None
-    assert log.log_end_offset == 3
-    assert again.read_high_watermarks(broker.dirs[0]) == {}
-    again.checkpoint_high_watermarks(broker.dirs[0], {T0: 3})
-    assert again.read_high_watermarks(broker.dirs[0]) == {T0: 3}
-
-
 def test_log_start_is_checkpointed_only_inside_of_the_first_segment(tmp_path: pathlib.Path) -> None:
     broker = Broker(tmp_path, topic_config=SMALL_SEGMENTS)
     manager = broker.manager()

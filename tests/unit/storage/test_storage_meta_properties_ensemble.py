@@ -136,6 +136,13 @@ def test_an_unreadable_file_of_the_metadata_log_dir_ends_the_start(dirs: Dirs) -
     assert "version is 9" in said
 
 
+@pytest.mark.parametrize("data", [b"", b"version=9\n", b"\xff\xfe\0garbage", b"version=1\nnode.id=1\ncluster.id=c\ndirectory.id=AB"])
+def test_a_file_of_another_directory_that_makes_no_sense_ends_the_start(dirs: Dirs, data: bytes) -> None:
+    """Whose directory it is, nobody knows. Kafka refuses too: "node ID not found"."""
+    dirs.file(2).write_bytes(data)
+    assert str(dirs.paths[2]) in dirs.refusal()
+
+
 @pytest.mark.parametrize("error_number", [errno.EIO, errno.EACCES, errno.EMFILE])
 def test_an_unreadable_file_of_another_directory_is_that_directorys(dirs: Dirs, error_number: int) -> None:
     files = FailingFiles(FILES)
