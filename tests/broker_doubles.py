@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from storage_doubles import ManualClock, ManualScheduler, SeededRandom
 
 from kmirror.common.metrics import MetricsRegistry
+from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.delta import MetadataDelta
@@ -52,7 +53,7 @@ class ManualRuntime:
     def __init__(self) -> None:
         self.clock = ManualClock(NOW_MS)
         self.random = SeededRandom()
-        self.files = OsFileSystem()
+        self.files: FileSystem = OsFileSystem()
         self.environment: dict[str, str] = {}
         self.failure_count = 0
         self.expected_failures: list[str] | None = None
@@ -124,8 +125,12 @@ class FakeController:
 class BrokerWorld:
     """Broker 1 of a cluster; `others` are brokers that exist in the metadata only."""
 
-    def __init__(self, log_dir: str, *, props: dict[str, str] | None = None, others: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, log_dir: str, *, props: dict[str, str] | None = None, others: tuple[int, ...] = (), files: FileSystem | None = None
+    ) -> None:
         self.runtime = ManualRuntime()
+        if files is not None:
+            self.runtime.files = files
         self.metrics = MetricsRegistry(self.runtime.clock)
         self.config = KafkaConfig.from_props(
             {

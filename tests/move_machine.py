@@ -16,6 +16,7 @@ from typing import Any
 from broker_doubles import BrokerWorld
 
 from kmirror.common.errors import Errors
+from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch
@@ -42,15 +43,16 @@ Batches = list[tuple[int, int, bytes]]
 class MoveMachine:
     """`leader` is the partition's leader: broker 1 is this one, broker 2 is in the metadata only."""
 
-    def __init__(self, root: Path, *, leader: int = 1, max_bytes: int = 200) -> None:
+    def __init__(self, root: Path, *, leader: int = 1, max_bytes: int = 200, files: FileSystem | None = None) -> None:
+        self._files = files or OsFileSystem()
         self.dirs = [str(root / name) for name in ("one", "two")]
         self._root = root
         self._leader = leader
         self._max_bytes = max_bytes
         for number, path in enumerate(self.dirs):
-            Path(path).mkdir()
+            self._files.make_dirs(path)
             directory_id = Uuid(bytes(15) + bytes([200 + number]))
-            write_meta_properties(OsFileSystem(), path, MetaProperties("test-cluster", 1, directory_id), time_ms=0)
+            write_meta_properties(self._files, path, MetaProperties("test-cluster", 1, directory_id), time_ms=0)
         self.model: Batches = []
         self.count = 0
         self.epoch = 0
@@ -58,7 +60,7 @@ class MoveMachine:
 
     def _start(self) -> None:
         props = {"log.dirs": ",".join(self.dirs), "replica.fetch.max.bytes": str(self._max_bytes), "log.segment.bytes": "1048576"}
-        self.world = BrokerWorld(self.dirs[0], props=props, others=(2,))
+        self.world = BrokerWorld(self.dirs[0], props=props, others=(2,), files=self._files)
         self.assigned: list[tuple[Uuid, Callable[[], None]]] = []
         self.manager = self.world.replica_manager
         self.moves = self.manager.alter_log_dirs

@@ -12,6 +12,9 @@ of the current log was the last thing that happened. So a future log that is fou
 header from its start, and cut where the two differ; in a new leader epoch, and right before the change, the last batch is. Equal
 ends and equal epochs, which is what Kafka asks, say little in a mirror: a failback cuts and copies other batches in equal epochs.
 
+*What was synced stays so.* A broker may have told somebody that a record is on its disk, and a partition with one replica has no
+other. So the future log is synced before it takes the current one's place, as far as that one was. (Kafka renames it as it is.)
+
 The controller comes first, or a failure of the old directory right after the change would make it elect others for nothing. A move
 that is given up after the controller was asked tells it the old directory again. Appends go on all the time; the change itself is
 one step of the loop. A future log that is found at start is followed on. The copying is throttled by
@@ -20,6 +23,7 @@ one step of the loop. A future log that is found at start is followed on. The co
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -69,6 +73,8 @@ class _Move:
     """Up to here the future log is known to be the current one's beginning; None when all of it is."""
 
     stage: _Stage = _Stage.COPYING
+    flush: asyncio.Task[None] | None = None
+    """Of the future log, on a worker, before it takes the place of the current one."""
 
 
 class LocalLeader:
@@ -349,12 +355,34 @@ class ReplicaAlterLogDirs:
                 accepted()
             else:
                 self.on_assignment(move.topic, target, accepted)
-        elif move.stage is _Stage.ACCEPTED and self._compare_ends(topic_partition, partition.local_log, future):
+        elif (
+            move.stage is _Stage.ACCEPTED
+            and self._compare_ends(topic_partition, partition.local_log, future)
+            and self._is_synced(move, partition.local_log, future)
+        ):
             _take_over_empty_epoch(partition.local_log, future)
             self._log_manager.replace_current_with_future_log(topic_partition)
             partition.log = future
             self._forget(topic_partition)
             self._replica_manager.complete_delayed(topic_partition)
+
+    def _is_synced(self, move: _Move, log: UnifiedLog, future: UnifiedLog) -> bool:
+        """Whether the future log has on its disk what the current one has on its own. A worker syncs what was copied; what was appended
+        meanwhile is little, and is synced at once: under steady load there would always be some."""
+        if future.recovery_point >= log.recovery_point:
+            return True
+        if move.flush is None:
+            move.flush = self._replica_manager.runtime.spawn(self._flush(future), name=f"flush-future-{future.topic_partition}")
+        if not move.flush.done():
+            return False
+        future.flush()
+        return True
+
+    async def _flush(self, future: UnifiedLog) -> None:
+        try:
+            await self._replica_manager.runtime.run_blocking(future.flush)
+        except ApiException as error:  # its directory goes offline, and with it the move
+            _log.error("The future log %s cannot be synced: %s", future.directory, error.message)
 
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
         ours = self._future(topic_partition).end_offset_for_epoch(diverging.epoch)

@@ -87,11 +87,7 @@ class MetaPropertiesEnsemble:
                 cluster_id = cluster_id or properties.cluster_id
                 if properties.cluster_id != cluster_id:
                     raise ConfigError(f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}")
-            if properties.node_id is None:
-                raise ConfigError(
-                    f"Error: node ID not found in {log_dir}. Restore {path}; the other directories' are alike but for directory.id"
-                )
-            if properties.node_id != node_id:
+            if properties.node_id is not None and properties.node_id != node_id:
                 raise ConfigError(
                     f"Stored node id {properties.node_id} doesn't match previous node id {node_id} in {path}. If you moved your data, "
                     "make sure your configured node id matches. If you intend to create a new node, you should remove all data in "
