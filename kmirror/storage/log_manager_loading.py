@@ -89,7 +89,8 @@ class LogManagerLoading:
         if previous is not None:
             raise KmirrorError(
                 f"Duplicate log directories for {log.topic_partition} are found in both {log.directory} and {previous.directory}: "
-                f"remove the one in the log directory that is known to have failed recently"
+                f"move one of them away. If a log directory failed recently, the one in it. If the node died while the replica was moved from "
+                f"one to the other, both are whole: keep the one in the directory that it was moved to"
             )
         logs[log.topic_partition] = log
 
