@@ -67,7 +67,8 @@ async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_star
         if server.fatal.done():
             return 1
         _log.info("[KafkaServer id=%d] shutting down", config.node_id)
-        return await _stop(server, forced)
+        code = await _stop(server, forced)
+        return 1 if server.fatal.done() else code
     finally:
         runtime.close()
 

@@ -43,7 +43,8 @@ class KafkaServer:
         self.http = NodeHttp(runtime, http_listener, self.metrics, self.not_ready_reasons) if http_listener else None
         self.fatal: asyncio.Future[str] = runtime.create_future()
         self._halting: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._busy: asyncio.Task[None] | None = None
+        """Who starts or stops the node now."""
 
     def bound_port(self, listener_name: str) -> int:
         """The port that a listener of this node is bound to."""
@@ -56,7 +57,7 @@ class KafkaServer:
     async def start(self) -> None:
         """KmirrorError when the log dirs are not formatted or belong to another node or cluster, or when what ends a running node (a disk
         that fails) comes in the way."""
-        self._starting = starting = asyncio.current_task()
+        self._busy = starting = asyncio.current_task()
         try:
             await self._start()
         except BaseException:
@@ -66,14 +67,14 @@ class KafkaServer:
             await self._wait_until_halted(starting)
             raise KmirrorError(self.fatal.result()) from None
         finally:
-            self._starting = None
+            self._busy = None
         _log.info("[KafkaServer id=%d] Kafka Server started", self._config.node_id)
 
-    async def _wait_until_halted(self, starting: asyncio.Task[None] | None) -> None:
-        """`_halt` cancelled the start, which may have failed by itself before it noticed."""
+    async def _wait_until_halted(self, busy: asyncio.Task[None] | None) -> None:
+        """`_halt` cancelled the start or the stop, which may have failed by itself before it noticed."""
         assert self._halting is not None, "waits for a halt that nobody asked for"
-        if starting is not None:
-            starting.uncancel()
+        if busy is not None:
+            busy.uncancel()
         try:
             await asyncio.shield(self._halting)
         except asyncio.CancelledError:
@@ -130,8 +131,8 @@ class KafkaServer:
             _log.error("[KafkaServer id=%d] %s", self._config.node_id, reason)
             self.fatal.set_result(reason)
             self._halting = self._runtime.spawn(self.kill(), name="halt")
-            if self._starting is not None:
-                self._starting.cancel()
+            if self._busy is not None:
+                self._busy.cancel()
 
     def _controller_address(self) -> tuple[str, int]:
         """The one voter; this process's own controller by the port that it is bound to."""
@@ -150,9 +151,21 @@ class KafkaServer:
         return ensemble.properties[config.metadata_log_dir]
 
     async def stop(self) -> None:
+        """In good order, or as `_halt` does it where what ends a running node comes in the way; `fatal` is done then."""
         if self._halting is not None:
             await self._halting
             return
+        self._busy = stopping = asyncio.current_task()
+        try:
+            await self._stop()
+        except BaseException:
+            if self._halting is None:
+                raise
+            await self._wait_until_halted(stopping)
+        finally:
+            self._busy = None
+
+    async def _stop(self) -> None:
         if self.broker is not None:
             await self.broker.stop()
         if self.controller is not None:

@@ -20,6 +20,7 @@ from failing_files import FailingFiles
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.controller.metadata_log import METADATA_LOG_FOLDER
 from kmirror.controller.storage_tool import FormatOptions, format_node
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
@@ -158,4 +159,19 @@ def test_a_start_on_a_failing_disk_loses_nothing(filled: Path, tmp_path: Path, g
         assert not [path.name for path in root.glob("*/*stray*")]
         with_node(root, VolatileOsFileSystem(), nothing_is_lost)
         assert data_logs(root) == before
-    assert refusals > 3, "the metadata log's failures end a start"
+    assert refusals, "the metadata log's failures end a start"
+
+
+def test_a_stop_does_not_wait_for_a_controller_that_has_failed(filled: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The broker of the same node asked it for its leave until the time for that was up, and the exit code was that of a good end."""
+    files = FailingFiles(VolatileOsFileSystem())
+    root = copy_of(filled, tmp_path / "node")
+
+    async def stop(server: KafkaServer) -> None:
+        files.fail(0, errno.ENOSPC, goes_on=True, path_part=METADATA_LOG_FOLDER, operations=("pwrite",))
+        await server.stop()
+        assert "No space left on device" in server.fatal.result()
+
+    with_node(root, files, stop)
+    assert "did not agree to the shutdown" not in caplog.text
+    with_node(root, VolatileOsFileSystem(), nothing_is_lost)
