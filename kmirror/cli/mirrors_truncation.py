@@ -2,7 +2,7 @@
 
 What a broker goes by is a config of the topic, `mirror.max.truncation.records=-1`. It is set before the topic is added, and put back when every
 partition is MIRRORING, for the next loss is another one, or when the topic cannot be added. Stopped in between, the same command goes on; the
-config is -1 until then, which is told.
+config is -1 until then, which is told. Brokers go by a topic's -1 only while the topic is added.
 """
 
 from __future__ import annotations

@@ -61,11 +61,12 @@ def is_unclean_election_supported(topic_configs: Mapping[str, str]) -> bool:
     return topic_configs.get(MIRROR_SUPPORT_UNCLEAN_CONFIG, "false").lower() == "true"
 
 
-def max_truncation_records(topic_configs: Mapping[str, str], mirror_configs: Mapping[str, str]) -> int:
-    """How many records below the high watermark a source may have a mirror cut; -1: any number. The topic's value comes before the mirror's."""
+def max_truncation_records(topic_configs: Mapping[str, str], mirror_configs: Mapping[str, str], *, is_added: bool) -> int:
+    """How many records below the high watermark a source may have a mirror cut; -1: any number. The topic's value comes before the mirror's; its
+    -1 is an operator's word for a topic that is added (`is_added`), and counts for that alignment alone."""
     for configs in (topic_configs, mirror_configs):
         value = configs.get(MIRROR_MAX_TRUNCATION_CONFIG)
-        if value is not None:
+        if value is not None and (is_added or configs is mirror_configs or int(value) >= 0):
             return int(value)
     return DEFAULT_MAX_TRUNCATION_RECORDS
 

@@ -125,7 +125,7 @@ def _topic_config_def() -> ConfigDef:
         MIRROR_MAX_TRUNCATION_CONFIG,
         ConfigType.LONG,
         None,
-        "How many records below the high watermark a partition of a mirror may lose by following its source; -1: any number. Not set: as its mirror has it.",
+        "How many records below the high watermark a partition of a mirror may lose by following its source; -1: any number when the topic is added, then as its mirror has it. Not set: as its mirror has it.",
         validator=_minus_one_or_more_if_set,
         valid="[-1,...]",
     )

@@ -204,8 +204,9 @@ class MirrorPartition:
 
     @property
     def max_truncation_records(self) -> int:
-        """mirror.max.truncation.records of the topic, or of its mirror."""
-        return max_truncation_records(self._services.image().configs.topic(self.id.topic), self.mirror.configs)
+        """mirror.max.truncation.records of the topic, or of its mirror. What is MIRRORING, or was so until an unclean election here, is added no more."""
+        is_added = self.status.state is _S.PREPARING and not self.status.is_prepared_again
+        return max_truncation_records(self._services.image().configs.topic(self.id.topic), self.mirror.configs, is_added=is_added)
 
     def cleaned_until(self) -> int:
         """How far our own cleaner has been through the log."""

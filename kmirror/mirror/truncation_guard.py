@@ -4,7 +4,7 @@ A source that lost its log (a disk that was replaced, a topic made anew at a clu
 to cut. The KIP follows. Here a cut of what consumers could read is stopped when
 
 * nothing of the log is proven to be the source's, or
-* it removes more records than mirror.max.truncation.records: of the mirror, or of the topic, which comes first. -1 is the KIP's letter.
+* it removes more records than mirror.max.truncation.records: of the mirror, or of the topic, which comes first. -1 is the KIP's letter; a topic's -1 while the topic is added only.
 
 What consumers could read lies below the high watermark. A new leader may know an old one, or none, until its followers have fetched: then the log end
 that it was elected with counts (`readable_until`).

@@ -82,12 +82,31 @@ def test_what_an_unclean_election_at_the_source_costs_is_followed(tmp_path: Path
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
-        limits = {} if limit is None else {"mirror_max_truncation_records": limit}
-        await machine.mirroring(*NINE, **limits)
+        await machine.mirroring(*NINE)
+        if limit is not None:
+            machine.driver().mirror.configs["mirror.max.truncation.records"] = limit
         source_has(machine, *NINE[:kept], batch(kept, b"z", epoch=2), epoch=2)
         await machine.advance(5_000)
         assert machine.state() == "MIRRORING"
         assert [header.leader_epoch for header in machine.headers()] == [1] * kept + [2]
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("unclean", [False, True])
+def test_an_acceptance_that_was_left_behind_switched_the_guard_off_for_ever(tmp_path: Path, unclean: bool) -> None:
+    """`--add --accept-truncation` was interrupted: the topic's limit stays -1. It counts for the alignment of a topic that is added."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        limits = {"mirror_max_truncation_records": "-1", "mirror_support_unclean_leader_election": "true"}
+        await machine.mirroring(*NINE, **limits)
+        source_has(machine, epoch=3)
+        if unclean:
+            machine.change(recovering=True)
+        await machine.advance(5_000)
+        failed_and_kept(machine, "nothing of the log is the source's", "9 records")
         await machine.close()
 
     run(scenario)
