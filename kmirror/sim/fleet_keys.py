@@ -5,7 +5,8 @@ and what may have been carried out since. The value of a key says how often it w
 (a cleaner rewrites them); they are read from the disks when everything has settled (`read_keys`):
 
     keys   on every replica in sync, of the source and of its mirror, a key has its last acknowledged value, or one that was sent later (or
-           shortly before, `LATE_US`, and overtaken) and whose fate is unknown; what was deleted for good has none
+           shortly before, `LATE_US`, and overtaken) and whose fate is unknown; what was deleted for good has none, but where a replica may
+           have been away for longer than tombstones live (`KeysRead.may_lack_tombstones`): there, as in Kafka, an older value stays
 
 A topic is rolled and cleaned within fractions of a second (`COMPACTED`, `CLEANING`), and its tombstones are not kept longer.
 """
@@ -64,6 +65,7 @@ class KeysRead(Event):
     host: str
     written_to: str
     live: dict[bytes, bytes]
+    may_lack_tombstones: bool = False
 
 
 class KeyedWriter:
@@ -124,10 +126,10 @@ def last_offset(server: SimServer) -> int:
     return max((offset for offset, _, _ in keyed_records(server)), default=-1)
 
 
-def read_keys(history: History, now_us: int, servers: list[SimServer], *, written_to: str) -> None:
+def read_keys(history: History, now_us: int, servers: list[SimServer], *, written_to: str, may_lack_tombstones: bool = False) -> None:
     """From now on these hosts' keys count."""
     for server in servers:
-        history.add(KeysRead(now_us, server.name, written_to, live_keys(server)))
+        history.add(KeysRead(now_us, server.name, written_to, live_keys(server), may_lack_tombstones))
 
 
 def check_keys(history: History) -> Iterator[Violation]:
@@ -149,6 +151,8 @@ def _check_key(event: KeysRead, key: bytes, writes: list[KeyWritten]) -> Iterato
         may_be.add(None)
     late = (write for write in writes[: max(last, 0)] if not write.acknowledged and write.now_us > writes[last].now_us - LATE_US)
     may_be.update(None if write.deleted else b"%s=%d" % (key, write.version) for write in late)
+    if None in may_be and event.may_lack_tombstones:
+        may_be.update(b"%s=%d" % (key, write.version) for write in writes if not write.deleted)
     found = event.live.get(key)
     if found not in may_be:
         expected = " or ".join(sorted("none" if value is None else value.decode() for value in may_be))

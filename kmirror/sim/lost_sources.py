@@ -12,6 +12,8 @@ that the topic was gone (B5), STOPPED or PAUSED. It has every record that all of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
@@ -57,7 +59,7 @@ class LostSource:
         else:
             await self._story.fail_over()
             await self._ensure_kept(mirror, partition, had)
-            await self._story.start_mirror()
+            await self._have_it_back({partition: had})
 
     async def is_made_anew(self) -> None:
         stage, source, mirror = self._stage, self._story.active, self._story.passive
@@ -76,7 +78,7 @@ class LostSource:
         for partition, values in had.items():
             await self._ensure_kept(mirror, partition, values)
         await stage.delete_topic(source)
-        await self._story.start_mirror()
+        await self._have_it_back(had)
 
     async def _lose(self, fleet: SimFleet, partition: TopicPartition) -> None:
         """At one moment, and all is back a little later."""
@@ -91,6 +93,16 @@ class LostSource:
         for server in servers:
             stage.faults.release(server)
             server.start()
+
+    async def _have_it_back(self, had: Mapping[TopicPartition, set[bytes]]) -> None:
+        """Who fails back before the old source has it all again has the mirror FAILED once more, and rightly."""
+        await self._story.start_mirror()
+        cluster = self._story.passive
+        for partition, values in had.items():
+            await self._stage.until(
+                f"{cluster} has all of {partition} again",
+                lambda: values <= {value for batch in self._stage.log(cluster, partition) or () for value in batch.values},  # noqa: B023
+            )
 
     async def _go(self, mirror: str) -> None:
         stage = self._stage

@@ -71,8 +71,12 @@ def test_the_storm_notices_that_a_safeguard_is_off(without, history):
     assert any(not run_seed(history, seed, (without,)).ok for seed in TRIES)
 
 
-def test_the_storm_notices_a_deleted_key_that_comes_back():
-    assert any("keys" in run_seed("mirrors_keyed", seed, ("holes_prove_nothing",)).rules for seed in TRIES)
+@pytest.mark.parametrize(("last", "may_lack", "breaks"), [(True, False, True), (True, True, False), (False, True, True)])
+def test_only_a_tombstone_may_have_been_missed(last, may_lack, breaks):
+    first = KeyWritten(0, "a", b"k", 1, deleted=False, acknowledged=True)
+    second = KeyWritten(60_000_000, "a", b"k", 2, deleted=last, acknowledged=True)
+    read = KeysRead(70_000_000, "b1", "a", {b"k": b"k=1"}, may_lack)
+    assert bool(list(check_keys(History([first, second, read])))) is breaks
 
 
 def test_what_a_disaster_takes_is_excused_and_nothing_else():
