@@ -48,9 +48,9 @@ class LostSource:
         await stage.until_state(mirror, State.MIRRORING)
         fleet = stage.fleets[source]
         await stage.until(
-            f"{source} is whole, and {mirror} has something of it", lambda: _may_lose(fleet) and bool(self._had(mirror, partition))
+            f"{source} is whole, and {mirror} has something of it", lambda: _may_lose(fleet) and bool(self._had(source, mirror, partition))
         )
-        had = self._had(mirror, partition)
+        had = self._had(source, mirror, partition)
         await self._lose(fleet, partition)
         await stage.until(f"{partition} FAILED at {mirror}", lambda: stage.state(mirror, partition) is State.FAILED)
         await self._ensure_kept(mirror, partition, had)
@@ -64,7 +64,7 @@ class LostSource:
     async def is_made_anew(self) -> None:
         stage, source, mirror = self._stage, self._story.active, self._story.passive
         await stage.until_state(mirror, State.MIRRORING)
-        had = {partition: self._had(mirror, partition) for partition in stage.partitions}
+        had = {partition: self._had(source, mirror, partition) for partition in stage.partitions}
         await stage.delete_topic(source)
         await stage.sleep_ms(self._between(0, MAX_WITHOUT_TOPIC_MS))
         await stage.operator.create_topic(source, TOPIC, len(stage.partitions), replication_factor=self._between(2, 3))
@@ -113,12 +113,14 @@ class LostSource:
         await stage.until_state(mirror, State.MIRRORING)
         await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, None)
 
-    def _had(self, cluster: str, partition: TopicPartition) -> set[bytes]:
-        """Values that each replica has, of no open transaction: no loss of power and no failover takes them."""
-        fleet, log = self._stage.fleets[cluster], self._stage.log(cluster, partition)
-        if log is None:
+    def _had(self, source: str, mirror: str, partition: TopicPartition) -> set[bytes]:
+        """Values that each replica of the mirror has, of no open transaction: no loss of power and no failover takes them. And that the source has:
+        what only the mirror has goes with its first look (C36b), which comes after MIRRORING."""
+        fleet, log, theirs = self._stage.fleets[mirror], self._stage.log(mirror, partition), self._stage.log(source, partition)
+        if log is None or theirs is None:
             return set()
         values = {value for batch in fixpoint(log) for value in batch.values}
+        values &= {value for batch in theirs for value in batch.values}
         for replica in fleet.registrations()[partition].replicas:
             batches = fleet.broker_named(replica).watch.logs.get(partition, [])
             values &= {value for batch in batches for value in batch.values}
