@@ -16,7 +16,19 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as GroupPartition
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from kmirror_side import AUTHORIZED, KmirrorSide
-from mirror_harness import FAST_MIRROR, add, call, create_mirror, create_topic, log_bytes, produce, remove, wait_for, wait_state
+from mirror_harness import (
+    FAST_MIRROR,
+    add,
+    call,
+    create_mirror,
+    create_topic,
+    log_bytes,
+    partitions_of,
+    produce,
+    remove,
+    wait_for,
+    wait_state,
+)
 from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
@@ -53,13 +65,13 @@ class Row(NamedTuple):
     """Whether the controller answers it."""
 
 
-def partitions_of(**fields: Any) -> list[dict[str, Any]]:
+def fields_of(**fields: Any) -> list[dict[str, Any]]:
     return [fields]
 
 
-FETCHED = partitions_of(topic="t", partitions=[{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}])
-LISTED = partitions_of(name="t", partitions=[{"partition_index": 0, "timestamp": -1}])
-EPOCHS = partitions_of(topic="t", partitions=[{"partition": 0, "leader_epoch": 0}])
+FETCHED = fields_of(topic="t", partitions=[{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}])
+LISTED = fields_of(name="t", partitions=[{"partition_index": 0, "timestamp": -1}])
+EPOCHS = fields_of(topic="t", partitions=[{"partition": 0, "leader_epoch": 0}])
 RULE = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": "User:x", "host": "*", "operation": 3,
         "permission_type": 3}  # fmt: skip
 FILTER = {"resource_type_filter": 2, "resource_name_filter": "t", "pattern_type_filter": 3, "principal_filter": "User:x", "host_filter": "*",
@@ -332,16 +344,23 @@ def test_acl6_without_describe_on_the_cluster_rules_stay_and_are_counted(secured
     wait_for("the rule", lambda: late in call(secured.destination.bootstrap_servers, lambda admin: admin.describe_acls()))
 
 
-def test_acl1_acl2_without_read_or_describe_the_topic_fails_and_is_not_taken_for_deleted(secured: Secured) -> None:
+def test_acl1_acl2_without_read_or_describe_the_topic_waits_and_is_not_taken_for_deleted(secured: Secured) -> None:
+    """It says why, and fails for nobody: what it has stays as it is until the rules are back."""
+
+    def is_refused() -> bool:
+        return all(row.reason is not None for row in partitions_of(secured.destination.bootstrap_servers, "m"))
+
     secured.take(READ_T)
-    wait_state(secured.destination.bootstrap_servers, "m", "FAILED")
+    wait_for("the reason", is_refused)
     secured.wait_for_a_clean_cycle()
     secured.take(DESCRIBE_T)
     secured.take(CONFIGS_OF_T)
     wait_for("MetadataRefreshError", lambda: secured.errors()["metadata_refresh"] > 0)
-    wait_state(secured.destination.bootstrap_servers, "m", "FAILED")
+    assert is_refused()
+    wait_state(secured.destination.bootstrap_servers, "m", "MIRRORING")
     for right in (READ_T, DESCRIBE_T, CONFIGS_OF_T):
         secured.grant(right)
+    wait_for("nothing to be said any more", lambda: not is_refused())
     remove(secured.destination.bootstrap_servers, "m", "t")
     wait_state(secured.destination.bootstrap_servers, "m", "STOPPED")
     assert produce(secured.destination.bootstrap_servers, "t", ["ours"]) == []

@@ -104,13 +104,13 @@ class World:
         self.segment = LogSegment.open(FOLDER, BASE_OFFSET, config, files=self.disk, clock=world.clock, random=world.random)
         self.epochs = LeaderEpochFileCache(PARTITION, LeaderEpochCheckpointFile(self.disk, FOLDER), world.scheduler)
         self.producers = ProducerStateManager(PARTITION, FOLDER, files=self.disk, clock=world.clock)
-        self.cuts = 0
+        self.cuts: list[int] = []
 
     def recover(self) -> int:
         return self.segment.recover(self.producers, self.epochs, self.before_cut)
 
-    def before_cut(self) -> None:
-        self.cuts += 1
+    def before_cut(self, end_offset: int) -> None:
+        self.cuts.append(end_offset)
 
     def recover_plainly(self) -> int:
         """As one would write it who has time."""
@@ -119,6 +119,7 @@ class World:
             index.reset()
         segment._max_timestamp_and_offset = None
         valid_bytes = last_entry = 0
+        end_offset = BASE_OFFSET
         try:
             for header, batch in segment.batches():
                 computed = crc32c(batch[ATTRIBUTES_POSITION:])
@@ -137,7 +138,7 @@ class World:
                     segment.offset_index.append(header.last_offset, valid_bytes)
                     segment.time_index.maybe_append(*segment.max_timestamp_and_offset)
                     last_entry = valid_bytes
-                valid_bytes = header.end_position
+                valid_bytes, end_offset = header.end_position, header.next_offset
                 latest = self.epochs.latest_epoch
                 if header.partition_leader_epoch >= 0 and (latest is None or header.partition_leader_epoch > latest):
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -148,7 +149,7 @@ class World:
         except CorruptBatchError as error:
             logging.getLogger("kmirror.storage.log_segment").warning("Found invalid messages in log segment: %s", error)
         if segment.size > valid_bytes:
-            self.before_cut()
+            self.before_cut(end_offset)
         return segment._finish_recovery(valid_bytes)
 
     def outcome(self, recover, caplog: pytest.LogCaptureFixture) -> dict[str, object]:
@@ -248,7 +249,7 @@ TRANSACTION = [Step("transactional"), Step("transactional", time_ms=1), Step("tr
         ([Step(records=2, time_ms=n) for n in range(8)], "end", BASE_OFFSET + 16),
         ([*TRANSACTION, *[Step() for _ in range(4)], *TRANSACTION], "ongoing", "[]"),
         ([Step(leader_epoch=4), Step(leader_epoch=2)], "warnings", []),
-        ([Step(producer_epoch=3), Step(producer_epoch=3), Step()], "cuts", 0),
+        ([Step(producer_epoch=3), Step(producer_epoch=3), Step()], "cuts", []),
         ([Step(gap=1 << 31)], "error", LogSegmentOffsetOverflowError),
         ([Step(), Step(), Step(gap=-1), Step()], "error", InvalidOffsetError),
         ([Step("transactional"), Step("transactional"), Step()], "error", ApiException),
@@ -273,4 +274,4 @@ def test_a_bad_crc_cuts_the_log_in_front_of_it(caplog):
     outcome = check(bytes(data), caplog, index_interval=0, block_bytes=1 << 20)
     assert outcome["result"] == 2 * size
     assert "Record is corrupt" in outcome["warnings"][0]
-    assert outcome["cuts"] == 1
+    assert outcome["cuts"] == [1003]

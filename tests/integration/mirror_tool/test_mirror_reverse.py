@@ -156,7 +156,7 @@ def test_reverse_failed_over_what_cannot_be_mirrored_back(one_and_one: Pair, run
     for cluster in one_and_one:
         create_topic(cluster.bootstrap_servers, "twice")
     create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)
-    kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "twice")
+    kafka_mirrors(b.bootstrap_servers, "--add", "--mirror", "m", "--topic", "twice", "--force")
     wait_state(b.bootstrap_servers, "m", "FAILED")
     for more in ([], ["--dry-run"]):
         code, _, err = run(b, "--reverse", "--mirror", "m", "--force", *more)

@@ -89,7 +89,7 @@ def test_describe_verbose_tells_the_lag_in_time(pair: Pair, run: Run) -> None:
     assert behind["sourceLastStableOffset"] == 35 and 250 <= behind["timeLagMs"] <= 1000 * (time.time() - began) + 1000
     assert (level["sourceLastStableOffset"], level["timeLagMs"]) == (0, 0)
     header = run(b, "--describe", "--mirror", "timed", "--verbose")[1].splitlines()[0].split()
-    assert header[7:] == ["SOURCE-STABLE", "TIME-LAG-MS", "LAST-MIRROR-EPOCH"]
+    assert header[7:] == ["SOURCE-STABLE", "TIME-LAG-MS", "LAST-MIRROR-EPOCH", "LAST-LAG", "LAG-AGE-MS"]
     assert len(run(b, "--describe", "--mirror", "timed")[1].splitlines()[0].split()) == 7, "the KIP's table"
 
 
