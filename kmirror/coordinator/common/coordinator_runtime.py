@@ -21,6 +21,7 @@ for a leader epoch that is not newer, and an unload for an older one, are ignore
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
@@ -41,7 +42,11 @@ from kmirror.storage.producer_state_entry import VerificationGuard
 S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")
 
+_LOGGER = logging.getLogger(__name__)
+
 LOAD_AGAIN_AFTER_MS = 1000
+LONGEST_LOAD_PAUSE_MS = 30_000
+"""A log that its disk does not give is read again after the one, then after twice as long, up to the other."""
 LOAD_BUFFER_SIZE_BYTES = 5 * 1024 * 1024
 RECORDS_A_TURN = 1_000
 """A read holds tens of thousands of records: replayed in one go they would hold up everything else on the broker."""
@@ -117,6 +122,7 @@ class CoordinatorRuntime(Generic[S]):
         self._runtime = runtime
         self._name = name
         self._log = log
+        self._load_pauses: dict[tuple[TopicPartition, int], int] = {}
         self._shard_factory = shard_factory
         self._write_timeout_ms = write_timeout_ms
         self._flush_single_replica = flush_single_replica
@@ -355,14 +361,13 @@ class CoordinatorRuntime(Generic[S]):
             if context.state is not CoordinatorState.LOADING:
                 return
             context.state = CoordinatorState.FAILED
-            self._runtime.report_failure(f"{self._name}: {context.topic_partition} could not be loaded", error)
+            self._on_load_failure(context, error)
             self._notify(context)
-            if isinstance(error, ApiException) and error.error is Errors.KAFKA_STORAGE_ERROR:
-                self._runtime.call_later_ms(LOAD_AGAIN_AFTER_MS, lambda: self._load_again(context))
             return
         if context.state is not CoordinatorState.LOADING:
             return
         context.state = CoordinatorState.ACTIVE
+        self._load_pauses.pop((context.topic_partition, context.leader_epoch), None)
         if self._metrics is not None:
             self._metrics.loaded(self._runtime.clock.monotonic_ms() - started_ms)
         context.stop_listening = self._log.add_listener(
@@ -372,6 +377,17 @@ class CoordinatorRuntime(Generic[S]):
         for name, operation in context.after_load:
             self.run(context.topic_partition, name, operation)
         self._notify(context)
+
+    def _on_load_failure(self, context: _Context[S], error: Exception) -> None:
+        """A disk that fails is no mistake of the program, and may come back; everything else is reported as one."""
+        what = f"{self._name}: {context.topic_partition} could not be loaded"
+        if not isinstance(error, ApiException) or error.error is not Errors.KAFKA_STORAGE_ERROR:
+            self._runtime.report_failure(what, error)
+            return
+        pause_ms = self._load_pauses.pop((context.topic_partition, context.leader_epoch), LOAD_AGAIN_AFTER_MS)
+        self._load_pauses[context.topic_partition, context.leader_epoch] = min(2 * pause_ms, LONGEST_LOAD_PAUSE_MS)
+        _LOGGER.error("%s, and is tried again in %d ms: %s", what, pause_ms, error.message)
+        self._runtime.call_later_ms(pause_ms, lambda: self._load_again(context))
 
     def _load_again(self, context: _Context[S]) -> None:
         """The disk could not be read for a reason that may pass (no descriptor was left): an election is not the only other chance. Broken bytes stay

@@ -261,6 +261,36 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_loaded_when_it_can(monkeypatc
     scenario(body)
 
 
+def test_a_disk_that_stays_away_is_asked_less_and_less_and_is_no_mistake_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A replica in an offline log directory that is told to lead: an error each second for as long as the disk was away."""
+    monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
+    monkeypatch.setattr(coordinator_runtime, "LONGEST_LOAD_PAUSE_MS", 5)
+
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        await shards.write(TP, lambda shard, now: shard.add("a"))
+        reported: list[str] = []
+        monkeypatch.setattr(runtime, "report_failure", lambda message, error: reported.append(message))
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "read", lambda *arguments: _raise(ApiException(Errors.KAFKA_STORAGE_ERROR, "offline")))
+            shards.schedule_load(TP, 2)
+            while len(caplog.messages) < 5:
+                await runtime.sleep_ms(1)
+        pauses = [int(message.split(" in ")[1].split()[0]) for message in caplog.messages]
+        assert pauses[:5] == [1, 2, 4, 5, 5] and caplog.messages[0].endswith("offline")
+        while shards.state(TP) is not CoordinatorState.ACTIVE:
+            await runtime.sleep_ms(1)
+        assert reported == []
+
+    scenario(body)
+
+
+def _raise(error: Exception) -> Buffer:
+    raise error
+
+
 def test_a_log_with_broken_bytes_is_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """CORRUPT_MESSAGE is retriable for clients; the whole log was read every second, and an error logged, until the next election."""
     monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
@@ -284,16 +314,16 @@ def test_a_log_with_broken_bytes_is_not_read_again_and_again(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("readable", [0, 1])
-def test_a_read_that_brings_nothing_below_the_end_is_not_the_end_of_the_log(monkeypatch: pytest.MonkeyPatch, readable: int) -> None:
+def test_a_read_that_brings_nothing_below_the_end_is_not_the_end_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, readable: int
+) -> None:
     """The coordinator served with the part of its state that had been read."""
     monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
-    told: list[str] = []
 
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)
         for key in "abc":
             await shards.write(TP, lambda shard, now, key=key: shard.add(key))
-        monkeypatch.setattr(runtime, "report_failure", lambda message, error: told.append(f"{message}: {error}"))
         read = log.read
 
         def hollow(topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
@@ -303,7 +333,7 @@ def test_a_read_that_brings_nothing_below_the_end_is_not_the_end_of_the_log(monk
         await loaded(shards, 2)
         assert shards.state(TP) is CoordinatorState.FAILED
         assert await error_of(shards.read(TP, lambda shard, now: 0)) is Errors.COORDINATOR_NOT_AVAILABLE
-        assert f"nothing could be read at offset {readable} of __internal-0, which ends at 3" in told[0]
+        assert f"nothing could be read at offset {readable} of __internal-0, which ends at 3" in caplog.text
         monkeypatch.setattr(log, "read", read)
         while shards.state(TP) is not CoordinatorState.ACTIVE:
             await runtime.sleep_ms(1)
