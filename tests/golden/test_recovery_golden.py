@@ -30,6 +30,8 @@ CASES = [case for case in golden_cases("11-") if (golden_dir() / case / "before"
 WITHOUT_METADATA = [case for case in CASES if not (golden_dir() / case / "before" / "partition.metadata").exists()]
 RECOVERED = [case for case in CASES if (golden_dir() / case / "after").is_dir() and case not in WITHOUT_METADATA]
 REFUSED = [case for case in CASES if (golden_dir() / case / "after.failed-start").is_dir()]
+BROKEN_SMALL_FILE = "epoch-file"
+"""Cases whose file takes the log directory offline; where it is the only one, that ends a broker's start."""
 
 
 class Case:
@@ -142,7 +144,7 @@ def test_recovering_twice_changes_nothing(name: str, tmp_path: pathlib.Path) -> 
     again.shutdown()
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", [name for name in REFUSED if BROKEN_SMALL_FILE not in name])
 def test_refused_with_file_and_position(name: str, tmp_path: pathlib.Path) -> None:
     """Kafka does not start on these; neither do we, and nothing that holds data is touched."""
     case = Case(name, tmp_path)
@@ -152,6 +154,19 @@ def test_refused_with_file_and_position(name: str, tmp_path: pathlib.Path) -> No
     assert caught.value.path.startswith(str(tmp_path / str(case.topic_partition)))
     assert caught.value.position >= 0
     assert f"{caught.value.path}: at byte {caught.value.position}: " in str(caught.value)
+    assert {file: data for file, data in case.files().items() if file.endswith(".log")} == before
+
+
+@pytest.mark.parametrize("name", [name for name in REFUSED if BROKEN_SMALL_FILE in name])
+def test_the_only_directory_goes_offline(name: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Kafka does not start on these; nor does a broker of ours without a directory. Nothing that holds data is touched."""
+    case = Case(name, tmp_path)
+    before = {file: data for file, data in case.files().items() if file.endswith(".log")}
+    manager = case.manager()
+    manager.startup()
+    assert [str(path) for path in manager.offline_log_dirs] == [str(tmp_path)]
+    assert manager.get_log(case.topic_partition) is None
+    assert re.search(rf"{re.escape(str(tmp_path / str(case.topic_partition)))}/[a-z-]+: at byte [0-9]+: ", caplog.text)
     assert {file: data for file, data in case.files().items() if file.endswith(".log")} == before
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kmirror.sim.fleet_keys import KeysRead, KeyWritten, check_keys
+from kmirror.sim.fleet_keys import LATE_US, KeysRead, KeyWritten, check_keys
 from kmirror.sim.history import History
 
 KEY = b"k"
 
 
-def written(version: int, *, deleted: bool = False, acknowledged: bool = True) -> KeyWritten:
-    return KeyWritten(0, "a", KEY, version, deleted, acknowledged)
+def written(version: int, *, deleted: bool = False, acknowledged: bool = True, now_us: int = 0) -> KeyWritten:
+    return KeyWritten(now_us, "a", KEY, version, deleted, acknowledged)
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,12 @@ def written(version: int, *, deleted: bool = False, acknowledged: bool = True) -
         ([written(1), written(2, acknowledged=False)], b"k=1", True),
         ([written(1), written(2, acknowledged=False)], b"k=2", True),
         ([written(1, acknowledged=False)], None, True),
-        ([written(1, deleted=True), written(2, acknowledged=False), written(3)], b"k=2", False),
+        ([written(1, deleted=True), written(2, acknowledged=False), written(3)], b"k=2", True),
+        ([written(1, deleted=True), written(2, acknowledged=False), written(3, now_us=LATE_US + 1)], b"k=2", False),
     ],
 )
 def test_a_key_has_its_last_acknowledged_value_or_a_later_one(writes, value, is_right):
-    read = KeysRead(1, "b1", "a", {} if value is None else {KEY: value})
+    read = KeysRead(LATE_US + 2, "b1", "a", {} if value is None else {KEY: value})
     assert (list(check_keys(History([*writes, read]))) == []) is is_right
 
 
