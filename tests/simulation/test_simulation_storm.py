@@ -53,7 +53,7 @@ NAMED = {
     "writes_to_the_mirror": "D1",
     "torn_tail": "recovery",
 }
-TRIES = range(1, 9)
+TRIES = range(1, 25)
 ABLATIONS = [
     ("lso_truncation", "open_transactions", "transactions"),
     ("lso_fixpoint", "open_transactions", "transactions"),
