@@ -144,7 +144,8 @@ class Reloaded(Event):
 
 @dataclass(slots=True)
 class Recovered(Event):
-    """A node has started: what its log holds on disk. `invalid_position` of the first bytes that are no valid batch, else None."""
+    """A node has started and uses the log's directory: what the log holds on disk. `invalid_position` of the first bytes that are no valid
+    batch, else None."""
 
     log: LogKey
     batches: list[Batch]

@@ -11,7 +11,7 @@ It never asks the program, and the program never sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kmirror.common.errors import ApiException
@@ -224,10 +224,13 @@ class LogWatch:
         self._drop(partition, lambda batch: True, DISK_LOST)
         self._homes.pop(partition, None)
 
-    def after_start(self) -> None:
-        """The node serves: what recovery has left."""
+    def after_start(self, unused: Collection[str]) -> None:
+        """The node serves: what recovery has left. A log in one of the directories that it does not use, `unused`, is judged when a node starts
+        that does: it was not recovered, or an append after its recovery was torn."""
         self.is_starting = False
         for partition in sorted(self.logs):
+            if self.data_dir_of(partition) in unused:
+                continue
             batches, invalid = self._scan(partition)
             self._history.add(Recovered(self._now_us(), LogKey(self._cluster, partition), list(batches), invalid))
             self.logs[partition] = batches

@@ -63,7 +63,7 @@ class SimServer:
         self._is_formatted = False
         self._empty: dict[str, None] = {}
         self._needs_restart = False
-        self._offline: list[str] = []
+        self._unused: list[str] = []
         self.refused: str | None = None
         self.refuses_mirrors: Callable[[], bool] | None = None
         self.volumes = [self.node.disk.mount(path) for path in self._config.log_dirs]
@@ -88,12 +88,12 @@ class SimServer:
     @property
     def needs_restart(self) -> bool:
         """Whether its disks were bad in this life: a directory that went offline comes back with the next start only."""
-        return self._needs_restart or self.is_disk_bad or self.refused is not None or bool(self._offline_dirs())
+        return self._needs_restart or self.is_disk_bad or self.refused is not None or bool(self._unused_dirs())
 
-    def _offline_dirs(self) -> list[str]:
-        """Those that the running node does not use."""
+    def _unused_dirs(self) -> list[str]:
+        """Those that the running node does not use, or not any more: what failed under a log is refused at once, and offline a little later."""
         broker = self.server.broker if self.server is not None else None
-        return list(broker.replica_manager.log_manager.offline_log_dirs) if broker is not None else []
+        return broker.replica_manager.log_manager.failed_log_dirs if broker is not None else []
 
     def note_bad_disk(self) -> None:
         """Whoever broke a volume says so."""
@@ -121,7 +121,7 @@ class SimServer:
         """Space is freed, disks work again; the node is off, and what came back empty is formatted."""
         assert not self.alive, f"{self.name} is running"
         for volume in self.volumes:
-            if volume.has_lied and (self.refused is not None or volume.path in self._offline):
+            if volume.has_lied and (self.refused is not None or volume.path in self._unused):
                 self.replace_disk(volume.path)
             volume.mend()
         for folder in self.watch.former_folders():
@@ -170,7 +170,7 @@ class SimServer:
             speak(server.broker.apis, self._dialect)
         if self.refuses_mirrors is not None and server.broker is not None:
             refuse(server.broker.apis, self.refuses_mirrors)
-        self.watch.after_start()
+        self.watch.after_start(self._unused_dirs())
         self._tell("serves")
         started.set_result(None)
 
@@ -211,7 +211,7 @@ class SimServer:
         self.watch.after_power_loss()
 
     def _end(self, *, power_loss: bool) -> None:
-        self._offline = self._offline_dirs()
+        self._unused = self._unused_dirs()
         self.server = None
         self._started = self._loop.create_future()
         self.node.kill(power_loss=power_loss)

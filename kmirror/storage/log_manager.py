@@ -99,6 +99,13 @@ class LogManager:
     def offline_log_dirs(self) -> list[str]:
         return self._dirs.offline_paths
 
+    @property
+    def failed_log_dirs(self) -> list[str]:
+        """Those that no log is served from any more: the offline ones, and those whose failure was reported and that `handle_reported_failures`
+        is still to take offline."""
+        failures, live = self._ports.log_dir_failures, self._dirs.live
+        return [path for path in self._dirs.paths if path not in live or failures.has_offline_log_dir(path)]
+
     def has_offline_log_dirs(self) -> bool:
         return bool(self._dirs.offline_paths)
 

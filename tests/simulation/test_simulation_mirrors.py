@@ -87,6 +87,11 @@ def test_a_rule_asks_no_more_than_it_may(seed):
     assert run_history("mirrors", seed, as_it_was, STORM).violations == []
 
 
+def test_a_log_that_a_node_tore_while_it_started_is_not_one_that_it_serves():
+    """Seed 200199: a follower's fetch fills the disk between recovery and "serves"; the log refuses everything by then."""
+    assert run_seed("mirrors", 200199, ()).violations == ()
+
+
 @pytest.mark.parametrize("name", ["mirrors_calm", *(pytest.param(name, id=f"{items}-{name}") for name, items in NAMED.items())])
 def test_named_history_breaks_no_rule(name):
     assert run_seed(name, 1, ()).violations == ()

@@ -13,7 +13,7 @@ from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.disk_volumes import WRITING
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.history import Appended, History, Removed
+from kmirror.sim.history import Appended, History, Recovered, Removed
 from kmirror.sim.log_watch import DISK_LOST, MOVE, KnownChains, LogWatch
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimClock, SimWorld
@@ -138,6 +138,22 @@ def test_a_log_whose_disk_is_lost_has_lost_all():
     assert watch.logs[ORDERS] == [] and watch.data_dir_of(ORDERS) is None
 
 
+def test_a_torn_log_counts_against_a_node_that_uses_its_directory_and_against_no_other():
+    """A node that fills its last bytes while it starts has a torn log in a directory that it does not use any more."""
+    disk, watch, history = watched()
+    disk.make_dirs("/two/orders-1")
+    disk.write_bytes("/two/orders-1/00.log", batch(0, b"first"))
+    torn = disk.open("/one/orders-0/00.log")
+    whole_bytes = torn.size()
+    torn.pwrite(batch(2, b"third")[:28], whole_bytes)
+    for unused, expected in ((["/one"], [(1, None)]), ([], [(0, whole_bytes), (1, None)])):
+        del history.events[:]
+        watch.after_start(unused)
+        recovered = [event for event in history.events if isinstance(event, Recovered)]
+        assert [(event.log.partition.partition, event.invalid_position) for event in recovered] == expected
+        assert [entry.values for entry in watch.logs[ORDERS]] == [(b"first",), (b"second",)]
+
+
 def fleet() -> tuple[SimWorld, SimFleet]:
     world = SimWorld(SimLoop(1))
     made = SimFleet(world, History(), KnownChains(), brokers=1, log_dirs=2)
@@ -164,9 +180,16 @@ def test_a_node_may_refuse_to_start_on_a_bad_disk_and_starts_when_it_is_mended()
     world.close()
 
 
-@pytest.mark.parametrize("path", ["/data", "/data2"])
-def test_a_disk_that_lied_to_a_node_that_refuses_to_start_is_replaced(path):
-    """A meta.properties that makes no sense ends the start, in whichever directory it is."""
+@pytest.mark.parametrize(
+    ("path", "name", "goes_on"),
+    [
+        ("/data", "meta.properties", False),
+        ("/data2", "meta.properties", False),
+        ("/data2", "recovery-point-offset-checkpoint", True),
+    ],
+)
+def test_a_disk_that_lied_to_a_node_that_does_not_use_it_is_replaced(path, name, goes_on):
+    """Where a meta.properties makes no sense the node refuses to start; without the directory of another such file it goes on."""
     world, made = fleet()
     (broker,) = made.brokers.values()
     volume = broker.node.disk.volumes.at(path)
@@ -175,10 +198,12 @@ def test_a_disk_that_lied_to_a_node_that_refuses_to_start_is_replaced(path):
     broker.node.disk.fsync_path(f"{path}/torn")
     broker.crash()
     broker.node.disk.attach()
-    broker.node.disk.write_bytes(f"{path}/meta.properties", b"version=1")
+    broker.node.disk.write_bytes(f"{path}/{name}", b"version=1")
     broker.start()
     world.loop.run_for_us(10_000_000)
-    assert broker.start_failed is None and broker.needs_restart and not broker.alive
+    assert broker.start_failed is None and broker.needs_restart and broker.alive is goes_on
+    if broker.alive:
+        broker.crash()
     broker.mend_disks()
     broker.start()
     world.loop.run_until_complete(broker.wait_started())

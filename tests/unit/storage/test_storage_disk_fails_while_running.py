@@ -152,7 +152,9 @@ def test_an_error_of_the_disk_takes_its_directory_offline_and_nothing_else(tmp_p
     except ApiException as error:
         assert error.error is Errors.KAFKA_STORAGE_ERROR
     assert broker.files.failures, "the disk did not fail"
+    assert broker.manager.failed_log_dirs == [broker.failed]
     broker.manager.handle_reported_failures()
+    assert broker.manager.failed_log_dirs == [broker.failed]
     assert (broker.manager.offline_log_dirs, broker.told) == ([broker.failed], [broker.failed])
     assert broker.manager.get_log(T0) is None
     with pytest.raises(ApiException) as refused:
