@@ -47,10 +47,13 @@ class ReplicaFetcher:
         self._quota = replica_manager.quotas.follower
         self.failed: dict[TopicPartition, Errors] = {}
         self.verification = LogVerification()
+        self._fetched_from_before: set[TopicPartition] = set()
+        """Verified by an answer whose rest could not be appended: the fetcher asks from that answer's offset once more."""
 
     def first_fetch_offset(self, topic_partition: TopicPartition, fetch_offset: int) -> int:
         """Where a new leader epoch begins: at the last batch, for the log has to be verified; `fetch_offset` is where it ends."""
         self.verification.end(topic_partition)
+        self._fetched_from_before.discard(topic_partition)
         return self._begin_verification(topic_partition)
 
     def _begin_verification(self, topic_partition: TopicPartition) -> int:
@@ -69,6 +72,9 @@ class ReplicaFetcher:
         if self.verification.is_pending(topic_partition):
             return self._verify(topic_partition, state, data)
         if state.fetch_offset != log.log_end_offset:
+            if topic_partition in self._fetched_from_before:
+                self._fetched_from_before.remove(topic_partition)
+                return log.log_end_offset, log.latest_epoch
             raise ApiException(
                 Errors.UNKNOWN_SERVER_ERROR,
                 f"Offset mismatch for partition {topic_partition}: fetched offset = {state.fetch_offset}, log end offset = {log.log_end_offset}.",
@@ -126,7 +132,10 @@ class ReplicaFetcher:
         if verdict.append_from is None:
             return log.log_end_offset, log.latest_epoch
         rest = memoryview(data.records)[verdict.append_from :]
-        return self.process_partition_data(topic_partition, replace(state, fetch_offset=log.log_end_offset), replace(data, records=rest))
+        self._fetched_from_before.add(topic_partition)
+        moved = self.process_partition_data(topic_partition, replace(state, fetch_offset=log.log_end_offset), replace(data, records=rest))
+        self._fetched_from_before.discard(topic_partition)
+        return moved
 
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
         """To the smaller end of the common epoch; where we do not have that epoch, to the end of the one before it."""

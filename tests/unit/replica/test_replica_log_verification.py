@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,30 @@ def test_what_is_damaged_at_the_leader_is_not_cut_off_here(tmp_path: Path, confi
             follower.follow([*batches[:-1], bytes(damaged)])
         assert refused.value.error is Errors.CORRUPT_MESSAGE and follower.content() == kept
         assert follower.follow(batches) and follower.content() == kept
+
+    run(scenario)
+
+
+def test_what_comes_damaged_behind_the_verified_part_is_fetched_again(tmp_path: Path) -> None:
+    """The log was verified by then, and the next answer, to the old offset, made the partition a failed one."""
+
+    async def scenario() -> None:
+        follower, batches = Follower(tmp_path), history(b"a", b"bb", b"c")
+        follower.have(batches[:2])
+        offset = follower.hooks.first_fetch_offset(T0, follower.log.log_end_offset)
+        damaged = bytearray(batches[2])
+        damaged[-1] ^= 0x55
+        state = PartitionFetchState(follower.topic_id, offset, 99, 99)
+        with pytest.raises(ApiException, match="Record is corrupt") as refused:
+            follower.hooks.process_partition_data(T0, state, FetchedPartition(Errors.NONE, 0, 0, batches[1] + bytes(damaged)))
+        assert refused.value.error is Errors.CORRUPT_MESSAGE
+        for answer, end in ((batches[1] + batches[2], 3), (batches[2], 4)):
+            data = FetchedPartition(Errors.NONE, 0, 0, answer)
+            offset, _ = follower.hooks.process_partition_data(T0, replace(state, fetch_offset=offset), data)
+            assert offset == follower.log.log_end_offset == end
+        assert follower.content() == b"".join(batches)
+        with pytest.raises(ApiException, match="Offset mismatch"):
+            follower.hooks.process_partition_data(T0, state, data)
 
     run(scenario)
 
