@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror_harness import FAST_MIRROR, create_mirror_by_tool, create_topic, kafka_mirrors, wait_states
+from mirror_harness import FAST_MIRROR, call, create_mirror_by_tool, create_topic, kafka_mirrors, wait_for, wait_states
 from peers import KafkaPeer, apache_kafka
 
 from kmirror import EmbeddedCluster
@@ -85,6 +85,11 @@ class Stage:
         run.promise("all replicas are equal", lambda: checks.replicas_equal(compared))
 
 
+def _topics(bootstrap_servers: str) -> set[str]:
+    """What a tool is told that asks now; Apache's controller answers a creation before its brokers know of it."""
+    return set(call(bootstrap_servers, lambda admin: admin.list_topics()))
+
+
 @contextmanager
 def mirrored_from_apache(
     run: Run,
@@ -112,6 +117,7 @@ def mirrored_from_apache(
         source.port = source_port or source.port
         for topic in TOPICS:
             create_topic(source.bootstrap_servers, topic, PARTITIONS, **TOPIC_CONFIGS[topic])
+        wait_for("the source's brokers to know its topics", lambda: set(TOPICS) <= _topics(source.bootstrap_servers))
         load = Load(source.bootstrap_servers, TOPICS, PARTITIONS, seed=run.seed, keyed=[COMPACT], transactional=[TXN])
         try:
             servers = destination.bootstrap_servers
