@@ -88,8 +88,12 @@ def test_kafkajs(secure_brokers: str) -> None:
 def test_kafka_python():
     folder = foreign_suites.kafka_python()
     with EmbeddedCluster(config=CONFIG) as cluster:
-        outcomes = run_kafka_python(folder, cluster.bootstrap_servers, allowed("kafka_python"))
-    assert broken(outcomes, allowed("kafka_python")) == {}
+        tests = allowed("kafka_python")
+        outcomes = run_kafka_python(folder, cluster.bootstrap_servers, tests)
+        for name in broken(outcomes, tests):  # as those of franz-go
+            warnings.warn(f"{name} is run again alone: {outcomes.get(name)}", stacklevel=1)
+            outcomes |= run_kafka_python(folder, cluster.bootstrap_servers, [name])
+    assert broken(outcomes, tests) == {}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
