@@ -133,12 +133,7 @@ async def full_disk_at_restart(stage: MirrorStage) -> None:
     volume.capacity_bytes = server.node.disk.used_bytes(volume)
     server.note_bad_disk()
     stage.tell(f"the disk of {server.name} is full")
-    before = len(stage.history.events)
-    server.start()
-    await stage.sleep_ms(3_000)
-    _expect_nothing_lost(stage, server, before)
-    await _mend_and_restart(stage, server)
-    await stage.until("A's controller serves", lambda: fleet.controller.is_serving)
+    await _start_on_it_and_mend(stage, server)
     expect(fleet.image().topics.topic(TOPIC) is not None and stage.topic_id("a") == topic_id, f"A has {TOPIC}")
     await end_history(stage, "a", "b")
 
@@ -157,14 +152,19 @@ async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
     volume.fail(error_number, operations)
     server.note_bad_disk()
     stage.tell(f"{', '.join(operations)} fails with {errno.errorcode[error_number]} at {server.name}")
+    await _start_on_it_and_mend(stage, server)
+    expect(fleet.image().topics.topic(TOPIC) is not None, f"A has {TOPIC}")
+    await end_history(stage, "a", "b")
+
+
+async def _start_on_it_and_mend(stage: MirrorStage, server: SimServer) -> None:
+    """The server of A starts on its bad disk and removes nothing; then the disk is mended, and the controller serves."""
     before = len(stage.history.events)
     server.start()
     await stage.sleep_ms(3_000)
     _expect_nothing_lost(stage, server, before)
     await _mend_and_restart(stage, server)
-    await stage.until("A's controller serves", lambda: fleet.controller.is_serving)
-    expect(fleet.image().topics.topic(TOPIC) is not None, f"A has {TOPIC}")
-    await end_history(stage, "a", "b")
+    await stage.until("A's controller serves", lambda: stage.fleets["a"].controller.is_serving)
 
 
 def _expect_nothing_lost(stage: MirrorStage, server: SimServer, since: int) -> None:

@@ -11,7 +11,7 @@ separated from its use. Responses wait for the high watermark; reads wait for wh
 answer rests on a record that could still be lost with this leader (a linearizable read, where Kafka keeps a snapshot per
 committed offset). While a partition loads, requests get COORDINATOR_LOAD_IN_PROGRESS; elsewhere NOT_COORDINATOR; after
 a log that could not be replayed, COORDINATOR_NOT_AVAILABLE until the next leader epoch. A log that could not be read, or not to
-its end, is loaded again every second: a coordinator with a part of its state never serves. (Kafka's loader takes a read that
+its end, is loaded again in pauses that grow: a coordinator with a part of its state never serves. (Kafka's loader takes a read that
 brings nothing for the end of the log.)
 
 The owner calls `schedule_load` and `schedule_unload` from metadata updates, in any order and as often as it likes: a load
@@ -99,6 +99,7 @@ class _Context(Generic[S]):
         self.shard = shard
         self.timers = timers
         self.state = CoordinatorState.LOADING
+        self.load_pause_ms = LOAD_AGAIN_AFTER_MS
         self.parked: dict[_Parked, None] = {}
         self.stop_listening: Callable[[], None] | None = None
         self.after_load: list[tuple[str, Callable[[S], CoordinatorResult[None]]]] = []
@@ -122,7 +123,6 @@ class CoordinatorRuntime(Generic[S]):
         self._runtime = runtime
         self._name = name
         self._log = log
-        self._load_pauses: dict[tuple[TopicPartition, int], int] = {}
         self._shard_factory = shard_factory
         self._write_timeout_ms = write_timeout_ms
         self._flush_single_replica = flush_single_replica
@@ -367,7 +367,6 @@ class CoordinatorRuntime(Generic[S]):
         if context.state is not CoordinatorState.LOADING:
             return
         context.state = CoordinatorState.ACTIVE
-        self._load_pauses.pop((context.topic_partition, context.leader_epoch), None)
         if self._metrics is not None:
             self._metrics.loaded(self._runtime.clock.monotonic_ms() - started_ms)
         context.stop_listening = self._log.add_listener(
@@ -384,8 +383,7 @@ class CoordinatorRuntime(Generic[S]):
         if not isinstance(error, ApiException) or error.error is not Errors.KAFKA_STORAGE_ERROR:
             self._runtime.report_failure(what, error)
             return
-        pause_ms = self._load_pauses.pop((context.topic_partition, context.leader_epoch), LOAD_AGAIN_AFTER_MS)
-        self._load_pauses[context.topic_partition, context.leader_epoch] = min(2 * pause_ms, LONGEST_LOAD_PAUSE_MS)
+        pause_ms = context.load_pause_ms
         _LOGGER.error("%s, and is tried again in %d ms: %s", what, pause_ms, error.message)
         self._runtime.call_later_ms(pause_ms, lambda: self._load_again(context))
 
@@ -395,6 +393,7 @@ class CoordinatorRuntime(Generic[S]):
         if self._contexts.get(context.topic_partition) is context and context.state is CoordinatorState.FAILED:
             self.schedule_unload(context.topic_partition)
             self.schedule_load(context.topic_partition, context.leader_epoch)
+            self._contexts[context.topic_partition].load_pause_ms = min(2 * context.load_pause_ms, LONGEST_LOAD_PAUSE_MS)
 
     async def _replay_log(self, context: _Context[S]) -> None:
         topic_partition = context.topic_partition
