@@ -4,8 +4,9 @@ A line of the file (JSON) says that one chunk of seeds was run to its end: progr
 and the seeds that broke a rule. Lines are only appended, each with one write, so a process that is killed loses its chunk at the most,
 and half a line at the end of the file is passed over. Two lines about one seed count once.
 
-What is run is known by `Program.key`: the git tree of the package, or, where it was changed since the last commit or is no checkout, a
-hash over its files. Commits that differ elsewhere are one program; a changed tree is never the same as a commit.
+What is run is known by `Program.key`: a hash over the git trees of the package's rooms, or, where one was changed since the last commit or there
+is no checkout, over their files. Rooms that a run cannot load (`NOT_RUN`; an import contract holds them to it) are left out. Commits that differ
+elsewhere are one program; a changed tree is never the same as a commit.
 
 Several processes may work on one campaign: who takes a chunk locks a byte of the lock file beside the ledger, and the kernel gives it free
 when the process ends, however that happens.
@@ -30,6 +31,8 @@ from kmirror.common.errors import KmirrorError
 
 CHUNK_SEEDS = 50
 PACKAGE = Path(__file__).resolve().parent.parent
+NOT_RUN = ("cli", "spark", "verify")
+"""Rooms whose code no seed runs: tools, and what compares logs after the fact."""
 DEFAULT_FOLDER = "build/sim-ledger"
 FILE_NAME = "seeds.jsonl"
 
@@ -98,13 +101,14 @@ class Chunk:
 def this_program(package: Path = PACKAGE) -> Program:
     """The program that is running, as it lies on disk now."""
     commit = _git(package, "rev-parse", "--short=12", "HEAD")
-    tree = _git(package, "rev-parse", "HEAD:./")
-    changes = _git(package, "status", "--porcelain", "--", ".")
-    if commit is None or tree is None or changes is None:
+    rooms = _git(package, "ls-tree", "HEAD", "./")
+    changes = _git(package, "status", "--porcelain", "--", ".", *(f":(exclude){room}" for room in NOT_RUN))
+    if commit is None or not rooms or changes is None:
         return Program(_digest(package), f"version {__version__}")
     if changes:
         return Program(_digest(package), f"{commit}-dirty")
-    return Program(tree, commit)
+    run = [line for line in rooms.splitlines() if line.partition("\t")[2] not in NOT_RUN]
+    return Program(hashlib.blake2b("\n".join(run).encode(), digest_size=20).hexdigest(), commit)
 
 
 def _git(package: Path, *arguments: str) -> str | None:
@@ -119,7 +123,9 @@ def _git(package: Path, *arguments: str) -> str | None:
 def _digest(package: Path) -> str:
     digest = hashlib.blake2b(digest_size=20)
     for path in sorted(package.rglob("*.py")):
-        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes() + b"\0")
+        name = path.relative_to(package)
+        if name.parts[0] not in NOT_RUN:
+            digest.update(str(name).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

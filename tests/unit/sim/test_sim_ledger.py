@@ -145,6 +145,31 @@ def test_a_program_is_its_package_not_its_commit(tmp_path):
     assert len({first.key, dirty.key, this_program(package).key, bare.key}) == 4
 
 
+def test_a_room_that_no_seed_runs_is_no_part_of_the_program(tmp_path):
+    package = tmp_path / "package"
+    for room in ("sim", "spark"):
+        (package / room).mkdir(parents=True)
+        (package / room / "a.py").write_text("1")
+    _git(tmp_path, "init", "-q")
+    keys = {}
+
+    def note(state: str) -> None:
+        keys[f"{state}, uncommitted"] = this_program(package)
+        _git(tmp_path, "add", ".")
+        _git(tmp_path, "commit", "-q", "-m", state)
+        keys[state] = this_program(package)
+
+    note("first")
+    (package / "spark" / "a.py").write_text("2")
+    note("a tool changed")
+    (package / "sim" / "a.py").write_text("2")
+    note("the simulator changed")
+    assert keys["a tool changed, uncommitted"] == keys["first"]
+    assert keys["a tool changed"].key == keys["first"].key
+    assert keys["the simulator changed, uncommitted"].commit.endswith("-dirty")
+    assert len({keys[state].key for state in ("first", "the simulator changed", "the simulator changed, uncommitted")}) == 3
+
+
 def _a_worker_of(parent: int) -> int:
     """A child of `parent` that runs seeds; the other kind tracks resources."""
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
