@@ -80,6 +80,7 @@ class MirrorMetadataManager:
         cycle, a change of the mirror or of its topics is one."""
         if self._scope.closed:
             return
+        self._count_anew(delta)
         names = set(mirror_names)
         for name in sorted(self._loops.keys() - (names - set(recreated))):
             self._loops.pop(name).cancel()
@@ -115,6 +116,14 @@ class MirrorMetadataManager:
             if loop.task is not None and loop.task.done() and loop.task.get_name() == task_name:
                 self._start(name, loop)
 
+    def _count_anew(self, delta: MetadataDelta) -> None:
+        """What was not found before a topic was paused, removed or added is no part of a row that begins afterwards (D3-22)."""
+        for resource, changes in delta.configs.changed.items():
+            if resource.type == RESOURCE_TOPIC and MIRROR_NAME_CONFIG in changes:
+                for missing in self._missing.values():
+                    for key in [key for key in missing if key[0] == resource.name]:
+                        del missing[key]
+
     def _changed_mirrors(self, delta: MetadataDelta) -> set[str]:
         changed = set()
         for resource, changes in delta.configs.changed.items():
@@ -145,6 +154,7 @@ class MirrorMetadataManager:
             for step in self._steps:
                 step.forget(mirror_name)
         if not topics:
+            self._missing.pop(mirror_name, None)
             return
         failed: set[SyncGauge] = set()
         try:

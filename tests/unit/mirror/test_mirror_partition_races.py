@@ -239,3 +239,32 @@ def test_a_removal_that_comes_before_the_pause_of_a_deleted_sources_topic_was_un
         await machine.close()
 
     run(scenario)
+
+
+def test_a_refresh_that_missed_a_topic_before_its_removal_counted_after_it_was_added_again(tmp_path: Path) -> None:
+    """D3-22: two in a row are meant, and the first was of another time: one answer paused the topic as deleted at its source."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await machine.mirroring(batch(0, b"a"))
+        source_id = machine.source.topic_ids["t"]
+
+        async def missed_once() -> None:
+            del machine.source.topic_ids["t"]
+            assert machine.mirror is not None
+            await machine.mirror.metadata_manager.refresh(MIRROR)
+            machine.source.topic_ids["t"] = source_id
+            await machine.settle()
+
+        await missed_once()
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        machine.name("m")
+        await machine.reach("MIRRORING")
+        await missed_once()
+        assert (machine.cache.image.configs.topic("t")["mirror.name"], machine.state()) == (MIRROR, "MIRRORING")
+        await missed_once()
+        assert machine.cache.image.configs.topic("t")["mirror.name"] == "m.paused", "which are two in a row"
+        await machine.close()
+
+    run(scenario)
