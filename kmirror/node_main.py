@@ -109,9 +109,11 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stderr)
     try:
         properties = decode_properties(str(options.config), options.config.read_bytes())
-        config = KafkaConfig.from_props(resolve_own(properties, OsFileSystem(), os.environ))
+        resolved = resolve_own(properties, OsFileSystem(), os.environ)
+        config = KafkaConfig.from_props(resolved)
         files = VolatileOsFileSystem() if options.volatile else OsFileSystem()
-        return asyncio.run(serve(config, files=files, on_started=lambda server: _report_ports(server, config)))
+        with resolved.telling_as_written():
+            return asyncio.run(serve(config, files=files, on_started=lambda server: _report_ports(server, config)))
     except (KmirrorError, OSError) as error:
         _log.error("%s", error)
         return 1

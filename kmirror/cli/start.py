@@ -39,11 +39,13 @@ def run(command: str, options: argparse.Namespace) -> int:
         if not separator:
             raise ConfigError(f"--override {override!r} is not of the form property=value")
         properties[name.strip()] = value.strip()
-    config = KafkaConfig.from_props(resolve_own(properties, OsFileSystem(), os.environ))
+    resolved = resolve_own(properties, OsFileSystem(), os.environ)
+    config = KafkaConfig.from_props(resolved)
     config.log_unknown()
     if options.request_log is not None:
         log_requests_to(options.request_log)
-    return asyncio.run(serve(config))
+    with resolved.telling_as_written():
+        return asyncio.run(serve(config))
 
 
 def log_requests_to(path: Path) -> None:

@@ -250,7 +250,12 @@ class NetworkClient:
             self._security = security
 
     def _channel_of(self, security: ClientSecurity) -> ClientChannelBuilder | None:
-        return None if security.security_protocol == "PLAINTEXT" else ClientChannelBuilder(security, self._runtime)
+        if security.security_protocol == "PLAINTEXT":
+            return None
+        try:
+            return ClientChannelBuilder(security, self._runtime)
+        except ConfigError as error:
+            raise ConfigError(security.as_written(str(error))) from None
 
     def _over_tls(self, connection: ClientConnection) -> ConnectionProtocol:
         return connection if self._channel is None else self._channel.wrap(connection, connection.host)

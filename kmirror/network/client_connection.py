@@ -18,6 +18,7 @@ from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 
 if TYPE_CHECKING:
     from kmirror.network.client import NetworkClient, Node
+    from kmirror.network.client_security import ClientChannelBuilder
 
 CLIENT_SOFTWARE_NAME: Final = "kmirror"
 MAX_RESPONSE_BYTES: Final = 2_147_483_647
@@ -221,7 +222,7 @@ class ClientConnection:
         try:
             sasl = None if channel is None else channel.new_sasl_client(self.host)
         except ConfigError as error:  # no credentials, or they cannot be had now
-            raise self._refused(str(error)) from error
+            raise self._refused(str(error), channel) from error
         if channel is None or sasl is None:
             if channel is not None:
                 self._client.metrics.logged_in(again=False, has_end=False, duration_ms=0)
@@ -238,13 +239,14 @@ class ClientConnection:
                 exchange=lambda request, version: self._exchange(request, version, deadline_ms),
             )
         except (SaslError, ConfigError) as error:
-            raise self._refused(str(error)) from error
+            raise self._refused(str(error), channel) from error
         self._note_session(lifetime_ms)
         duration_ms = self._runtime.clock.monotonic_ms() - begun_ms
         self._client.metrics.logged_in(again=self._ready, has_end=lifetime_ms > 0, duration_ms=duration_ms)
         self._ready = True
 
-    def _refused(self, text: str) -> AuthenticationError:
+    def _refused(self, text: str, channel: ClientChannelBuilder | None) -> AuthenticationError:
+        text = text if channel is None else channel.as_written(text)
         error = AuthenticationError(f"the login at {self.host}:{self._node.port} failed: {text}")
         _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self._node.port, text)
         self._client.metrics.refused(again=self._ready)

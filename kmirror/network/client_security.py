@@ -13,11 +13,12 @@ client's part: TLS around a connection, and the SASL exchange of a connection.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kmirror.common.errors import ConfigError
+from kmirror.network.config_providers import ResolvedConfigs
 from kmirror.network.security.jaas_config import JaasConfig
 from kmirror.runtime.api import ConnectionProtocol, Runtime
 
@@ -35,7 +36,8 @@ _PASSED_ON = ("sasl.kerberos.service.name", "sasl.oauthbearer.token.endpoint.url
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """`from_props` makes one of client properties; `PLAINTEXT` is none at all. `props` are the `ssl.*` and `sasl.*` it uses."""
+    """`from_props` makes one of client properties; `PLAINTEXT` is none at all. `props` are the `ssl.*` and `sasl.*` it uses.
+    What fails with them is told by `as_written`."""
 
     PLAINTEXT: ClassVar[ClientSecurity]
 
@@ -43,10 +45,18 @@ class ClientSecurity:
     sasl_mechanism: str = ""
     jaas: JaasConfig | None = None
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
+    as_written: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> ClientSecurity:
         """Of Kafka's client properties; other names are ignored. ConfigError with Kafka's text for what is wrong."""
+        if not isinstance(props, ResolvedConfigs):
+            return cls._from_props(props, str)
+        with props.telling_as_written():
+            return cls._from_props(props, props.as_written)
+
+    @classmethod
+    def _from_props(cls, props: Mapping[str, str], as_written: Callable[[str], str]) -> ClientSecurity:
         protocol = (props.get("security.protocol") or "PLAINTEXT").strip().upper()
         if protocol not in SECURITY_PROTOCOLS:
             allowed = "PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL"
@@ -56,14 +66,14 @@ class ClientSecurity:
             )
         kept = {name: value for name, value in props.items() if name.startswith("ssl.") or name in _PASSED_ON}
         if not protocol.startswith("SASL"):
-            return cls(protocol, props=kept)
+            return cls(protocol, props=kept, as_written=as_written)
         mechanism = (props.get("sasl.mechanism") or _DEFAULT_MECHANISM).strip()
         if mechanism not in MECHANISMS:
             raise ConfigError(f"Failed to create SaslClient with mechanism {mechanism}")
         text = props.get("sasl.jaas.config")
         if text is None:
             raise ConfigError(_NO_JAAS)
-        security = cls(protocol, mechanism, JaasConfig.parse(text), kept)
+        security = cls(protocol, mechanism, JaasConfig.parse(text), kept, as_written)
         security._check_options()
         return security
 
@@ -96,6 +106,7 @@ class ClientChannelBuilder:
         self._security = security
         self._runtime = runtime
         self.mechanism = security.sasl_mechanism
+        self.as_written = security.as_written
         self._scratch = memoryview(b"")
         self._new_sasl_client = self._sasl_client_factory() if security.uses_sasl else None
         self._context = None

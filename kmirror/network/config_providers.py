@@ -17,24 +17,63 @@ and send it to a source of their choice.
 A reference may be a part of a value, and a value may have several; what comes of one is not looked at again. Kafka leaves a reference that
 nothing resolves as it stands; here it is an error, which names the reference and never a value: a login with the text `${file:...}` for a
 password tells nobody what is wrong. Values are read anew each time, so a file that is replaced holds from then on.
+
+What is wrong with a resolved value is told with the reference in its place (`ResolvedConfigs`): it may be a secret that somebody named where a
+path or a mechanism belongs, and whoever may describe a mirror reads its reason.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from kmirror.common.errors import ConfigError, CorruptFileError
 from kmirror.common.ports import FileSystem
+from kmirror.network.security.jaas_config import JaasConfigError
 from kmirror.storage.java_properties import decode_properties
 
 CONFIG_PROVIDERS_CONFIG: Final = "config.providers"
 _PACKAGE: Final = "org.apache.kafka.common.config.provider."
 _REFERENCE: Final = re.compile(r"\$\{([^}:]+):(?:([^}:]*):)?([^}]*)\}")
 """Provider, path (may be missing), key."""
+
+
+_LONG_ENOUGH: Final = 4
+"""Letters of a value that is looked for inside of words, too."""
+
+
+class ResolvedConfigs(dict[str, str]):
+    """Configs with their references replaced, and what replaced them."""
+
+    def __init__(self, configs: Mapping[str, str], replaced: Mapping[str, str]) -> None:
+        super().__init__(configs)
+        self.replaced = replaced
+        """By value: the reference as it was written."""
+
+    def as_written(self, text: str) -> str:
+        """`text` with references for the values that they were replaced by, also where a value was stripped, cut at its commas or escaped."""
+        forms = {form: reference for value, reference in self.replaced.items() for form in _forms(value)}
+        for form in sorted(forms, key=lambda form: (-len(form), form)):
+            pattern = re.escape(form) if len(form) >= _LONG_ENOUGH else rf"(?<!\w){re.escape(form)}(?!\w)"
+            text = re.sub(pattern, lambda _: forms[form], text)  # noqa: B023
+        return text
+
+    @contextmanager
+    def telling_as_written(self) -> Iterator[None]:
+        """For work with these configs: its ConfigErrors have no value of a reference."""
+        try:
+            yield
+        except JaasConfigError as error:  # which may quote a piece of a value
+            raise error.hidden() if self.replaced else error from None
+        except ConfigError as error:
+            told = self.as_written(str(error))
+            if told == str(error):
+                raise
+            raise ConfigError(told) from None  # whose text a log would print beside this one
 
 
 class ConfigProvider(Protocol):
@@ -155,27 +194,39 @@ class ConfigProviders:
             }
         )
 
-    def resolve(self, props: Mapping[str, str]) -> dict[str, str]:
+    def resolve(self, props: Mapping[str, str]) -> ResolvedConfigs:
         """`props` with their references replaced. ConfigError, naming config and reference, for one that cannot be."""
-        return {name: self._resolved(name, value) if "${" in value else value for name, value in props.items()}
+        replaced: dict[str, str] = {}
+        configs = {name: self._resolved(name, value, replaced) if "${" in value else value for name, value in props.items()}
+        return ResolvedConfigs(configs, replaced)
 
-    def _resolved(self, name: str, value: str) -> str:
+    def _resolved(self, name: str, value: str, replaced: dict[str, str]) -> str:
         def replace(match: re.Match[str]) -> str:
             provider = self.providers.get(match[1])
             if provider is None:
                 raise ConfigError(f"{name}: {match[0]} cannot be resolved: there is no config provider {match[1]} (config.providers)")
             try:
-                return provider.get(match[2] or "", match[3])
+                found = provider.get(match[2] or "", match[3])
             except ConfigError as error:
                 raise ConfigError(f"{name}: {match[0]} cannot be resolved: {error}") from error
+            replaced[found] = match[0]
+            return found
 
         return _REFERENCE.sub(replace, value)
 
 
-def resolve_own(props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> dict[str, str]:
+def resolve_own(props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ResolvedConfigs:
     """A node's own properties, resolved by the providers that they define; as they stand where they define none (as in Kafka)."""
     providers = ConfigProviders.from_props(props, files, environment)
-    return providers.resolve(props) if providers.providers else dict(props)
+    return providers.resolve(props) if providers.providers else ResolvedConfigs(props, {})
+
+
+def _forms(value: str) -> Iterator[str]:
+    """How the text of an error may quote `value`: whole, item by item of a list, line by line, as Python's `repr` writes it, with `file:` cut off."""
+    for part in {value, *value.split(","), *value.splitlines()}:
+        for form in (part.strip(), repr(part.strip())[1:-1], part.strip().removeprefix("file:").replace("//", "", 1)):
+            if form:
+                yield form
 
 
 def has_references(props: Mapping[str, str]) -> bool:

@@ -14,6 +14,7 @@ from kmirror.common.config import ConfigKey, ConfigType, UpdateMode
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.metadata.image import ConfigurationsImage
 from kmirror.metadata.resource_configs import broker_update_mode
+from kmirror.network.config_providers import ResolvedConfigs
 from kmirror.server.broker_configs import broker_configs, dynamic_only_configs
 from kmirror.server.kafka_config import KafkaConfig
 
@@ -52,7 +53,7 @@ def validate_broker_settings(config: KafkaConfig, configs: ConfigurationsImage, 
 def effective_config(config: KafkaConfig, default: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
     """What holds with these dynamic settings over the properties file; ConfigError when that is no valid configuration."""
     dynamic = {name: value for name, value in {**default, **own}.items() if broker_update_mode(name) is not UpdateMode.READ_ONLY}
-    return KafkaConfig.from_props({**config.props, **dynamic}) if dynamic else config
+    return KafkaConfig.from_props(ResolvedConfigs({**config.props, **dynamic}, config.resolved.replaced)) if dynamic else config
 
 
 def _check_names(proposed: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ from kmirror.controller.controller_config import ControllerConfig
 from kmirror.metadata.authorizer.standard_authorizer import AUTHORIZER_CONFIGS
 from kmirror.metadata.registrations import Endpoint
 from kmirror.metadata.topic_configs import inherited_topic_configs
-from kmirror.network.config_providers import is_provider_config
+from kmirror.network.config_providers import ResolvedConfigs, is_provider_config
 from kmirror.network.socket_server import SocketServerLimits
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.server.broker_configs import broker_configs
@@ -41,6 +41,8 @@ class KafkaConfig:
 
     def __init__(self, props: Mapping[str, str]) -> None:
         configs = broker_configs()
+        self.resolved = ResolvedConfigs({}, {})
+        """With the references of the properties file, which the texts of errors have for the values (`as_written`)."""
         self.props = _with_synonyms(props)
         self.values = configs.parse(self.props)
         self.unknown = [name for name in configs.unknown_names(props) if not _is_used_elsewhere(name)]
@@ -52,7 +54,12 @@ class KafkaConfig:
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> KafkaConfig:
         """ConfigError where a value, or the whole, is wrong."""
-        return cls(props)
+        if not isinstance(props, ResolvedConfigs):
+            return cls(props)
+        with props.telling_as_written():
+            config = cls(props)
+        config.resolved = props
+        return config
 
     def log_unknown(self) -> None:
         if self.unknown:

@@ -84,7 +84,7 @@ def reconfigure_security(
                 try:
                     _reconfigure(builder, ListenerSettings(after, listener.name), listener.security_protocol, runtime, images)
                 except ConfigError as error:
-                    _log.error("The security of the listener %s stays as it was: %s", listener.name, error)
+                    _log.error("The security of the listener %s stays as it was: %s", listener.name, after.resolved.as_written(str(error)))
 
     return reconfigure
 

@@ -38,7 +38,12 @@ class JaasConfigError(ConfigError):
 
     def __init__(self, text: str, word: str | None) -> None:
         super().__init__(text.format(word))
+        self._text = text
         self.without_words = text.format("[hidden]")
+
+    def hidden(self) -> JaasConfigError:
+        """The same without the word."""
+        return JaasConfigError(self._text, "[hidden]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 from kmirror.common.errors import ConfigError
 from kmirror.network.config_providers import ConfigProviders, has_references, provider_props, resolve_own
 from kmirror.runtime.os_files import OsFileSystem
+from kmirror.server.kafka_config import KafkaConfig
 
 PACKAGE = "org.apache.kafka.common.config.provider."
 CLASSES = {"file": "FileConfigProvider", "dir": "DirectoryConfigProvider", "env": "EnvVarConfigProvider"}
@@ -107,3 +108,27 @@ def test_a_broker_without_providers_reads_nothing_and_a_tool_has_the_usual_ones(
     own = value | {"config.providers": "file", "config.providers.file.class": PACKAGE + "FileConfigProvider"}
     assert resolve_own(own, OsFileSystem(), {})["a"] == "hush"
     assert provider_props(own) == {name: text for name, text in own.items() if name != "a"}
+
+
+def test_texts_have_references_for_the_values_that_they_were_replaced_by() -> None:
+    values = {"PATH": "/a/b", "LIST": "hush-1, hush-2", "SHORT": "ab", "QUOTED": "it's\n\thush", "EMPTY": "", "LONGER": "/a/b/c"}
+    resolved = providers(values).resolve({name: f"${{env:{name}}}" for name in values})
+    for text, told in (
+        ("cannot read /a/b.", "cannot read ${env:PATH}."),
+        ("cannot read /a/b/c", "cannot read ${env:LONGER}"),
+        ("hush-1,hush-2: no", "${env:LIST},${env:LIST}: no"),
+        ("table of ab", "table of ${env:SHORT}"),
+        (f"of {values['QUOTED']!r}", 'of "${env:QUOTED}"'),
+        ("nothing of theirs", "nothing of theirs"),
+    ):
+        assert resolved.as_written(text) == told
+
+
+def test_an_error_of_a_nodes_config_has_no_value_of_a_reference(tmp_path: Path) -> None:
+    own = {"process.roles": "broker", "node.id": "1", "controller.listener.names": "CONTROLLER"}
+    own |= {"controller.quorum.voters": "2@localhost:9093", "listeners": "PLAINTEXT://localhost:9092"}
+    own |= {"config.providers": "env", "config.providers.env.class": PACKAGE + "EnvVarConfigProvider"}
+    for name, text in (("num.io.threads", "Invalid value ${env:EAST} for configuration num.io.threads"), ("listeners", "${env:EAST}")):
+        with pytest.raises(ConfigError) as raised:
+            KafkaConfig.from_props(resolve_own(own | {name: "${env:EAST}"}, OsFileSystem(), {"EAST": "hush"}))
+        assert text in str(raised.value) and "hush" not in str(raised.value) and raised.value.__cause__ is None
