@@ -50,6 +50,10 @@ class LogCursor(Protocol):
         """Back by `size` bytes, within the part."""
         ...
 
+    def misplaced(self) -> KmirrorError:
+        """Why this part begins where the other log, equal so far, has the middle of a batch."""
+        ...
+
     def peek(self) -> LocatedBatch | None:
         """The batch that begins here, None at the end of the log. CorruptFileError if there is something else."""
         ...
@@ -265,13 +269,11 @@ class DirectoryCursor:
         return self._position - self._boundary
 
     def rewind(self, size: int) -> None:
-        if size > self._position:
-            raise self._misplaced()
+        assert size <= self._position, f"rewinding {size} bytes from {self._position}"
         self._drop_walk()
         self._position -= size
 
-    def _misplaced(self) -> CorruptFileError:
-        """Why this segment begins where the other log, equal so far, has the middle of a batch."""
+    def misplaced(self) -> CorruptFileError:
         index = min(self._index, len(self._segments) - 1)
         if index > 0:
             before = self._segments[index - 1]
@@ -400,6 +402,11 @@ class FetchedCursor:
         assert size <= self._position, f"rewinding {size} bytes from {self._position}"
         self._head = None
         self._position -= size
+
+    def misplaced(self) -> KmirrorError:
+        return CorruptFileError(
+            self._log.name, self._chunk_start, "what was served begins within a batch of the other log, though all bytes before are equal"
+        )
 
     def peek(self) -> LocatedBatch | None:
         if self._head is None and self.remaining():

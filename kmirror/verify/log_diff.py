@@ -162,7 +162,10 @@ class _Comparison:
             block = min(block * 2, BLOCK_BYTES)
 
     def _to_batch_start(self, left: LogCursor, right: LogCursor) -> None:
-        into = left.bytes_into_batch()
+        """Both are as far into a batch, for their bytes are equal; but for a part that begins within one, because the part before it is torn."""
+        into, into_right = left.bytes_into_batch(), right.bytes_into_batch()
+        if into != into_right:
+            raise (left if into < into_right else right).misplaced()
         self.bytes_compared -= into
         left.rewind(into)
         right.rewind(into)

@@ -263,6 +263,16 @@ def test_an_incomplete_batch_in_front_of_a_segment_is_an_error(tmp_path: Path) -
     assert verdict.status is Status.ERROR and verdict.error is not None and f"at byte {sum(map(len, parts[:2]))}" in verdict.error
 
 
+@pytest.mark.parametrize("torn_by", [1, 10, 60])
+def test_a_torn_segment_is_named_on_either_side(tmp_path: Path, torn_by: int) -> None:
+    """The order of A and B decided: as A it had the healthy log walked from the middle of a batch."""
+    parts = batches(4)
+    torn = write_segments(tmp_path / "torn" / "t-0", (0, [parts[0], parts[1][:-torn_by]]), (10, parts[2:]))
+    sound = write_segments(tmp_path / "sound" / "t-0", (0, parts[:3]), (15, parts[3:]))
+    errors = [diff_logs(open_log(one), open_log(other)).error for one, other in ((torn, sound), (sound, torn))]
+    assert errors == [f"{torn}/{0:020d}.log: at byte {len(parts[0])}: an incomplete batch, and {torn}/{10:020d}.log follows"] * 2
+
+
 def test_zeros_behind_the_last_batch_are_an_error(tmp_path: Path) -> None:
     verdict = diff(tmp_path, batches(3), [*batches(3), bytes(100)])
     assert verdict.status is Status.ERROR and verdict.error is not None and "at byte" in verdict.error
