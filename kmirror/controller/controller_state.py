@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kmirror.common.ports import Clock, Random
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from kmirror.controller.controller_config import ControllerConfig
@@ -64,7 +65,8 @@ class ControllerState:
         return min(int(self.topic_config(topic, "min.insync.replicas")), len(partition.replicas))
 
     def unclean_election_enabled(self, topic: str) -> bool:
-        return self.topic_config(topic, "unclean.leader.election.enable").lower() == "true"
+        """unclean.leader.election.enable; never for `__mirror_state`, whatever it has or inherits (`mirror_state_topic`)."""
+        return topic != MIRROR_STATE_TOPIC_NAME and self.topic_config(topic, "unclean.leader.election.enable").lower() == "true"
 
     def default_directory(self, broker_id: int) -> Uuid:
         """Where a new replica goes: the broker's only usable directory, else the broker chooses."""

@@ -63,9 +63,13 @@ def new_topic_configs(configs: Mapping[str, str], partitions: int) -> dict[str, 
 
 
 def check_configs(values: Mapping[str, str | None], inherited: Callable[[str], str | None] = lambda name: None) -> None:
-    """INVALID_CONFIG where one of the `values` that are about to hold is refused; None: the key goes, and `inherited(key)` holds."""
+    """INVALID_CONFIG where one of the `values` that are about to hold is refused; None: the key goes, and `inherited(key)` holds. What the topic
+    was made with does not go: a default of the brokers may be changed later, and nobody would look at this topic then."""
     for name, value in values.items():
         refused, reason = REFUSED_VALUES.get(name, (None, ""))
+        if refused is not None and value is None and name in MIRROR_STATE_TOPIC_CONFIGS:
+            text = f"{name} of {MIRROR_STATE_TOPIC_NAME} cannot be removed, for a default of the brokers would hold: {reason}."
+            raise ApiException(Errors.INVALID_CONFIG, text)
         holds = inherited(name) if value is None else value
         if refused is not None and holds is not None and _is(refused, holds):
             raise ApiException(Errors.INVALID_CONFIG, f"{name} of {MIRROR_STATE_TOPIC_NAME} cannot be '{holds}': {reason}.")

@@ -19,11 +19,12 @@ import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from kmirror.common.errors import ApiException, Errors, disk_error_advice, disk_error_text
 from kmirror.common.ports import Clock, FileSystem, Random
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile
 from kmirror.storage.log_cleaner import LogCleaner
@@ -215,8 +216,14 @@ class LogManager:
 
     def log_config(self, topic: str) -> LogConfig:
         """The configs of a topic's logs: its own over the broker's defaults."""
-        overrides = self._topic_config(topic)
-        return LogConfig.from_props(overrides, defaults=self.default_log_config) if overrides else self.default_log_config
+        return self._over_defaults(topic, self._topic_config(topic))
+
+    def _over_defaults(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        """A default that suits clients' records must not keep states of mirrors out: `__mirror_state` takes what Kafka's default does at least."""
+        config = LogConfig.from_props(overrides, defaults=self.default_log_config) if overrides else self.default_log_config
+        if topic == MIRROR_STATE_TOPIC_NAME and config.max_message_size < LogConfig().max_message_size:
+            config = replace(config, max_message_size=LogConfig().max_message_size)
+        return config
 
     # shutdown
 
@@ -508,7 +515,7 @@ class LogManager:
 
     def update_topic_config(self, topic: str, overrides: Mapping[str, str], partitions: Iterable[int]) -> None:
         """A topic's own configs changed: the logs of its partitions get them."""
-        config = LogConfig.from_props(overrides, defaults=self.default_log_config)
+        config = self._over_defaults(topic, overrides)
         for log in self.logs_by_topic(topic, partitions):
             self._update_config(log, config)
 

@@ -87,7 +87,7 @@ def test_it_is_deleted_when_that_was_allowed(controller: ControllerDouble) -> No
 REFUSED = [
     ("cleanup.policy", "delete"), ("cleanup.policy", "compact,delete"), ("cleanup.policy", ""), ("cleanup.policy", None),
     ("retention.ms", "1000"), ("retention.ms", None), ("retention.bytes", "0"), ("flush.messages", "10"), ("flush.messages", None),
-    ("unclean.leader.election.enable", "true"), ("max.message.bytes", "100"),
+    ("unclean.leader.election.enable", "true"), ("unclean.leader.election.enable", None), ("max.message.bytes", "100"),
 ]  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_configs_that_lose_states_or_keep_them_out(controller: ControllerDouble,
     before = controller.state.image.configs.topic(STATES)
     code, text = configure(controller, name, value, by_broker=by_broker)
     assert code is E.INVALID_CONFIG
-    assert text.startswith(f"{name} of __mirror_state cannot be '")
+    assert text.startswith(f"{name} of __mirror_state cannot be {'removed' if value is None else repr(value)}"), text
     assert controller.state.image.configs.topic(STATES) == before
 
 
@@ -109,18 +109,55 @@ def test_a_policy_that_is_added(controller: ControllerDouble) -> None:
     ("name", "value"),
     [
         ("segment.bytes", "2097152"), ("min.insync.replicas", "2"), ("max.message.bytes", "20000000"), ("delete.retention.ms", "5"),
-        ("unclean.leader.election.enable", None), ("retention.bytes", "-1"), ("compression.type", "zstd"),
+        ("unclean.leader.election.enable", "false"), ("max.message.bytes", None), ("retention.bytes", "-1"), ("compression.type", "zstd"),
     ],
 )  # fmt: skip
 def test_other_configs_are_free(controller: ControllerDouble, name: str, value: str | None) -> None:
     assert configure(controller, name, value) == (E.NONE, "")
 
 
-def test_what_is_inherited_counts_when_a_config_goes(controller: ControllerDouble) -> None:
-    request = ConfigResource(RESOURCE_BROKER, "")
-    records = controller.configuration.set_records(request, {"unclean.leader.election.enable": "true"})
+def set_default(controller: ControllerDouble, name: str, value: str | None) -> None:
+    """Of all brokers."""
+    records = controller.configuration.set_records(ConfigResource(RESOURCE_BROKER, ""), {name: value})
     controller.run(ControllerResult(records, None))
-    assert configure(controller, "unclean.leader.election.enable", None)[0] is E.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "harmless"),
+    [
+        ("unclean.leader.election.enable", "unclean.leader.election.enable", "false"), ("cleanup.policy", "log.cleanup.policy", "compact"),
+        ("retention.ms", "log.retention.ms", "-1"), ("flush.messages", "log.flush.interval.messages", "1"),
+    ],
+)  # fmt: skip
+def test_a_config_does_not_go_while_the_default_is_harmless_either(
+    controller: ControllerDouble, name: str, default: str, harmless: str
+) -> None:
+    """The default was changed afterwards, and the topic had lost what protects it."""
+    set_default(controller, default, harmless)
+    assert configure(controller, name, None)[0] is E.INVALID_CONFIG
+    assert name in controller.state.image.configs.topic(STATES)
+
+
+def test_what_is_inherited_counts_when_a_config_goes(controller: ControllerDouble) -> None:
+    set_default(controller, "message.max.bytes", "1000")
+    assert configure(controller, "max.message.bytes", "2000000") == (E.NONE, "")
+    assert configure(controller, "max.message.bytes", None)[0] is E.INVALID_CONFIG
+
+
+def test_it_is_not_elected_uncleanly_by_what_it_inherits(controller: ControllerDouble) -> None:
+    """A topic made by an earlier program, or one whose config was removed."""
+    topic_configs = {"unclean.leader.election.enable": None}
+    controller.run(ControllerResult(controller.configuration.set_records(ConfigResource(RESOURCE_TOPIC, STATES), topic_configs), None))
+    set_default(controller, "unclean.leader.election.enable", "true")
+    for broker in controller.partition(STATES).replicas:
+        controller.heartbeat(broker, want_fence=True)
+    last = controller.partition(STATES).isr[0]
+    for broker in controller.partition(STATES).replicas:
+        if broker != last:
+            controller.heartbeat(broker)
+    controller.run(controller.replication.elect_unclean())
+    assert controller.partition(STATES).leader == -1
+    assert controller.partition(STATES).isr == (last,)
 
 
 def test_the_old_request_for_configs_is_judged_too_and_keeps_the_number_of_partitions(controller: ControllerDouble) -> None:
@@ -131,9 +168,10 @@ def test_the_old_request_for_configs_is_judged_too_and_keeps_the_number_of_parti
         return E(controller.run(controller.configuration.alter_configs(request)).responses[0].error_code)
 
     assert ask(segment_bytes="2097152") is E.INVALID_CONFIG, "what is not named would go"
-    assert ask(cleanup_policy="compact", retention_ms="-1", flush_messages="1") is E.NONE
+    made_with = {"cleanup_policy": "compact", "retention_ms": "-1", "flush_messages": "1", "unclean_leader_election_enable": "false"}
+    assert ask(**made_with) is E.NONE
     assert controller.state.image.configs.topic(STATES)["mirror.topic.num.partitions"] == "2"
-    assert ask(cleanup_policy="compact", retention_ms="-1", flush_messages="1", mirror_topic_num_partitions="9") is E.INVALID_REQUEST
+    assert ask(**made_with, mirror_topic_num_partitions="9") is E.INVALID_REQUEST
 
 
 def test_the_number_of_partitions_is_no_clients_to_set(controller: ControllerDouble) -> None:

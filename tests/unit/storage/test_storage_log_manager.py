@@ -375,6 +375,17 @@ def test_topic_configs_reach_open_logs(broker: Broker) -> None:
     assert (log.config.retention_ms, log.config.max_message_size) == (7, 1234)
 
 
+def test_a_default_for_small_records_kept_states_of_mirrors_out(broker: Broker) -> None:
+    manager = broker.manager()
+    log = manager.get_or_create_log(TopicPartition("__mirror_state", 0), topic_id=ID, is_new=True)
+    manager.reconfigure_default_log_config(LogConfig(max_message_size=1234))
+    assert log.config.max_message_size == LogConfig().max_message_size
+    manager.update_topic_config("__mirror_state", {"retention.ms": "-1"}, [0])
+    assert log.config.max_message_size == LogConfig().max_message_size
+    manager.update_topic_config("__mirror_state", {"max.message.bytes": "9999999"}, [0])
+    assert log.config.max_message_size == 9_999_999
+
+
 def test_no_marker_where_a_log_could_not_be_closed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     manager = broker.manager()
     log = manager.get_or_create_log(T0, topic_id=ID, is_new=True)
