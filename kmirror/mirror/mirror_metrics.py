@@ -140,18 +140,20 @@ def fetcher_readings(broker_id: int, fetchers: Iterable[RunningFetcherView]) -> 
 
 
 def lag_readings(lags: Iterable[MirroredPartitionLag]) -> Iterator[Reading]:
-    """MET1, MET3, and the age of both. MaxLag is 0 where nothing is mirrored, and -1 where no lag was ever known."""
-    greatest, oldest_ms = None, 0
+    """MET1, MET3, and the age of both. MaxLag is 0 where nothing is mirrored, and -1 where no lag was ever known. MaxLagAgeMs is the age of the
+    oldest lag that is known, and -1 where none is: one partition that never had one would hide a source that is away from all others."""
+    greatest: int | None = None
+    oldest_ms: int | None = None
     for topic_partition, fetcher_name, lag in lags:
         greatest = lag.records if greatest is None else max(greatest, lag.records)
-        oldest_ms = -1 if oldest_ms < 0 or lag.age_ms < 0 else max(oldest_ms, lag.age_ms)
+        oldest_ms = lag.age_ms if oldest_ms is None else max(oldest_ms, lag.age_ms)
         if fetcher_name is None:
             continue
         tags = (("clientId", fetcher_name), ("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
         yield MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLag", tags), lag.records
         yield MetricName("kafka.server", "FetcherLagMetrics", "ConsumerLagAgeMs", tags), lag.age_ms
     yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MaxLag", CLIENT_ID_TAG), 0 if greatest is None else greatest
-    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MaxLagAgeMs", CLIENT_ID_TAG), oldest_ms
+    yield MetricName(MIRROR_GROUP, FETCHER_MANAGER, "MaxLagAgeMs", CLIENT_ID_TAG), 0 if oldest_ms is None else oldest_ms
 
 
 def partition_readings(partitions: Iterable[PartitionView]) -> Iterator[Reading]:
