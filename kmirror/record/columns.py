@@ -46,7 +46,8 @@ HEADER_DTYPE: Final = np.dtype(
 )
 """The 61-byte header as one numpy record."""
 _NATIVE_DTYPE: Final = np.dtype([(name, HEADER_DTYPE[name].newbyteorder("=")) for name in HEADER_DTYPE.names or ()])
-_PADDING: Final = bytes(16)
+PADDING: Final = bytes(16)
+"""What must lie behind the records of a body, so that a varint may be read past their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +122,13 @@ def decode_columns(batches: Sequence[RecordBatch], *, max_size: int = MAX_DECOMP
     positions: list[int] = []
     base = 0
     for batch, payload in zip(batches, payloads):
-        found = _record_positions(payload, base)
+        found = record_positions(payload, base)
         if len(found) != batch.record_count:
             raise _malformed(batch)
         positions += found
         base += len(payload)
-    body = b"".join([*payloads, _PADDING])
-    columns = _decode(memoryview(body)[:base], np.frombuffer(body, dtype=np.uint8), headers, np.array(positions, dtype=np.int64), base)
+    body = b"".join([*payloads, PADDING])
+    columns = columns_at(body, headers, np.array(positions, dtype=np.int64))
     if isinstance(columns, int):
         raise _malformed(batches[columns])
     return columns
@@ -139,8 +140,8 @@ def _malformed(batch: RecordBatch) -> Exception:
     return invalid_record("Found invalid record structure")
 
 
-def _record_positions(payload: Buffer, base: int) -> list[int]:
-    """Where each record begins, plus `base`; one position too many or too few if the lengths do not add up to the payload."""
+def record_positions(payload: Buffer, base: int) -> list[int]:
+    """Where each record of `payload` begins, plus `base`; one position too many or too few if the lengths do not add up to the payload."""
     positions: list[int] = []
     append = positions.append
     position, end = 0, len(payload)
@@ -164,8 +165,12 @@ def _record_positions(payload: Buffer, base: int) -> list[int]:
     return positions
 
 
-def _decode(body: memoryview, data: Bytes, headers: npt.NDArray[Any], positions: Int64s, end: int) -> RecordColumns | int:
-    """The columns, or the row of the first batch with a record whose fields do not add up to its length."""
+def columns_at(padded: Buffer, headers: npt.NDArray[Any], positions: Int64s) -> RecordColumns | int:
+    """The records at `positions` of a body with its `PADDING`; of each row of `headers` there are `record_count` (a reader of parts sets it).
+
+    Instead of the columns, the row of the first batch with a record whose fields do not add up to its length.
+    """
+    body, data = memoryview(padded)[: -len(PADDING)], np.frombuffer(padded, dtype=np.uint8)
     batch_index = np.repeat(np.arange(len(headers), dtype=np.int64), headers["record_count"])
     length, start = _varints(data, positions, 5)
     record_end = start + length
