@@ -4,7 +4,9 @@
 
 Segments, KRaft snapshots, indexes, transaction indexes and producer snapshots. Differences from Kafka's tool: files are only ever opened for
 reading; an error is one line, not a stack trace; `--mirror-state-decoder` (KIP-1279) reads `__mirror_state`; MIRROR_PID_RESET control
-records are shown with their fields; `--json` prints JSON lines; `--remote-log-metadata-decoder` is refused. Exit status 1 on an error.
+records are shown with their fields; `--json` prints JSON lines; `--remote-log-metadata-decoder` is refused. Secrets in the cluster's metadata are
+`(redacted)` without `--show-secrets`, also where records are printed as they are: in files of `__cluster_metadata-0` and in snapshots (`.checkpoint`),
+by their names; of a segment that was copied elsewhere nobody tells what it is. Exit status 1 on an error.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from kmirror.cli.dump_log_options import DESCRIPTION, HELP, STRING_DECODER, Opti
 from kmirror.cli.user_errors import USER_ERRORS, one_line
 
 if TYPE_CHECKING:
-    from kmirror.cli.dump_log_decoders import Decoder
+    from kmirror.cli.dump_log_decoders import Concealer, Decoder
     from kmirror.cli.dump_log_indexes import IndexProblems
 
 KAFKA_VERSION = "4.3.0"
@@ -110,7 +112,7 @@ def _dump_text(path: str, options: Options, output: Output, problems: IndexProbl
     absolute = os.path.abspath(path)
     suffix = _suffix(path)
     if suffix in (".log", ".checkpoint"):
-        found = dump_log_batches.dump_log(files, path, options, _decoder(options), output.write)
+        found = dump_log_batches.dump_log(files, path, options, _decoder(options, _concealer(path, options)), output.write)
         if found:
             gaps.setdefault(absolute, []).extend(found)
     elif suffix == ".index":
@@ -132,20 +134,28 @@ def _dump_json(path: str, options: Options, output: Output, problems: IndexProbl
 
     absolute = os.path.abspath(path)
     write: Callable[[bytes], None] = output.write
-    found = dump_json(path, absolute, options, _decoder(options), problems, write)
+    conceal = _concealer(path, options)
+    found = dump_json(path, absolute, options, _decoder(options), conceal, problems, write)
     if found:
         gaps.setdefault(absolute, []).extend(found)
 
 
-def _decoder(options: Options) -> Decoder | None:
+def _concealer(path: str, options: Options) -> Concealer | None:
+    """For what is printed without the decoder that knows the secrets of the cluster's metadata."""
+    from kmirror.cli.dump_log_decoders import concealer
+
+    return None if options.decoder is not None or not options.print_data_log or "show-secrets" in options.flags else concealer(path)
+
+
+def _decoder(options: Options, conceal: Concealer | None = None) -> Decoder | None:
     """The decoder that the options ask for; None for plain text, which is written without decoding each record."""
     from kmirror.cli.dump_log_decoders import decoder_for, plain_decoder
 
     if options.decoder is not None:
         return decoder_for(options.decoder, show_secrets="show-secrets" in options.flags)
-    if options.key_decoder_class == options.value_decoder_class == STRING_DECODER:
+    if conceal is None and options.key_decoder_class == options.value_decoder_class == STRING_DECODER:
         return None
-    return plain_decoder(options.key_decoder_class, options.value_decoder_class)
+    return plain_decoder(options.key_decoder_class, options.value_decoder_class, conceal)
 
 
 if __name__ == "__main__":

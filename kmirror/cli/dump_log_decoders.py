@@ -7,6 +7,7 @@ ends it.
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Callable
@@ -14,9 +15,12 @@ from typing import Any, Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 
 Texts = tuple[str | None, str | None]
 Decoder = Callable[[int, Buffer | None, Buffer | None], Texts]
+Concealer = Callable[[Buffer | None], Buffer | None]
+"""Takes a value, gives what may be shown of it."""
 
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _CLASS_PREFIXES: Final = ("org.apache.kafka.tools.api.", "kafka.serializer.")
@@ -81,11 +85,34 @@ def _number(form: str, data: Buffer) -> int:
     return number
 
 
-def plain_decoder(key_class: str, value_class: str) -> Decoder:
+def concealer(path: str) -> Concealer | None:
+    """For records of the cluster's metadata that are printed as they are; None for a file that has none, by its folder or its ending."""
+    folders = {os.path.basename(os.path.dirname(each)) for each in (os.path.abspath(path), os.path.realpath(path))}
+    is_metadata = path.endswith(".checkpoint") or f"{CLUSTER_METADATA_TOPIC_NAME}-0" in folders
+    return _concealed if is_metadata else None
+
+
+def _concealed(value: Buffer | None) -> Buffer | None:
+    """The record with `(redacted)` for its secrets; that alone where nobody can tell what is in it."""
+    from kmirror.server.sensitive_configs import REDACTED
+    from kmirror.wire.records import write_metadata_record
+
+    try:
+        name, version, message = _metadata_record(value)
+    except KmirrorError:
+        return None if value is None else REDACTED.encode()
+    secrets = _secret_fields(name, message)
+    for field, replacement in secrets.items():
+        setattr(message, field, replacement)
+    return write_metadata_record(message, version) if secrets else value
+
+
+def plain_decoder(key_class: str, value_class: str, conceal: Concealer | None = None) -> Decoder:
     """--key-decoder-class and --value-decoder-class."""
     key_decoder, value_decoder = decoder_class(key_class), decoder_class(value_class)
 
     def decode(_: int, key: Buffer | None, value: Buffer | None) -> Texts:
+        value = value if conceal is None else conceal(value)
         return (None if key is None else key_decoder(key)), (None if value is None else value_decoder(value))
 
     return decode
@@ -183,33 +210,40 @@ def _embedded(name: str, data: bytes, fallback: str) -> Any:
 
 
 def _decode_metadata(offset: int, value: Buffer | None, *, show_secrets: bool) -> Texts:
-    from kmirror.wire.json_converter import dumps
+    from kmirror.wire.json_converter import dumps, to_json
 
     try:
-        shown = _metadata_json(value)
-        return None, dumps(shown if show_secrets else _redacted(shown))
+        name, version, message = _metadata_record(value)
+        data = to_json(message, version)
     except KmirrorError as error:
         return None, f"Error at {offset}, skipping. {error}"
-
-
-def _redacted(shown: dict[str, Any]) -> dict[str, Any]:
-    """Without the values of secret configs and the keys of SCRAM credentials, as Kafka's own logs show these records (`RecordRedactor`)."""
-    data = shown["data"]
-    if shown["type"] == "CONFIG_RECORD":
-        from kmirror.server.sensitive_configs import REDACTED, is_sensitive_config
-
-        if data["value"] is not None and is_sensitive_config(data["resourceType"], data["name"]):
-            data["value"] = REDACTED
-    elif shown["type"] == "USER_SCRAM_CREDENTIAL_RECORD":
+    if not show_secrets:
         from kmirror.server.sensitive_configs import REDACTED
 
-        data |= dict.fromkeys(("salt", "storedKey", "serverKey"), REDACTED)
-    return shown
+        data |= dict.fromkeys((_camel_case(field) for field in _secret_fields(name, message)), REDACTED)
+    return None, dumps({"type": name, "version": version, "data": data})
 
 
-def _metadata_json(value: Buffer | None) -> dict[str, Any]:
+def _secret_fields(name: str, message: Any) -> dict[str, str | bytes]:
+    """Values of secret configs and the keys of SCRAM credentials, with what stands in their place, as Kafka's own logs show these records
+    (`RecordRedactor`)."""
+    from kmirror.server.sensitive_configs import REDACTED, is_sensitive_config
+
+    if name == "CONFIG_RECORD" and message.value is not None and is_sensitive_config(message.resource_type, message.name):
+        return {"value": REDACTED}
+    if name == "USER_SCRAM_CREDENTIAL_RECORD":
+        return dict.fromkeys(("salt", "stored_key", "server_key"), REDACTED.encode())
+    return {}
+
+
+def _camel_case(field: str) -> str:
+    first, *others = field.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def _metadata_record(value: Buffer | None) -> tuple[str, int, Any]:
+    """(type, version, record); KmirrorError with Kafka's text for what is none."""
     from kmirror.common.varint import VarintError, read_unsigned_varint
-    from kmirror.wire.json_converter import to_json
     from kmirror.wire.messages.index import METADATA_RECORDS
     from kmirror.wire.records import FRAME_VERSION, read_metadata_record
 
@@ -239,4 +273,4 @@ def _metadata_json(value: Buffer | None) -> dict[str, Any]:
     except KmirrorError:
         raise KmirrorError(f"Failed to deserialize record with type {record_type}") from None
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", METADATA_RECORDS[record_type][0]).upper()
-    return {"type": name, "version": version, "data": to_json(message, version)}
+    return name, version, message

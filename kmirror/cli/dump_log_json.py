@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kmirror.cli import dump_log_batches, dump_log_indexes
-from kmirror.cli.dump_log_decoders import Decoder
+from kmirror.cli.dump_log_decoders import Concealer, Decoder
 from kmirror.cli.dump_log_indexes import IndexProblems
 from kmirror.cli.dump_log_options import MAX_INT, Options
 from kmirror.common.errors import CorruptFileError, KmirrorError
@@ -35,7 +35,13 @@ _ENTRY_KINDS = {".index": "indexEntry", ".timeindex": "timeIndexEntry", ".txnind
 
 
 def dump_json(
-    path: str, absolute: str, options: Options, decoder: Decoder | None, problems: IndexProblems, write: Write
+    path: str,
+    absolute: str,
+    options: Options,
+    decoder: Decoder | None,
+    conceal: Concealer | None,
+    problems: IndexProblems,
+    write: Write,
 ) -> list[tuple[int, int]]:
     """Write the lines of one file; the gaps between its offsets. Errors as in the text dump."""
     files = OsFileSystem()
@@ -46,7 +52,7 @@ def dump_json(
     _line(write, {"kind": "file", "file": path, "type": _TYPES.get(suffix, "producerSnapshot")})
     if suffix in (".log", ".checkpoint"):
         dump_log_batches.headline(path)
-        return _dump_batches(files, path, options, decoder, write)
+        return _dump_batches(files, path, options, decoder, conceal, write)
     if suffix == ".index":
         dump_log_indexes.dump_index(files, path, options, problems, _entry_writer(suffix, write), absolute)
     elif suffix == ".timeindex":
@@ -83,7 +89,9 @@ def _number(text: str) -> int | None:
     return None if text == "OptionalLong.empty" else int(text.removeprefix("OptionalLong[").rstrip("]"))
 
 
-def _dump_batches(files: FileSystem, path: str, options: Options, decoder: Decoder | None, write: Write) -> list[tuple[int, int]]:
+def _dump_batches(
+    files: FileSystem, path: str, options: Options, decoder: Decoder | None, conceal: Concealer | None, write: Write
+) -> list[tuple[int, int]]:
     gaps = dump_log_batches.Gaps()
     limit = options.max_bytes
     with SegmentReader(files, path, end=None if limit == MAX_INT else max(limit, 0)) as reader:
@@ -92,7 +100,7 @@ def _dump_batches(files: FileSystem, path: str, options: Options, decoder: Decod
             if options.deep_iteration:
                 for record in batch.records():
                     gaps.see([record.offset])
-                    _line(write, _record(batch, record, options, decoder))
+                    _line(write, _record(batch, record, options, decoder, conceal))
         if reader.trailing_bytes and limit == MAX_INT:
             _line(write, {"kind": "trailingBytes", "size": reader.trailing_bytes})
     return gaps.pairs
@@ -124,7 +132,7 @@ def _batch(batch: RecordBatch, position: int) -> dict[str, Any]:
     }
 
 
-def _record(batch: RecordBatch, record: Record, options: Options, decoder: Decoder | None) -> dict[str, Any]:
+def _record(batch: RecordBatch, record: Record, options: Options, decoder: Decoder | None, conceal: Concealer | None) -> dict[str, Any]:
     line: dict[str, Any] = {"kind": "record", "offset": record.offset}
     if "skip-record-metadata" not in options.flags:
         line |= {
@@ -137,14 +145,15 @@ def _record(batch: RecordBatch, record: Record, options: Options, decoder: Decod
     if batch.is_control:
         return line | {"control": _control(record)}
     if options.print_data_log:
-        line |= _contents(record, decoder)
+        line |= _contents(record, decoder, conceal)
     return line
 
 
-def _contents(record: Record, decoder: Decoder | None) -> dict[str, Any]:
+def _contents(record: Record, decoder: Decoder | None, conceal: Concealer | None) -> dict[str, Any]:
+    shown = record.value if conceal is None else conceal(record.value)
     if decoder is None:
-        return {"key": _content(record.key), "value": _content(record.value)}
-    key, value = decoder(record.offset, record.key, record.value)
+        return {"key": _content(record.key), "value": _content(shown)}
+    key, value = decoder(record.offset, record.key, shown)
     return {"key": _decoded(key), "value": _decoded(value)}
 
 

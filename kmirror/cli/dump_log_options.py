@@ -84,9 +84,9 @@ Option                               Description
 --share-group-state-decoder          If set, log data will be parsed as share
                                        group state data from the
                                        __share_group_state topic.
---show-secrets                       With --cluster-metadata-decoder: print
-                                       passwords and SCRAM credentials, which
-                                       are (redacted) otherwise (kmirror).
+--show-secrets                       Print passwords and SCRAM credentials in
+                                       the cluster's metadata, which are
+                                       (redacted) otherwise (kmirror).
 --skip-record-metadata               Skip metadata when printing records. This
                                        flag also skips control records.
 --transaction-log-decoder            If set, log data will be parsed as

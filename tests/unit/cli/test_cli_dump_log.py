@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pathlib
+import re
 import struct
 from typing import Any
 
@@ -253,7 +255,8 @@ def test_old_message_formats_are_named_and_not_misread(tmp_path: pathlib.Path, c
     )
 
 
-def metadata_log(folder: pathlib.Path) -> str:
+def metadata_log(folder: pathlib.Path, *, name: str = "00000000000000000000.log") -> str:
+    """Secrets, what is none, and a record of a type that nobody knows."""
     messages: list[tuple[Any, int]] = [
         (ConfigRecord(RESOURCE_MIRROR, "m", "sasl.jaas.config", 'x.PlainLoginModule required password="hush";'), 0),
         (ConfigRecord(RESOURCE_MIRROR, "m", "bootstrap.servers", "east:9092"), 0),
@@ -263,7 +266,8 @@ def metadata_log(folder: pathlib.Path) -> str:
         (UserScramCredentialRecord("eve", 1, b"hush", b"hush", b"hush", 4096), 0),
     ]
     records = [Record(offset, 0, None, write_metadata_record(message, version), []) for offset, (message, version) in enumerate(messages)]
-    return write_log(folder, build_batch(records, base_offset=0))
+    records.append(Record(len(records), 0, None, b"\x01\xe7\x07\x00hush", []))
+    return write_log(folder, build_batch(records, base_offset=0), name=name)
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -276,3 +280,32 @@ def test_secrets_of_the_metadata_are_redacted_unless_asked_for(
     assert out.count('"(redacted)"') == 5 and "east:9092" in out and '"iterations":4096' in out and '"value":"5"' in out
     shown = dump(capfd, *arguments, "--show-secrets")[1]
     assert shown.count("hush") == 2 and shown.count("aHVzaA") == 3 and "redacted" not in shown
+
+
+@pytest.mark.parametrize("options", [["--print-data-log"], ["--print-data-log", "--json"], ["--value-decoder-class", "StringDecoder"]])
+@pytest.mark.parametrize("name", ["__cluster_metadata-0/00000000000000000000.log", "00000000000000000008-0000000001.checkpoint"])
+def test_secrets_of_the_metadata_stood_where_it_was_printed_without_its_decoder(
+    options: list[str], name: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    path = metadata_log(tmp_path, name=name)
+    for small in (dump_log_batches._SMALL_BYTES, -1):
+        monkeypatch.setattr(dump_log_batches, "_SMALL_BYTES", small)
+        status, out, err = dump(capfd, "--files", path, *options)
+        assert (status, err, "hush" in out) == (0, "", False)
+        assert out.count("(redacted)") + base64_count(out, b"(redacted)") == 6
+        assert "east:9092" in out and "retention.ms" in out and "listener.name.a.ssl.key.password" in out
+    shown = dump(capfd, "--files", path, *options, "--show-secrets")[1]
+    assert shown.count("hush") + base64_count(shown, b"hush") == 6 and "redacted" not in shown
+
+
+def base64_count(out: str, text: bytes) -> int:
+    """How often `text` is in values that JSON shows as bytes."""
+    return sum(base64.b64decode(found).count(text) for found in re.findall(r'"base64":"([^"]*)"', out))
+
+
+def test_a_segment_that_is_reached_by_a_link_is_one_of_the_metadata(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    link = tmp_path / "00000000000000000000.log"
+    link.symlink_to(metadata_log(tmp_path / "__cluster_metadata-0"))
+    assert "hush" not in dump(capfd, "--print-data-log", "--files", str(link))[1]
