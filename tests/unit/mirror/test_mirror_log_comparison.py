@@ -9,7 +9,7 @@ from broker_doubles import NOW_MS, BrokerWorld
 from cleaned_histories import carried_out, case, end_of, live, verdict_of
 from mirror_machine import MirrorMachine, run
 
-from kmirror.mirror.log_questions import Action, Loss
+from kmirror.mirror.log_questions import Action, EndOfEpoch, Inquiry, Loss, Verdict
 from kmirror.mirror.log_verifier import diverged, out_of_range, verify_before, verify_log
 from kmirror.record.builder import build_batch, rebuild_batch
 from kmirror.record.record import Record
@@ -145,6 +145,30 @@ def test_a_source_that_ends_before_us_is_followed_to_the_last_equal_batch(tmp_pa
         assert verdict_of(out_of_range(log, cleaned_until=lambda: 0), []).loss is Loss.EVERYTHING
 
     run(scenario)
+
+
+def test_an_epoch_that_began_without_a_batch_is_not_asked_for(tmp_path: Path) -> None:
+    """C5: an election here leaves an entry in our cache. At the source that number is no epoch, or another one than ours."""
+    ours = [keyed((0, b"k", b"1"), epoch=1), keyed((1, b"k", b"2"), epoch=2)]
+    log = log_of(tmp_path, ours)
+    log.maybe_assign_epoch_start_offset(7, log.log_end_offset)
+    assert (log.latest_epoch, log.latest_batch_epoch()) == (7, 2)
+    asked: list[int | None] = []
+
+    def watched(inquiry: Inquiry) -> Inquiry:
+        answer = None
+        while True:
+            try:
+                question = inquiry.send(answer)
+            except StopIteration as ended:
+                assert isinstance(ended.value, Verdict)
+                return ended.value
+            if isinstance(question, EndOfEpoch):
+                asked.append(question.leader_epoch)
+            answer = yield question
+
+    verdict = verdict_of(watched(out_of_range(log, cleaned_until=lambda: 0)), ours)
+    assert (verdict[:2], asked) == ((Action.CUT, 2), [2])
 
 
 def test_of_a_log_with_writes_of_ours_the_part_before_them_is_compared(tmp_path: Path) -> None:
