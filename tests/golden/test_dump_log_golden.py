@@ -96,3 +96,16 @@ def says_the_same(line: bytes, failure: bytes) -> bool:
     """Our line names the cause that Kafka's exception names; Kafka names no cause where it runs into the end of a log."""
     numbers = re.findall(rb"-?\d+", re.sub(rb"\S*/\S*|file=\S*", b"", failure))
     return all(number in line for number in numbers) and len(line) > 20
+
+
+def test_secrets_of_kafkas_own_metadata_are_hidden_without_the_decoder(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A record is printed as Kafka prints it; of what is secret in it only `(redacted)` is."""
+    path = str(golden_dir() / "09-metadata-static-quorum/logs/__cluster_metadata-0/00000000000000000000.log")
+    printed = {}
+    for flags in ((), ("--show-secrets",)):
+        assert main(["--files", path, "--print-data-log", *flags]) == 0
+        printed[flags] = capfdbinary.readouterr().out.split(b"| offset: ")
+    hidden, shown = printed.values()
+    differing = [line for line, whole in zip(hidden, shown, strict=True) if line != whole]
+    assert 0 < len(differing) < len(hidden) and all(b"(redacted)" in line for line in differing)
+    assert not any(b"(redacted)" in line for line in shown)
