@@ -14,6 +14,9 @@ What is done with an answer is D3-12 ... D3-16:
 * a batch that cannot be one, a topic id that is not ours, a source that lost its log (`truncation_guard`): the partition fails
 * a refused authorization or login: asked again after the backoff, for as long as it lasts; the reason shows meanwhile
 
+A source without topic ids (before Fetch v13) does not say that a topic was made anew while nobody asked for it, and where the new one is longer
+it goes on in the middle of another log. So there what was out of sight (a delay, a session that was lost, a pause of our own) is compared again.
+
 The position of a partition is its log's end and nothing else, so no answer can be appended twice or with a hole. A partition
 that was removed, or added anew, while its answer was under way is not touched by it.
 
@@ -40,7 +43,7 @@ from kmirror.mirror.log_verifier import diverged, out_of_range, unverified, veri
 from kmirror.mirror.mirror_metrics import FetcherStats
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import FetchedPartition, SourceEndPoint
-from kmirror.mirror.source_fetch_session import FetchPosition
+from kmirror.mirror.source_fetch_session import SESSION_ERRORS, FetchPosition
 from kmirror.mirror.truncation_guard import is_guarded, readable_until, records_lost, refusal
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RecordBatch, next_batch_size
@@ -53,6 +56,8 @@ ANY_EPOCH = 2**31 - 1
 CORRUPT_ANSWERS_UNTIL_FAILED = 2
 VERDICTS_WITHOUT_BACKOFF = 3
 THROTTLED_FETCHES_A_SECOND = 10
+OUT_OF_SIGHT_MS = 1_000
+"""No topic is deleted, made anew and filled in less."""
 
 _LEADER_ERRORS = frozenset(
     {
@@ -85,6 +90,7 @@ class MirrorFetcher:
         self._partitions = FetcherPartitions()
         self._appended: list[TopicPartition] = []
         self._answered_ms = -1
+        self._seen_ms = -1
         self._leaves_throttled_out = False
         self._ask_all = True
         self._waiter: asyncio.Future[None] | None = None
@@ -164,9 +170,9 @@ class MirrorFetcher:
     def _end_delays(self) -> None:
         for partition in self._partitions.whose_delay_is_over(self._runtime.clock.monotonic_ms()):
             with self._failures_of(partition):
-                if partition.inquiry is None:
+                if partition.inquiry is None and not self._end_point.asks_by_name:
                     self._partitions.fetch_next(partition)
-                else:  # a damaged batch ended it
+                else:  # a damaged batch ended it, or it was out of sight
                     self._verify(partition)
 
     def _give_back(self, partition: FetchedMirrorPartition, reason: str | None) -> None:
@@ -178,6 +184,20 @@ class MirrorFetcher:
         if self._partitions.is_current(partition):
             self.remove(partition.topic_partition)
             partition.driver.on_rejected(reason)
+
+    def _was_out_of_sight(self) -> bool:
+        """Whether nobody asked for so long that a topic may be another one under the same name."""
+        if not self._end_point.asks_by_name or self._seen_ms < 0:
+            return False
+        return self._runtime.clock.monotonic_ms() - self._seen_ms > OUT_OF_SIGHT_MS
+
+    def _verify_again(self) -> None:
+        """Compare the logs of all that would be fetched."""
+        self._seen_ms = -1
+        for topic_partition in list(self._partitions.due):
+            partition = self._partitions.all[topic_partition]
+            with self._failures_of(partition):
+                self._verify(partition)
 
     # --- the round ----------------------------------------------------------------------------------------------------
 
@@ -192,16 +212,24 @@ class MirrorFetcher:
         if not positions:
             await self._wait(wait_ms)
             return
+        if self._was_out_of_sight():
+            self._verify_again()
+            return
         touched = self._partitions.take_touched()
         ask_all, self._ask_all = self._ask_all, False
+        was_full = self._end_point.session.is_full
         try:
             answers = await self._end_point.fetch(positions, None if ask_all else touched, max_wait_ms=wait_ms, max_bytes=max_bytes)
         except KmirrorError as error:
             self._ask_all = True
+            if isinstance(error, SourceError) and error.error in SESSION_ERRORS and self._end_point.asks_by_name and not was_full:
+                self._verify_again()
+                return
             for topic_partition in list(self._partitions.due):
                 self._failed(self._partitions.all[topic_partition], error)
             return
         self._answered_ms, self._leaves_throttled_out = self._runtime.clock.monotonic_ms(), len(positions) < len(self._partitions.due)
+        self._seen_ms = self._answered_ms
         self.stats.fetched(sum([len(fetched.records) for fetched in answers.values()]))
         for partition in self._handle_all(answers):
             await self._classify(partition)

@@ -117,12 +117,13 @@ class SourceEndPoint:
         """What is decided from `positions` on, of those that have news; waits up to `max_wait_ms` for replica.fetch.min.bytes.
 
         `touched`: what may be asked differently than by the last call (None: everything). A session that the source does not have
-        any more is begun anew at once, once; an error of the whole request after that is a SourceError.
+        any more is begun anew at once, once; an error of the whole request after that is a SourceError. Without topic ids it is one at once:
+        what was in the session may have been made anew since.
         """
         try:
             return await self._fetch_in_session(positions, touched, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
         except SourceError as error:
-            if error.error not in SESSION_ERRORS:
+            if error.error not in SESSION_ERRORS or self.asks_by_name:
                 raise
         return await self._fetch_in_session(positions, None, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
 

@@ -8,7 +8,9 @@ import pytest
 from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine, run
 from scripted_source import KAFKA_2_1, batch
 
+from kmirror.common.errors import Errors
 from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.mirror_fetcher import MirrorFetcher
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.wire.api_keys import ApiKeys
 
@@ -57,6 +59,42 @@ def test_a_topic_made_anew_at_a_source_without_ids_emptied_the_mirror(tmp_path: 
         source_has(machine, *[batch(offset, b"new", epoch=epoch) for offset in range(count)], epoch=epoch)
         machine.driver().services.fetchers.remove_partition(machine.driver().id.topic_partition)
         machine.driver().wake()  # its connection was lost meanwhile
+        await machine.advance(70_000, step_ms=500)
+        failed_and_kept(machine, "nothing of the log is the source's")
+        await machine.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("unseen", ["session lost", "refused", "throttled"])
+def test_a_longer_topic_made_anew_was_gone_on_with_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unseen: str) -> None:
+    """Its epoch is the old one's, and it was made while nobody asked for it: a source without topic ids says nothing."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
+        await machine.mirroring(*NINE)
+        log = machine.source.log("t")
+
+        def made_anew(request: object = None) -> None:
+            log.batches[:] = [batch(offset, b"new", epoch=1) for offset in range(30)]
+            machine.source.forget_sessions()
+            machine.source.override = None
+
+        if unseen == "session lost":
+            machine.source.override = made_anew
+        elif unseen == "refused":
+            log.error = Errors.TOPIC_AUTHORIZATION_FAILED
+            machine.source.notify()
+            await machine.settle()
+            log.error = Errors.NONE
+            made_anew()
+        else:
+            with monkeypatch.context() as throttled:
+                throttled.setattr(MirrorFetcher, "_what_to_ask", lambda fetcher: ({}, 2_000, 0))
+                await machine.advance(1_000)
+            sessions = dict(machine.source._sessions)
+            made_anew()
+            machine.source._sessions.update(sessions)
         await machine.advance(70_000, step_ms=500)
         failed_and_kept(machine, "nothing of the log is the source's")
         await machine.close()
