@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
-from broker_doubles import NOW_MS
+from broker_doubles import NOW_MS, BrokerWorld
 
 from kmirror.common.errors import Errors
 from kmirror.mirror.log_questions import Action, BatchAt, EarliestOffset, EndOfEpoch, Inquiry, Verdict
@@ -19,6 +20,8 @@ from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
 from kmirror.record.builder import build_batch, empty_batch, rebuild_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.storage.fetch_data_info import FetchIsolation
+from kmirror.storage.unified_log import UnifiedLog
 
 BEYOND_ALL = 1 << 30
 KEYS = [b"a", b"b", b"c", b"d", b"e"]
@@ -194,3 +197,28 @@ def carried_out(verdict: Verdict, ours: list[bytes], theirs: list[bytes]) -> lis
     end = verdict.offset if verdict.action is Action.CUT else end_of(ours)
     kept = [each for each in ours if RecordBatch(each).base_offset < end]
     return kept + [each for each in theirs if RecordBatch(each).base_offset >= end]
+
+
+def keyed(*rows: tuple[int, bytes, bytes | None], epoch: int = 1) -> bytes:
+    """One batch of (offset, key, value)."""
+    records = [Record(offset, NOW_MS + offset, key, value) for offset, key, value in rows]
+    return bytes(build_batch(records, base_offset=rows[0][0], partition_leader_epoch=epoch))
+
+
+def without_records(batch: bytes, *offsets: int) -> bytes:
+    """What a cleaner leaves of a batch when it takes these records."""
+    header = RecordBatch(batch)
+    return bytes(rebuild_batch(header, [record for record in header.records() if record.offset not in offsets]))
+
+
+def log_of(tmp_path: Path, batches: list[bytes]) -> UnifiedLog:
+    world = BrokerWorld(str(tmp_path))
+    world.create_topic("t", configs={"cleanup.policy": "compact"})
+    log = world.partition("t").local_log
+    for each in batches:
+        log.append_as_follower(bytearray(each), leader_epoch=99)
+    return log
+
+
+def batches_of(log: UnifiedLog) -> list[bytes]:
+    return split(log.read(log.log_start_offset, 1 << 24, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes())

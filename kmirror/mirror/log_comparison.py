@@ -73,7 +73,7 @@ def identical_until(log: ComparedLog, source_start: int) -> Generator[Question, 
         return source_start
     offset = source_start
     while ours is not None:
-        records = yield from _records_of_source(ours, ALONE_IN_ITS_REQUEST_BYTES, offset)
+        records = yield from records_of_source(ours, ALONE_IN_ITS_REQUEST_BYTES, offset)
         if not isinstance(records, Buffer):
             break
         end, is_all = yield OnWorker(partial(_identical, log, offset, records))
@@ -159,11 +159,11 @@ _BEHIND_ITS_END = object()
 
 def _batch_of_source(ours: BatchHeader) -> Generator[Question, Any, RecordBatch | object | None]:
     """The first batch that the source has from ours on: `_BEHIND_ITS_END` if its log ends before, None if a hole follows up to its end."""
-    records = yield from _records_of_source(ours, ours.size_in_bytes, ours.base_offset)
+    records = yield from records_of_source(ours, ours.size_in_bytes, ours.base_offset)
     return next(iter_batches(records)) if isinstance(records, Buffer) else records
 
 
-def _records_of_source(ours: BatchHeader, size: int, offset: int) -> Generator[Question, Any, Buffer | object | None]:
+def records_of_source(ours: BatchHeader, size: int, offset: int) -> Generator[Question, Any, Buffer | object | None]:
     """Up to `size` bytes of what the source has from `offset` on, where our next batch is `ours`, but at least one batch; else as above."""
     fetched: FetchedPartition = yield BatchAt(offset, size)
     if fetched.error is Errors.OFFSET_OUT_OF_RANGE:

@@ -6,7 +6,8 @@ clusters hand them out independently, so equal numbers do not mean equal batches
     nothing is different                   keep all, above all what lies in holes that the source's cleaner left: tombstones
     different right behind an equal one    cut behind the equal one
     different, the border in a hole; or    start again at the source's log start: cut off, it may be a tombstone that the source no longer
-      our own cleaner was beyond it        has; left, a key that nobody has
+      our own cleaner was beyond it; or    has; left, a key that nobody has
+      another's was (`log_completeness`)
     different, none equal                  start again at the source's log start, which the guard stops (`truncation_guard`)
 
 An empty log whose end lies above the source's log start begins there as well, or the records between would be skipped silently (F16).
@@ -30,6 +31,7 @@ from typing import Any
 
 from kmirror.mirror.local_log import first_offset_above
 from kmirror.mirror.log_comparison import Comparison, compare, identical_until
+from kmirror.mirror.log_completeness import is_complete
 from kmirror.mirror.log_questions import KEEP, Action, ComparedLog, EarliestOffset, EndOfEpoch, Inquiry, Loss, OnWorker, Question, Verdict
 from kmirror.mirror.source_cluster import SourceError
 from kmirror.mirror.source_end_point import EpochEnd
@@ -50,7 +52,7 @@ def verify_log(log: UnifiedLog, *, cleaned_until: CleanedUntil) -> Inquiry:
     if last is None or last.base_offset < source_start:
         return _behind_retention(last, end, source_start)
     found = yield from compare(log, source_start, until=end)
-    return judge(log, found, source_start, until=end, cleaned_until=cleaned_until)
+    return (yield from complete(log, judge(log, found, source_start, until=end, cleaned_until=cleaned_until), source_start))
 
 
 def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) -> Inquiry:
@@ -99,12 +101,12 @@ def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = 
         return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
     found = yield from compare(log, source_start, until=end)
     if found.different is not None:
-        return judge(log, found, source_start, until=end, cleaned_until=cleaned_until)
+        return (yield from complete(log, judge(log, found, source_start, until=end, cleaned_until=cleaned_until), source_start))
     epoch = log.latest_batch_epoch()
     while epoch is not None and epoch >= 0:
         told: EpochEnd = yield EndOfEpoch(epoch)
         if told.epoch == epoch and told.end_offset >= 0:
-            return (yield from _cut_by_epochs(log, epoch, told.end_offset))
+            return (yield from complete(log, (yield from _cut_by_epochs(log, epoch, told.end_offset)), source_start))
         limit = min(told.epoch, epoch - 1)
         epoch = yield OnWorker(partial(_largest_epoch_up_to, log, limit))
     return Verdict(Action.WAIT, reason=f"the source knows no epoch of our log, which ends at {end}")
@@ -127,7 +129,8 @@ def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_unt
         if beyond is None or source_end_offset < 0:
             return Verdict(Action.KEEP, reason=reason, ignores_epochs=True)
         found = Comparison(found.equal, beyond, beyond.base_offset >= equal_until and log.batch_containing(equal_until) == beyond)
-    return judge(log, found, source_start, until=end, cleaned_until=cleaned_until)._replace(reason=reason)
+    verdict = judge(log, found, source_start, until=end, cleaned_until=cleaned_until)
+    return (yield from complete(log, verdict, source_start))._replace(reason=reason)
 
 
 def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int, cleaned_until: CleanedUntil) -> Verdict:
@@ -146,6 +149,23 @@ def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int,
         reason = f"{DIFFERS} from {different.base_offset} on, and our cleaner has removed what the records there replaced"
         return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
     return Verdict(Action.CUT, equal.next_offset, DIFFERS, Loss.COUNTED)
+
+
+def complete(log: UnifiedLog, verdict: Verdict, source_start: int) -> Inquiry:
+    """`verdict`, or to START_OVER where its cut would leave less than the source has: a cleaner, not ours, dropped what the records that go replaced."""
+    if verdict.action is not Action.CUT or log.batch_containing(verdict.offset) is None:
+        return verdict
+    if (yield from is_complete(log, source_start, verdict.offset)):
+        return verdict
+    reason = f"{DIFFERS} from {verdict.offset} on, and what the records there replaced has been removed by a cleaner"
+    return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
+
+
+def complete_or_identical(log: UnifiedLog, verdict: Verdict) -> Inquiry:
+    """`verdict` of `verify_before`; where its cut would leave less than the source has, what is identical from the beginning on."""
+    source_start = yield from _source_start()
+    found = yield from complete(log, verdict, source_start)
+    return verdict if found is verdict else (yield from identical_beginning(log))
 
 
 def _behind_retention(last: BatchHeader | None, end: int, source_start: int) -> Verdict:

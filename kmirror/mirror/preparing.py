@@ -2,7 +2,7 @@
 
     1 ask the source for the last mirror epoch (`last_mirror_epoch`)
     2 the offset to cut at (`log_alignment.alignment_point`); what that leaves is compared, and what differs goes with it, for it is what an
-      operator ordered. Without a last mirror epoch the KIP drops everything and copies anew. Here what the source still has is kept, if
+      operator ordered. Where a cleaner dropped what the cut records replaced, only what is identical is left (`log_completeness`). Without a last mirror epoch the KIP drops everything and copies anew. Here what the source still has is kept, if
       that gives the same bytes (`_what_the_source_has`). The guard comes first where the partition was MIRRORING (an unclean election
       here, D3-31).
     3 before the cut, wait until the replicas that count have everything, so that none is stuck inside a cut batch
@@ -22,8 +22,9 @@ from kmirror.common.errors import KmirrorError
 from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, NotYetError, RejectedError, decide_last_mirror_epoch
 from kmirror.mirror.local_log import cut, cut_fully, first_offset_above, summarize_log
 from kmirror.mirror.log_alignment import NO_EPOCH, AlignmentPoint, alignment_point
+from kmirror.mirror.log_completeness import has_holes
 from kmirror.mirror.log_questions import Action, Inquiry, Verdict
-from kmirror.mirror.log_verifier import identical_beginning, same_beginning, verify_before, verify_log
+from kmirror.mirror.log_verifier import complete_or_identical, identical_beginning, same_beginning, verify_before, verify_log
 from kmirror.mirror.replicas import behind, not_cut, outside_isr
 from kmirror.mirror.truncation_guard import is_guarded, readable_until, records_lost, refusal
 
@@ -98,7 +99,8 @@ async def _alignment_point(driver: MirrorPartition, last_mirror_epoch: int) -> A
     )
     if point.truncate_fully or log.batch_before(point.offset) is None or not driver.services.safeguards.first_fetch_verified:
         return point
-    return _point(await _ask(driver, verify_before(log, point.offset, cleaned_until=driver.cleaned_until)))
+    verdict = await _ask(driver, verify_before(log, point.offset, cleaned_until=driver.cleaned_until))
+    return _point(await _ask(driver, complete_or_identical(log, verdict)))
 
 
 async def _ask(driver: MirrorPartition, inquiry: Inquiry) -> Verdict:
@@ -124,10 +126,18 @@ async def _what_the_source_has(driver: MirrorPartition) -> AlignmentPoint | None
     if mirrored_until is not None:
         verdict = await _ask(driver, verify_before(log, mirrored_until, cleaned_until=driver.cleaned_until))
         await _refuse_loss(driver, verdict, until=min(mirrored_until, readable_until(driver.partition)))
-        if not log.config.compact and not driver.cleaned_until():
+        if not await _may_be_cleaned(driver):
             beginning = await _ask(driver, same_beginning(log))
             return _point(verdict if beginning.action is Action.KEEP else beginning)
     return _point(await _ask(driver, identical_beginning(log)))
+
+
+async def _may_be_cleaned(driver: MirrorPartition) -> bool:
+    """By a cleaner here, or by that of a leader that this replica was built from: then only the holes tell."""
+    log = driver.log
+    if log.config.compact or driver.cleaned_until():
+        return True
+    return await driver.services.runtime.run_blocking(lambda: has_holes(log, log.log_end_offset))
 
 
 async def _mirrored_until(driver: MirrorPartition) -> int | None:

@@ -5,45 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_doubles import NOW_MS, BrokerWorld
-from cleaned_histories import carried_out, case, end_of, live, verdict_of
+from cleaned_histories import batches_of, carried_out, case, end_of, keyed, live, log_of, verdict_of, without_records
 from mirror_machine import MirrorMachine, run
 
 from kmirror.mirror.log_questions import Action, EndOfEpoch, Inquiry, Loss, Verdict
 from kmirror.mirror.log_verifier import diverged, out_of_range, verify_before, verify_log
-from kmirror.record.builder import build_batch, rebuild_batch
-from kmirror.record.record import Record
-from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.sim.ablations import Ablations
-from kmirror.storage.fetch_data_info import FetchIsolation
-from kmirror.storage.unified_log import UnifiedLog
-
-
-def keyed(*rows: tuple[int, bytes, bytes | None], epoch: int = 1) -> bytes:
-    """One batch of (offset, key, value)."""
-    records = [Record(offset, NOW_MS + offset, key, value) for offset, key, value in rows]
-    return bytes(build_batch(records, base_offset=rows[0][0], partition_leader_epoch=epoch))
-
-
-def without_records(batch: bytes, *offsets: int) -> bytes:
-    """What a cleaner leaves of a batch when it takes these records."""
-    header = RecordBatch(batch)
-    return bytes(rebuild_batch(header, [record for record in header.records() if record.offset not in offsets]))
-
-
-def log_of(tmp_path: Path, batches: list[bytes]) -> UnifiedLog:
-    world = BrokerWorld(str(tmp_path))
-    world.create_topic("t", configs={"cleanup.policy": "compact"})
-    log = world.partition("t").local_log
-    for each in batches:
-        log.append_as_follower(bytearray(each), leader_epoch=99)
-    return log
-
-
-def batches_of(log: UnifiedLog) -> list[bytes]:
-    data = log.read(log.log_start_offset, 1 << 24, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes()
-    return [bytes(each.memory) for each in iter_batches(data)]
-
 
 FIRST = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
 
@@ -108,6 +75,17 @@ def test_where_our_own_cleaner_was_behind_the_border_everything_is_copied_again(
 
     async def scenario() -> None:
         first = keyed((0, b"a", b"1"), (1, b"b", b"1"))
+        log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
+        source = [first, keyed((2, b"c", b"theirs"))]
+        assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is Action.START_OVER
+        assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source).action is Action.START_OVER, "another's cleaner did"
+
+    run(scenario)
+
+
+def test_what_our_own_cleaner_did_before_the_border_stays(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first = keyed((0, b"a", b"1"), (1, b"a", b"2"))
         log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
         source = [first, keyed((2, b"c", b"theirs"))]
         assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is Action.START_OVER
