@@ -127,8 +127,11 @@ def _log(side: str, log: LogFacts) -> str:
 
 def _difference(difference: Difference) -> str:
     title = f"{_kind(difference.kind)} {offsets_text(difference)}: {escape(difference.detail)}"
-    both = zip(("A", "B"), (difference.left, difference.right), (difference.right, difference.left))
-    sides = "".join(f"<div><strong>{side}</strong>{_batches(batches, others)}</div>" for side, batches, others in both)
+    left, right = difference.left, difference.right
+    both = (("A", left, right, difference.left_batch_count), ("B", right, left, difference.right_batch_count))
+    sides = "".join(
+        f"<div><strong>{side}</strong>{_batches(batches, others)}{_more(batches, count)}</div>" for side, batches, others, count in both
+    )
     return f'<details{" open" if difference.left or difference.right else ""}><summary>{title}</summary><div class="pair">{sides}</div></details>'
 
 
@@ -137,6 +140,10 @@ def _batches(batches: list[BatchFacts], others: list[BatchFacts]) -> str:
         return "<p>no batch here</p>"
     other = others[0] if len(batches) == len(others) == 1 else None
     return "".join(_batch(batch, other) for batch in batches)
+
+
+def _more(batches: list[BatchFacts], count: int) -> str:
+    return f"<p>... and {count - len(batches)} more batches</p>" if count > len(batches) else ""
 
 
 def _batch(batch: BatchFacts, other: BatchFacts | None) -> str:

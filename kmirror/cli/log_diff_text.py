@@ -82,9 +82,12 @@ def offsets_text(difference: Difference) -> str:
 
 def _difference_lines(difference: Difference) -> Iterator[str]:
     yield f"  {difference.kind.text} at {offsets_text(difference)}: {difference.detail}"
-    for side, batches in (("A", difference.left), ("B", difference.right)):
+    sides = (("A", difference.left, difference.left_batch_count), ("B", difference.right, difference.right_batch_count))
+    for side, batches, count in sides:
         for batch in batches:
             yield f"    {side}: {batch_text(batch)}"
+        if count > len(batches):
+            yield f"    {side}: ... and {count - len(batches)} more batches"
 
 
 def batch_text(batch: BatchFacts) -> str:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kmirror.common.errors import KmirrorError
-from kmirror.verify.batch_diff import Side, read_difference
+from kmirror.verify.batch_diff import Finding, read_difference
+from kmirror.verify.chain import Side
 from kmirror.verify.compared_log import ComparedLog, LogCursor
 from kmirror.verify.key_evidence import Evidence, KeyEvidence
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
@@ -46,14 +47,25 @@ class _Findings:
     counts: dict[str, int] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
     listed: list[Difference] = field(default_factory=list)
+    last: Finding | None = None
+    """It waits for what it may be joined with."""
 
-    def add(self, difference: Difference, *, is_lag: bool) -> None:
-        if difference.kind in self.settings.ignored or (is_lag and self.settings.allow_lag):
-            self.ignored[difference.kind.value] = self.ignored.get(difference.kind.value, 0) + 1
+    def add(self, finding: Finding) -> None:
+        if self.last is None or not self.last.join(finding):
+            self.end_run()
+            self.last = finding
+
+    def end_run(self) -> None:
+        """Both logs agree again, or are at their ends."""
+        finding, self.last = self.last, None
+        if finding is None:
             return
-        self.counts[difference.kind.value] = self.counts.get(difference.kind.value, 0) + 1
-        if len(self.listed) < self.settings.max_differences:
-            self.listed.append(difference)
+        kind = finding.kind
+        is_ignored = kind in self.settings.ignored or (finding.is_lag and self.settings.allow_lag)
+        counts = self.ignored if is_ignored else self.counts
+        counts[kind.value] = counts.get(kind.value, 0) + 1
+        if not is_ignored and len(self.listed) < self.settings.max_differences:
+            self.listed.append(finding.difference())
 
 
 def _no_progress(size: int) -> None:
@@ -84,6 +96,7 @@ def diff_logs(
         error = str(problem)
     except OSError as problem:
         error = f"{problem.filename or left.name}: {problem.strerror or problem}"
+    findings.end_run()
     status = Status.ERROR if error is not None else Status.DIFFERENT if findings.counts else Status.EQUAL
     return PartitionVerdict(
         topic=left.topic_partition.topic,
@@ -177,14 +190,13 @@ class _Comparison:
     def _tell_apart(self, left: Side, right: Side) -> bool:
         """Read differing batches until two are equal; False at the end of both logs."""
         while (head := left.cursor.peek()) is not None or right.cursor.peek() is not None:
-            difference = read_difference(left, right)
-            if difference is None:
+            finding = read_difference(left, right)
+            if finding is None:
+                self._findings.end_run()
                 self._note_compared(head.batch.size_in_bytes if head is not None else 0)
                 return True
-            sizes = (sum(batch.size_bytes for batch in batches) for batches in (difference.left, difference.right))
-            self._progress(sum(sizes))
-            is_lag = difference.kind is DifferenceKind.MISSING and right.cursor.peek() is None
-            self._findings.add(difference, is_lag=is_lag)
+            self._progress(finding.size_bytes)
+            self._findings.add(finding)
         return False
 
 

@@ -90,7 +90,9 @@ class LocatedBatch(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One run of offsets that the logs do not agree on. `left` and `right` are the batches of either side, none where it has none."""
+    """One run of offsets that the logs do not agree on. `left` and `right` are the batches of either side, none where it has none.
+
+    What one log lacks altogether is one difference from where both were equal last to where they are equal again."""
 
     kind: DifferenceKind
     topic: str
@@ -99,7 +101,12 @@ class Difference(msgspec.Struct, frozen=True):
     last_offset: int
     left: list[BatchFacts]
     right: list[BatchFacts]
+    """The first batches."""
     detail: str
+    left_batch_count: int = 0
+    right_batch_count: int = 0
+    left_size_bytes: int = 0
+    right_size_bytes: int = 0
 
 
 class LogFacts(msgspec.Struct, frozen=True):

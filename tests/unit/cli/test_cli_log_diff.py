@@ -113,6 +113,18 @@ def test_json_is_the_whole_report(dirs: tuple[Path, Path], capsys: pytest.Captur
     assert difference["right"][0]["leader_epoch"] == 1 and difference["right"][0]["position"] == len(batch(0))
 
 
+def test_a_long_tail_shows_its_first_batches(dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(dirs[0] / "same-0", *batches(30))
+    code, out, _ = run(capsys, *dirs, "--topics", "same", "--report", tmp_path / "report.html")
+    lines = out.splitlines()
+    size = sum(map(len, batches(30)[4:]))
+    assert code == 1 and lines[2].startswith("same-0: different, missing: 1; ")
+    assert lines[3] == f"  missing at offsets 20 to 149: 26 batches ({size:,} bytes) only in A, behind the end of B"
+    assert lines[13].startswith("    A: offsets 65..69, ") and lines[14] == "    A: ... and 16 more batches"
+    assert "... and 16 more batches" in (tmp_path / "report.html").read_text()
+    assert run(capsys, *dirs, "--topics", "same", "--allow-lag")[0] == 0
+
+
 def test_the_html_report_needs_nothing_beside_it(dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "report.html"
     write_log(dirs[0] / "a<b&c-0", *batches(1))

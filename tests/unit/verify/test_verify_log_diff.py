@@ -74,8 +74,8 @@ def test_starts_at_the_higher_log_start_even_within_a_batch(tmp_path: Path) -> N
 def test_missing_and_extra_in_the_middle_and_at_the_end(tmp_path: Path) -> None:
     parts = batches(10)
     verdict = diff(tmp_path, [*parts[:4], *parts[5:8]], [*parts[:2], *parts[3:]])
-    assert kinds(verdict) == [("missing", 10, 14), ("extra", 20, 24), ("extra", 40, 44), ("extra", 45, 49)]
-    assert verdict.difference_counts == {"missing": 1, "extra": 3}
+    assert kinds(verdict) == [("missing", 10, 14), ("extra", 20, 24), ("extra", 40, 49)]
+    assert verdict.difference_counts == {"missing": 1, "extra": 2}
     first = verdict.differences[0]
     assert (first.left[0].position, first.left[0].size_bytes, first.right) == (sum(map(len, parts[:2])), len(parts[2]), [])
 
@@ -84,9 +84,37 @@ def test_a_lagging_destination_is_allowed_only_when_asked(tmp_path: Path) -> Non
     parts = batches(10)
     assert diff(tmp_path, parts, parts[:8]).status is Status.DIFFERENT
     allowed = diff(tmp_path, parts, parts[:8], DiffSettings(allow_lag=True))
-    assert (allowed.status, allowed.ignored_counts) == (Status.EQUAL, {"missing": 2})
+    assert (allowed.status, allowed.ignored_counts) == (Status.EQUAL, {"missing": 1})
     hole = [*parts[:3], *parts[4:8]]
     assert diff(tmp_path, parts, hole, DiffSettings(allow_lag=True)).difference_counts == {"missing": 1}
+
+
+def test_a_missing_tail_is_one_difference(tmp_path: Path) -> None:
+    """It was one a batch: 133 lines where one range says it."""
+    parts = batches(40)
+    for settings in (NOTHING_IGNORED, DiffSettings(max_differences=1)):
+        verdict = diff(tmp_path, parts, parts[:3], settings)
+        assert (kinds(verdict), verdict.difference_counts) == ([("missing", 15, 199)], {"missing": 1})
+    (difference,) = verdict.differences
+    size = sum(map(len, parts[3:]))
+    assert (difference.left_batch_count, difference.left_size_bytes, difference.right_batch_count) == (37, size, 0)
+    assert len(difference.left) == 10 and difference.detail == f"37 batches ({size:,} bytes) only in A, behind the end of B"
+    assert kinds(diff(tmp_path, parts[:3], parts)) == [("extra", 15, 199)]
+
+
+def test_what_is_missing_in_two_places_is_two_differences(tmp_path: Path) -> None:
+    parts = batches(12)
+    verdict = diff(tmp_path, parts, [*parts[:2], *parts[4:6], *parts[9:11]])
+    assert kinds(verdict) == [("missing", 10, 19), ("missing", 30, 44), ("missing", 55, 59)]
+    other = [*parts[:2], batch(20, text="other"), *parts[5:]]
+    assert kinds(diff(tmp_path, parts, other)) == [("missing", 10, 19), ("bytes-differ", 20, 24)]
+
+
+def test_a_damaged_batch_in_a_missing_tail_is_told_apart(tmp_path: Path) -> None:
+    parts = batches(8)
+    broken = bytes([*parts[5][:-3], parts[5][-3] ^ 1, *parts[5][-2:]])
+    found = diff(tmp_path, [*parts[:5], broken, *parts[6:]], parts[:2])
+    assert kinds(found) == [("missing", 10, 24), ("bytes-differ", 25, 29), ("missing", 30, 39)]
 
 
 def test_one_flipped_bit_names_the_batch_and_says_whose_crc_fails(tmp_path: Path) -> None:
@@ -287,7 +315,7 @@ def test_old_message_formats_are_an_error(tmp_path: Path) -> None:
 
 def test_an_empty_log_against_a_full_one(tmp_path: Path) -> None:
     assert diff(tmp_path, [], []).status is Status.EQUAL
-    assert kinds(diff(tmp_path, batches(2), [])) == [("missing", 0, 4), ("missing", 5, 9)]
+    assert kinds(diff(tmp_path, batches(2), [])) == [("missing", 0, 9)]
 
 
 def test_differences_beyond_the_limit_are_counted(tmp_path: Path) -> None:

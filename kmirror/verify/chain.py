@@ -1,0 +1,208 @@
+"""What a chain of `batch_diff` has seen: the batches of either log, what only one of them has, and whether its cleaner explains that.
+
+Counts, a few offsets to name and the headers of the first batches are kept. So chains can be put together: a tail of a million batches that
+the other log lacks is one difference, with the range of their offsets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kmirror.common.errors import ApiException
+from kmirror.record.control_record import ControlRecordType
+from kmirror.record.record_batch import RecordBatch
+from kmirror.verify.compared_log import ComparedLog, LogCursor
+from kmirror.verify.compared_record import ComparedRecord, records_of
+from kmirror.verify.key_evidence import Evidence
+from kmirror.verify.verdict import BatchFacts, LocatedBatch
+
+MAX_BATCHES_SHOWN: Final = 10
+MAX_OFFSETS_NAMED: Final = 5
+
+
+class Side(NamedTuple):
+    """A log, and where in it the comparison is."""
+
+    log: ComparedLog
+    cursor: LogCursor
+    evidence: Evidence
+
+
+@dataclass(slots=True)
+class ChainSide:
+    """What a chain has seen of one log."""
+
+    side: Side
+    name: str
+    batches: list[BatchFacts] = field(default_factory=list)
+    batch_count: int = 0
+    size_bytes: int = 0
+    last_offset: int = -1
+    is_at_end: bool = False
+    """Whether the log ends behind the chain; only told where it has no batch in it."""
+    only_here: list[int] = field(default_factory=list)
+    only_here_count: int = 0
+    unexplained_count: int = 0
+    newest_of_key: tuple[int, bytes] | None = None
+    """The first record that the other log lacks for no reason that the evidence knows, and its key."""
+    lost_marker: int | None = None
+    """The offset of the first control record of that kind."""
+    tombstone_keys: list[bytes] = field(default_factory=list)
+    tombstone_count: int = 0
+    corrupt: str | None = None
+    has_data: bool = False
+    has_records: bool = False
+    has_delete_horizon: bool = False
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges of the last batches that have holes (at most a few: the merge never looks further back)."""
+    queue: deque[ComparedRecord] = field(default_factory=deque)
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether a cleaner wrote one of its batches: where both logs have the same records, the cleaners of both may have, each with a delete
+        horizon of its own, and compressed by its own library."""
+        return self.has_delete_horizon or bool(self.holes) or not self.has_records
+
+    def peek(self) -> LocatedBatch | None:
+        return self.side.cursor.peek()
+
+    def take(self) -> LocatedBatch:
+        located = self.peek()
+        assert located is not None, f"{self.name} has no batch to take"
+        batch = located.batch
+        facts = facts_of(located)
+        if self.batch_count < MAX_BATCHES_SHOWN:
+            self.batches.append(facts)
+        self.batch_count += 1
+        self.size_bytes += facts.size_bytes
+        self.last_offset = max(self.last_offset, batch.last_offset)
+        self.has_data |= not batch.is_control
+        self.has_records |= batch.record_count > 0
+        self.has_delete_horizon |= batch.has_delete_horizon
+        if batch.record_count <= batch.last_offset_delta:
+            self.holes = [*self.holes[-3:], (batch.base_offset, batch.last_offset)]
+        if not facts.crc_valid:
+            self._note_corrupt(located, "its CRC does not hold")
+        self.side.cursor.advance()
+        return located
+
+    def take_records(self) -> LocatedBatch:
+        """`take`, and its records wait in the queue (none if the batch cannot be decoded)."""
+        located = self.take()
+        try:
+            self.queue.extend(records_of(located.batch))
+        except ApiException as error:
+            self._note_corrupt(located, error.message)
+        return located
+
+    def _note_corrupt(self, located: LocatedBatch, reason: str) -> None:
+        if self.corrupt is None:
+            self.corrupt = f"{self.name}'s batch at byte {located.position} of {located.file} is corrupt: {reason}"
+
+    def may_lack(self, record: ComparedRecord) -> bool:
+        """Whether this log's cleaner is known to have been there, or can have been by the record's key; never behind the log's end."""
+        offset = record.offset
+        if self.side.evidence.decides:
+            return self._is_explained(record)
+        if offset > self.last_offset and self.peek() is None:
+            return False
+        if offset < self.side.log.cleaned_offset or any(first <= offset <= last for first, last in self.holes):
+            return True
+        return self._is_explained(record)
+
+    def _is_explained(self, record: ComparedRecord) -> bool:
+        log, offset, evidence = self.side.log, record.offset, self.side.evidence
+        if record.is_control:
+            return evidence.may_lack_control(log, offset, record.key or b"", record.producer[0])
+        transaction = record.producer[0] if record.is_transactional else None
+        return evidence.may_lack(log, offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
+
+    def extend(self, following: ChainSide) -> None:
+        """Take in what was seen of the same log right behind it, where the other log has nothing."""
+        self.batches += following.batches[: max(MAX_BATCHES_SHOWN - self.batch_count, 0)]
+        self.batch_count += following.batch_count
+        self.size_bytes += following.size_bytes
+        self.only_here += following.only_here[: max(MAX_OFFSETS_NAMED - self.only_here_count, 0)]
+        self.only_here_count += following.only_here_count
+        self.unexplained_count += following.unexplained_count
+        self.newest_of_key = self.newest_of_key or following.newest_of_key
+        self.tombstone_keys += following.tombstone_keys[: max(MAX_OFFSETS_NAMED - self.tombstone_count, 0)]
+        self.tombstone_count += following.tombstone_count
+
+    def note_only_here(self, record: ComparedRecord, other: ChainSide) -> None:
+        if len(self.only_here) < MAX_OFFSETS_NAMED:
+            self.only_here.append(record.offset)
+        self.only_here_count += 1
+        key = record.key
+        if record.is_tombstone and key is not None:
+            self.tombstone_count += 1
+            if len(self.tombstone_keys) < MAX_OFFSETS_NAMED:
+                self.tombstone_keys.append(key)
+        if self.unexplained_count:
+            self.unexplained_count += 1
+        elif not other.may_lack(record):
+            self.unexplained_count = 1
+            if record.is_control:
+                self.lost_marker = record.offset if other.side.evidence.decides else None
+            elif key is not None and other.side.evidence.decides:
+                self.newest_of_key = (record.offset, key)
+
+
+@dataclass(slots=True)
+class Chain:
+    """A difference while it is being read."""
+
+    left: ChainSide
+    right: ChainSide
+    first_offset: int = 0
+    last_offset: int = -1
+    epoch_only: bool = False
+    content_differs: list[int] = field(default_factory=list)
+    content_differs_count: int = 0
+    producer_differs: bool = False
+
+
+def facts_of(located: LocatedBatch) -> BatchFacts:
+    """The header of a batch, its CRC checked, its control type read."""
+    batch = located.batch
+    return BatchFacts(
+        file=located.file,
+        position=located.position,
+        size_bytes=batch.size_in_bytes,
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        record_count=batch.record_count,
+        leader_epoch=batch.partition_leader_epoch,
+        crc=batch.crc,
+        crc_valid=batch.is_valid(),
+        compression=_codec(batch),
+        timestamp_type=batch.timestamp_type.text,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=batch.max_timestamp,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+        is_control=batch.is_control,
+        control_type=control_type_of(batch),
+    )
+
+
+def _codec(batch: RecordBatch) -> str:
+    try:
+        return batch.compression.name.lower()
+    except ApiException:
+        return f"codec {batch.attributes & 7}"
+
+
+def control_type_of(batch: RecordBatch) -> str | None:
+    """The type of a control batch's first record; UNKNOWN where it cannot be read, None for a data batch."""
+    if not batch.is_control:
+        return None
+    try:
+        record = next(batch.records(), None)
+        return "UNKNOWN" if record is None else ControlRecordType.parse(record.key).name
+    except ApiException:
+        return "UNKNOWN"
