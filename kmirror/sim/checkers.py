@@ -223,7 +223,8 @@ class _Alignment:
 
     def _tells(self, source: Place, mirror_name: str, place: Place, replay: Replay) -> int:
         mirrors_us = replay.has_state(source) and replay.history.sources.get((source[0], mirror_name)) == place[0]
-        stored = replay.last_mirror_epoch(source, mirror_name) if mirrors_us else None
+        can_tell = mirrors_us and source[0] not in replay.history.old
+        stored = replay.last_mirror_epoch(source, mirror_name) if can_tell else None
         return NO_EPOCH if stored is None else stored
 
     def end(self, replay: Replay) -> Iterator[tuple[int, str]]:

@@ -158,6 +158,8 @@ class FaultInjector:
         else:
             cluster.crash()
         self._later(self._between(50, 700), "restart", lambda: self._restart(cluster))
+        if any(volume.has_lied for volume in cluster.volumes):
+            self._later(self._between(MIN_DISK_MS, MAX_DISK_MS) + 700, "disk", lambda: self._disks.mend(cluster))
 
     def _two_hosts(self) -> tuple[str, str]:
         first = self._random.randrange(len(self._hosts))

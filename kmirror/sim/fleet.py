@@ -67,6 +67,8 @@ class SimFleet:
         self._lost_power = False
         self._names = [f"{name}{number}" for number in range(1, brokers + 1)]
         controller = f"{name}k"
+        if dialect is not None:
+            history.old.add(name)
 
         def server(host: str, node: Mapping[str, str]) -> SimServer:
             history.hosts[host] = name

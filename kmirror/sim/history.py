@@ -199,11 +199,13 @@ class Converged(Event):
 
 @dataclass(slots=True)
 class History:
-    """Events in order; `sources` says which cluster a mirror's name means as source at a cluster, `hosts` whose each host is (a
-    cluster of one node is its own host), `min_in_sync_replicas` how many replicas a fleet's record needs before it is acknowledged."""
+    """Events in order; `sources` says which cluster a mirror's name means as source at a cluster, `old` which clusters tell mirrors no last mirror
+    epoch (`old_dialects`), `hosts` whose each host is (a cluster of one node is its own host), `min_in_sync_replicas` how many replicas a
+    fleet's record needs before it is acknowledged."""
 
     events: list[Event] = field(default_factory=list)
     sources: dict[tuple[str, str], str] = field(default_factory=dict)
+    old: set[str] = field(default_factory=set)
     hosts: dict[str, str] = field(default_factory=dict)
     min_in_sync_replicas: int = 2
 

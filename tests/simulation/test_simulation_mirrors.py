@@ -92,6 +92,16 @@ def test_a_log_that_a_node_tore_while_it_started_is_not_one_that_it_serves():
     assert run_seed("mirrors", 200199, ()).violations == ()
 
 
+def test_a_source_that_knows_no_mirroring_tells_no_last_mirror_epoch():
+    """Seed 201301: the source has one stored, answers as Kafka 3.9, and what is the same in both logs stays."""
+    assert run_seed("mirrors", 201301, ()).violations == ()
+
+
+def test_a_node_whose_disk_lied_is_looked_after_when_it_does_not_start():
+    """Seed 201366: its partition.metadata is torn by a power loss long after the lie; nobody came, and the ISR stayed below its minimum."""
+    assert run_seed("mirrors", 201366, ()).violations == ()
+
+
 @pytest.mark.parametrize("name", ["mirrors_calm", *(pytest.param(name, id=f"{items}-{name}") for name, items in NAMED.items())])
 def test_named_history_breaks_no_rule(name):
     assert run_seed(name, 1, ()).violations == ()

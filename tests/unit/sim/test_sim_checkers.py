@@ -234,6 +234,21 @@ class TestAlignment:
         mirrored.state(A, State.MIRRORING)
         assert [violation.rule for violation in checkers.check(mirrored.history, ["alignment"])] == ["alignment"]
 
+    def test_an_old_source_tells_none_though_it_has_one(self, mirrored):
+        """Seed 201301: what is identical on both sides may stay then, and nothing else."""
+        mirrored.history.old.add("b")
+        mirrored.append(B, "b/1", epoch=4)
+        mirrored.append(A, "b/1", epoch=4)
+        mirrored.history.add(LastMirrorEpochWritten(mirrored.now(), B, "m", 0))
+        mirrored.fail_over(epoch=5)
+        mirrored.state(A, State.PREPARING)
+        mirrored.state(A, State.MIRRORING)
+        assert [violation.rule for violation in checkers.check(mirrored.history, ["alignment"])] == []
+        mirrored.append(A, "a/2", epoch=4)
+        mirrored.state(A, State.PREPARING)
+        mirrored.state(A, State.MIRRORING)
+        assert [violation.rule for violation in checkers.check(mirrored.history, ["alignment"])] == ["alignment"]
+
     def test_without_a_last_mirror_epoch_the_log_must_be_empty(self):
         story = Story()
         story.append(A, "a/0")
