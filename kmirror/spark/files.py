@@ -15,11 +15,12 @@ import errno
 import os
 import posixpath
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer, File, FileSystem
+from kmirror.verify.planner import ListedFile, may_be_skipped
 
 ARROW_SCHEMES = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss", "mock")
 
@@ -134,6 +135,13 @@ class ReadOnlyFileSystem:
         _read_only(path)
 
 
+def _listed(path: str) -> Iterator[ListedFile]:
+    try:
+        yield ListedFile(path, os.stat(path).st_size)
+    except FileNotFoundError:
+        return  # a running broker deleted it, or a link leads nowhere
+
+
 class LocalFiles(ReadOnlyFileSystem):
     """The disk of the machine that the task runs on (on a cluster: a mount that every executor has)."""
 
@@ -150,6 +158,19 @@ class LocalFiles(ReadOnlyFileSystem):
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
+
+    def list_tree(self, path: str, depth: int) -> Iterator[ListedFile]:
+        with os.scandir(path) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                below = f"{path.rstrip('/')}/{entry.name}"
+                if not entry.is_dir():
+                    yield from _listed(below)
+                elif depth:
+                    try:
+                        yield from self.list_tree(below, depth - 1)
+                    except PermissionError:
+                        if not may_be_skipped(below):
+                            raise
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
@@ -186,6 +207,14 @@ class ArrowFiles(ReadOnlyFileSystem):
         from pyarrow.fs import FileSelector
 
         return sorted(posixpath.basename(info.path) for info in self._files.get_file_info(FileSelector(path)))
+
+    def list_tree(self, path: str, depth: int) -> Iterator[ListedFile]:
+        from pyarrow.fs import FileSelector
+
+        top = path.strip("/").count("/")
+        for info in self._files.get_file_info(FileSelector(path, recursive=True)):
+            if info.is_file and info.path.strip("/").count("/") - top <= depth + 1:
+                yield ListedFile(info.path, int(info.size))
 
     def size(self, path: str) -> int:
         return int(self._info(path).size)

@@ -1,0 +1,282 @@
+"""What lies in an input, and the tasks that read it: for Spark's source, the diff and the replay.
+
+An input is a partition's folder, a folder of segments (partition 0 of a topic of that name), a broker's log.dir, or a folder that holds
+log.dirs (`cluster/node-1/data`, at most `MAX_DEPTH` folders deep). It is listed once, files and sizes in one go where the file system can do
+that (object stores answer with 1,000 names a request); nothing is asked about a single file.
+
+A segment larger than a task is cut at batches that its offset index knows. The index is a hint: what lies at a cut must be the header of a
+batch with the offset that the index says, or there is no cut. Without an index a segment is one slice. Then slices are packed, in order, into
+tasks: a large partition becomes many, and many small ones become one.
+
+Checkpoint files are not read here: most reads do not need them, and a damaged one must not fail those.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record_batch import CURRENT_MAGIC, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
+from kmirror.storage.log_file_names import (
+    INDEX_FILE_SUFFIX,
+    LOG_FILE_SUFFIX,
+    PRODUCER_SNAPSHOT_FILE_SUFFIX,
+    TIME_INDEX_FILE_SUFFIX,
+    TXN_INDEX_FILE_SUFFIX,
+    parse_topic_partition_name,
+)
+from kmirror.storage.reader import PartitionFiles, SegmentFiles
+from kmirror.verify.slices import LogSlice
+
+TASK_BYTES: Final = 64 << 20
+OPEN_COST_BYTES: Final = 128 << 10
+"""What opening a slice is worth in bytes of reading: it bounds the number of small partitions in a task."""
+MAX_DEPTH: Final = 3
+MAX_OFFSET: Final = (1 << 63) - 1
+_INDEX_DTYPE: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_NOT_A_LOG: Final = ("-delete", "-future", "-stray")
+_BATCH_START: Final = struct.Struct(">qiib")
+_SEGMENT_SUFFIXES: Final = (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX)
+
+
+class ListedFile(NamedTuple):
+    path: str
+    size: int
+
+
+@runtime_checkable
+class ListsTrees(Protocol):
+    """A file system that lists a whole tree with few requests."""
+
+    def list_tree(self, path: str, depth: int) -> Iterable[ListedFile]:
+        """The files below `path`, those in at most `depth` folders below it; sizes in bytes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What one recursive listing of an input found."""
+
+    location: str
+    """The input as it was given."""
+    path: str
+    """Where that is on its file system."""
+    partitions: list[PartitionFiles]
+    """By data dir, then by name."""
+    is_one_partition: bool
+    data_dir_files: dict[str, list[str]]
+    """What else lies in each data dir: checkpoint files, meta.properties."""
+
+    def slices(
+        self, files: FileSystem, partition: PartitionFiles, *, task_bytes: int = TASK_BYTES, low: int = 0, high: int = MAX_OFFSET
+    ) -> Iterator[LogSlice]:
+        """The slices of a partition that can have offsets from `low` to `high`."""
+        segments = partition.segments
+        for index, segment in enumerate(segments):
+            is_last = index + 1 == len(segments)
+            if not segment.log_size or segment.base_offset > high or (not is_last and segments[index + 1].base_offset <= low):
+                continue
+            bounds = _bounds(files, segment, task_bytes, low, high)
+            for start, end in zip(bounds, bounds[1:]):
+                yield LogSlice(
+                    self.location,
+                    segment.path(),
+                    *partition.topic_partition,
+                    segment.base_offset,
+                    start,
+                    end,
+                    segment.log_size,
+                    is_last,
+                )
+
+
+def list_input(files: FileSystem, path: str, *, location: str | None = None) -> Listing:
+    """KmirrorError, in one line, if `path` is no folder or holds no log. Of partitions at several depths those nearest to `path` count."""
+    path = path.rstrip("/") or path
+    folders: dict[str, list[ListedFile]] = {}
+    try:
+        for listed in list_tree(files, path, MAX_DEPTH):
+            folders.setdefault(posixpath.dirname(listed.path), []).append(listed)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if error.filename not in (None, path) and files.is_dir(path):
+            raise
+        raise KmirrorError(f"{path} is not a directory; give a partition's folder, a broker's log.dir or a folder of log.dirs") from error
+    here = folders.get(path, [])
+    location = location or path
+    if _partition_name(path) is not None and _holds_log(here):
+        return Listing(location, path, [_partition(path, here)], True, {})
+    if any(_is_segment(one.path) for one in here):
+        return Listing(location, path, [_partition(path, here, TopicPartition(posixpath.basename(path), 0))], True, {})
+    found = [folder for folder, inside in folders.items() if _partition_name(folder) is not None and _holds_log(inside)]
+    if not found:
+        raise KmirrorError(f"{path} holds no partition: neither segments nor a folder named <topic>-<partition> with a .log file")
+    depth = min(folder.count("/") for folder in found)
+    partitions = [_partition(folder, folders[folder]) for folder in found if folder.count("/") == depth]
+    partitions.sort(key=lambda one: (posixpath.dirname(one.path), one.topic_partition))
+    data_dirs = dict.fromkeys(posixpath.dirname(one.path) for one in partitions)
+    names = {folder: sorted(posixpath.basename(one.path) for one in folders.get(folder, [])) for folder in data_dirs}
+    return Listing(location, path, partitions, False, names)
+
+
+def list_tree(files: FileSystem, path: str, depth: int) -> Iterable[ListedFile]:
+    """Every file in `path` and at most `depth` folders below it."""
+    return files.list_tree(path, depth) if isinstance(files, ListsTrees) else _walk(files, path, depth)
+
+
+def may_be_skipped(folder: str) -> bool:
+    """Whether a folder that cannot be read is none of ours: `lost+found` and the like."""
+    return _partition_name(folder) is None
+
+
+def _walk(files: FileSystem, path: str, depth: int) -> Iterator[ListedFile]:
+    for name in files.list_dir(path):
+        below = f"{path.rstrip('/')}/{name}"
+        if not files.is_dir(below):
+            yield ListedFile(below, files.size(below))
+        elif depth:
+            try:
+                yield from _walk(files, below, depth - 1)
+            except PermissionError:
+                if not may_be_skipped(below):
+                    raise
+
+
+def pack(slices: Iterable[LogSlice], *, task_bytes: int = TASK_BYTES, open_cost: int = OPEN_COST_BYTES) -> list[list[LogSlice]]:
+    """Slices in their order, as many in a task as have about `task_bytes`."""
+    tasks: list[list[LogSlice]] = []
+    left = 0
+    for piece in slices:
+        cost = piece.size + open_cost
+        if not tasks or left < cost // 2:
+            tasks.append([])
+            left = task_bytes + open_cost
+        tasks[-1].append(piece)
+        left -= cost
+    return tasks
+
+
+def plan(
+    files: FileSystem,
+    listing: Listing,
+    *,
+    wants: Callable[[TopicPartition], tuple[int, int] | None] = lambda _: (0, MAX_OFFSET),
+    task_bytes: int = TASK_BYTES,
+) -> list[list[LogSlice]]:
+    """The tasks that read an input; `wants` tells the first and last offset of a partition, None for one that nobody wants."""
+
+    def wanted() -> Iterator[LogSlice]:
+        for partition in listing.partitions:
+            offsets = wants(partition.topic_partition)
+            if offsets is not None:
+                yield from listing.slices(files, partition, task_bytes=task_bytes, low=offsets[0], high=offsets[1])
+
+    return pack(wanted(), task_bytes=task_bytes)
+
+
+def index_entries(files: FileSystem, segment: SegmentFiles) -> npt.NDArray[Any]:
+    """The entries of a segment's offset index that can be true, as rows of (offset, position), both rising; offsets are the log's."""
+    made = np.dtype([("offset", np.int64), ("position", np.int64)])
+    if not segment.sizes.get(INDEX_FILE_SUFFIX, 0):
+        return np.zeros(0, dtype=made)
+    data = files.read_bytes(segment.path(INDEX_FILE_SUFFIX))
+    entries = np.frombuffer(data, dtype=_INDEX_DTYPE, count=len(data) // _INDEX_DTYPE.itemsize).astype(made)
+    position = entries["position"]
+    sound = (position > 0) & (position <= segment.log_size - RECORD_BATCH_OVERHEAD)
+    sound[1:] &= (np.diff(position) > 0) & (np.diff(entries["offset"]) > 0)
+    entries = entries[: len(entries) if sound.all() else int(np.argmin(sound))]
+    entries["offset"] += segment.base_offset
+    return entries
+
+
+def _bounds(files: FileSystem, segment: SegmentFiles, task_bytes: int, low: int, high: int) -> list[int]:
+    """Where the slices of a segment begin, and where the last one ends."""
+    size = segment.log_size
+    if size <= task_bytes and low <= segment.base_offset and (high == MAX_OFFSET or size <= task_bytes // 16):
+        return [0, size]
+    entries = index_entries(files, segment)
+    offsets, positions = entries["offset"], entries["position"]
+    first = int(np.searchsorted(offsets, low, side="right")) - 1  # its batch begins at or before `low`
+    behind = int(np.searchsorted(offsets, high, side="right")) + 1  # the entry before it ends behind `high`, it begins behind that
+    start = int(positions[first]) if first >= 0 else 0
+    end = int(positions[behind]) if behind < len(entries) else size
+    count = -(-(end - start) // task_bytes)
+    wanted = [start + (end - start) * part // count for part in range(1, count)] if count > 1 else []
+    rows = [int(np.searchsorted(positions, one, side="right")) - 1 for one in wanted]
+    chosen = [first, *(row for row in rows if row >= 0), behind]
+    sound = _sound_cuts(files, segment, entries, {row for row in chosen if 0 <= row < len(entries)})
+    inner = sorted({int(positions[row]) for row in rows if row in sound})
+    begin = start if first in sound else 0
+    stop = end if behind in sound else size
+    return [begin, *(position for position in inner if begin < position < stop), stop]
+
+
+def _sound_cuts(files: FileSystem, segment: SegmentFiles, entries: npt.NDArray[Any], rows: set[int]) -> set[int]:
+    """The rows of the index where a batch begins that can have the offset that the index says."""
+    if not rows:
+        return set()
+    sound = set()
+    file = files.open(segment.path(), write=False)
+    try:
+        for row in rows:
+            offset, position = int(entries["offset"][row]), int(entries["position"][row])
+            head = file.pread(_BATCH_START.size, position)
+            if len(head) < _BATCH_START.size:
+                continue
+            base_offset, length, _, magic = _BATCH_START.unpack(head)
+            fits = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD <= length <= segment.log_size - position - LOG_OVERHEAD
+            if fits and magic == CURRENT_MAGIC and segment.base_offset <= base_offset <= offset:
+                sound.add(row)
+    finally:
+        file.close()
+    return sound
+
+
+def _is_segment(path: str) -> bool:
+    """Whether a path is named like a `.log` of a segment."""
+    stem = posixpath.basename(path).removesuffix(LOG_FILE_SUFFIX)
+    return path.endswith(LOG_FILE_SUFFIX) and len(stem) == 20 and stem.isascii() and stem.isdigit()
+
+
+def _holds_log(found: Sequence[ListedFile]) -> bool:
+    return any(_is_segment(one.path) or one.path.endswith("/partition.metadata") for one in found)
+
+
+def _partition_name(folder: str) -> TopicPartition | None:
+    if folder.endswith(_NOT_A_LOG):
+        return None
+    try:
+        return parse_topic_partition_name(folder)
+    except KmirrorError:
+        return None
+
+
+def _partition(folder: str, found: Sequence[ListedFile], name: TopicPartition | None = None) -> PartitionFiles:
+    sizes: dict[int, dict[str, int]] = {}
+    snapshots: list[int] = []
+    others: list[str] = []
+    for one in found:
+        base = posixpath.basename(one.path)
+        stem, suffix = base[:20], base[20:]
+        is_offset = len(stem) == 20 and stem.isascii() and stem.isdigit()
+        if is_offset and suffix in _SEGMENT_SUFFIXES:
+            sizes.setdefault(int(stem), {})[suffix] = one.size
+        elif is_offset and suffix == PRODUCER_SNAPSHOT_FILE_SUFFIX:
+            snapshots.append(int(stem))
+        else:
+            others.append(base)
+    segments = []
+    for offset in sorted(sizes):
+        if LOG_FILE_SUFFIX in sizes[offset]:
+            segments.append(SegmentFiles(folder, offset, sizes[offset]))
+        else:
+            others += [f"{offset:020d}{suffix}" for suffix in sizes[offset]]
+    return PartitionFiles(folder, name or parse_topic_partition_name(folder), segments, sorted(snapshots), sorted(others))
