@@ -50,6 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("right", metavar="B", help="the second one (the destination)")
     add("--engine", choices=("auto", "local", "spark"), default="auto", help="where to compare: on this machine, or on Spark, one task a "
         "partition; auto: local unless an input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
+    add("--master", metavar="URL", help="where Spark runs, as spark-submit takes it (spark://host:7077, yarn, local[4]); default: what "
+        "spark-submit or spark-defaults.conf set, else all cores of this machine; implies --engine spark")  # fmt: skip
     add("--topics", metavar="REGEX", help="only topics whose whole name matches")
     add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
     add(

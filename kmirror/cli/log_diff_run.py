@@ -86,7 +86,7 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
     both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
     if engine == "spark":
-        verdicts += _on_spark(both, left, right, settings)
+        verdicts += _on_spark(both, left, right, settings, options.master)
     else:
         verdicts += _locally(both, settings)
     return make_report(left.name, right.name, engine, verdicts)
@@ -114,7 +114,9 @@ def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list
 
 def _engine(options: argparse.Namespace, left: LogInput, right: LogInput, size_bytes: int) -> str:
     folders = isinstance(left, FolderInput) and isinstance(right, FolderInput)
-    if options.engine == "spark":
+    if options.engine == "local" and options.master is not None:
+        raise KmirrorError("--master is where Spark runs; --engine local runs on this machine")
+    if options.engine == "spark" or options.master is not None:
         if not folders:
             raise KmirrorError("--engine spark compares folders; a live cluster is compared with --engine local")
         if not spark_is_installed():
@@ -125,13 +127,13 @@ def _engine(options: argparse.Namespace, left: LogInput, right: LogInput, size_b
 
 
 def _on_spark(
-    pairs: list[tuple[ComparedLog, ComparedLog]], left: LogInput, right: LogInput, settings: DiffSettings
+    pairs: list[tuple[ComparedLog, ComparedLog]], left: LogInput, right: LogInput, settings: DiffSettings, master: str | None
 ) -> list[PartitionVerdict]:
     from kmirror.spark.log_diff import diff_on_spark
     from kmirror.spark.session import spark_session
 
     folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
-    return diff_on_spark(spark_session("kafka-log-diff"), folders, left.name, right.name, settings)
+    return diff_on_spark(spark_session("kafka-log-diff", master=master), folders, left.name, right.name, settings)
 
 
 def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSettings) -> list[PartitionVerdict]:

