@@ -215,8 +215,8 @@ class LocalLog:
         if files_went and self.ports.files.is_dir(self.directory):
             self.ports.files.fsync_path(self.directory)
 
-    def rename_dir(self, name: str) -> bool:
-        """Rename the folder inside its log dir; False if it has that name."""
+    def rename_dir(self, name: str, *, synced: bool = True) -> bool:
+        """Rename the folder inside its log dir; False if it has that name. `synced=False`: whoever renames many syncs their log dir behind all."""
         directory = f"{self.parent_dir}/{name}"
         if directory == self.directory:
             return False
@@ -225,7 +225,8 @@ class LocalLog:
         self.ports.files.rename(self.directory, directory)
         self.directory = directory
         self.segments.update_parent_dir(directory)  # before the fsync: a flush on a worker opens the indexes by their names
-        self.ports.files.fsync_path(self.parent_dir)
+        if synced:
+            self.ports.files.fsync_path(self.parent_dir)
         return True
 
     def delete_all_segments(self) -> list[LogSegment]:

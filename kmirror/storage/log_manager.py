@@ -475,7 +475,7 @@ class LogManager:
         is_stray: bool = False,
         on_error: Callable[[TopicPartition, Exception], None] | None = None,
     ) -> None:
-        """Rename to `-delete` (removed after file.delete.delay.ms) or `-stray` (kept), and rewrite the checkpoints once per dir."""
+        """Rename to `-delete` (removed after file.delete.delay.ms) or `-stray` (kept), sync and rewrite the checkpoints once per dir."""
         affected: list[str] = []
         for topic_partition in topic_partitions:
             log = self._current_logs.pop(topic_partition, None)
@@ -485,12 +485,13 @@ class LogManager:
             if self.cleaner is not None:
                 self.cleaner.abort_cleaning(topic_partition)
             try:
-                self._set_aside(log, is_stray=is_stray)
+                self._set_aside(log, is_stray=is_stray, synced=False)
             except (OSError, ApiException) as error:
                 if on_error is None:
                     raise
                 on_error(topic_partition, error)
         for path in dict.fromkeys(affected):
+            self.tasks.sync_renames_in(path)
             if self.cleaner is not None:
                 self.cleaner.manager.remove_from_checkpoints(path)
             self.tasks.checkpoint_recovery_offsets_in(path)
@@ -503,11 +504,11 @@ class LogManager:
         except ApiException as error:
             _LOGGER.error("cannot set %s aside: %s", log.directory, error.message)
 
-    def _set_aside(self, log: UnifiedLog, *, is_stray: bool) -> None:
+    def _set_aside(self, log: UnifiedLog, *, is_stray: bool, synced: bool = True) -> None:
         if is_stray:
             self._loading.rename_stray(log)
             return
-        log.rename_dir(log_delete_dir_name(log.topic_partition, self._ports.random))
+        log.rename_dir(log_delete_dir_name(log.topic_partition, self._ports.random), synced=synced)
         self.tasks.add_log_to_be_deleted(log)
         _LOGGER.info("log for partition %s is renamed to %s and is scheduled for deletion", log.topic_partition, log.directory)
 

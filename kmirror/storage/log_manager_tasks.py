@@ -128,6 +128,15 @@ class LogManagerTasks:
         for path in self._manager.live_log_dirs:
             self.checkpoint_log_start_offsets_in(path)
 
+    def sync_renames_in(self, path: str) -> None:
+        """Behind all logs of a log dir that were renamed in one turn: a sync for each would take seconds of a topic with a thousand partitions."""
+        if self._manager.log_dir(path) is None:
+            return
+        try:
+            self._ports.files.fsync_path(path)
+        except OSError as error:
+            self._report(path, f"Disk error while renaming deleted logs in directory {path}: {error}", error)
+
     def checkpoint_recovery_offsets_in(self, path: str) -> None:
         log_dir = self._manager.log_dir(path)
         if log_dir is None:

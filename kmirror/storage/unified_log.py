@@ -218,14 +218,14 @@ class UnifiedLog(LogAppends):
             )
 
     # life
-    def rename_dir(self, name: str) -> None:
+    def rename_dir(self, name: str, *, synced: bool = True) -> None:
         """Rename the folder. What is still scheduled (an epoch flush) goes there, never to a new folder of the old name."""
         with self._io(f"Error while renaming dir for {self.topic_partition}"):
             if self._is_deferred:
                 self._partition_metadata_file.note()
             else:
                 self._partition_metadata_file.maybe_flush()
-            if not self.local_log.rename_dir(name):
+            if not self.local_log.rename_dir(name, synced=synced):
                 return
             files = self.local_log.ports.files
             self.producer_state_manager.update_parent_dir(self.directory)

@@ -130,13 +130,14 @@ KINDS: dict[str, tuple[str, str, Act]] = {
     "cut": ("truncate", ".log", lambda broker: broker.log.truncate_to(3)),
     "cut of everything": ("create", ".log", lambda broker: broker.log.truncate_fully_and_start_at(20)),
     "deletion of a topic": ("rename", "/t-0", lambda broker: broker.manager.async_delete([T0])),
+    "sync behind deletions": ("fsync", "", lambda broker: broker.manager.async_delete([T0])),
     "future log": (
         "make_dirs",
         "-future",
         lambda broker: broker.manager.create_future_log(U0, broker.failed, topic_id=TOPIC_ID),
     ),
 }
-MAY_HAVE_CUT = ("cut", "cut of everything", "retention", "removal of segments", "deletion of a topic")
+MAY_HAVE_CUT = ("cut", "cut of everything", "retention", "removal of segments", "deletion of a topic", "sync behind deletions")
 
 
 @pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EIO])

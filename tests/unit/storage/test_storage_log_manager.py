@@ -207,6 +207,34 @@ def test_deleted_logs_go_one_a_turn(broker: Broker) -> None:
     manager.shutdown()
 
 
+def test_a_topic_of_a_thousand_partitions_was_synced_a_thousand_times_when_it_was_deleted(broker: Broker) -> None:
+    """In one turn of the loop, which took seconds. The renames are on the disk before the checkpoints forget the logs."""
+
+    class Watched(OsFileSystem):
+        def __init__(self) -> None:
+            super().__init__()
+            self.done: list[str] = []
+
+        def rename(self, source: str, destination: str) -> None:
+            super().rename(source, destination)
+            self.done.append("renamed" if destination.endswith("-delete") else pathlib.Path(destination).name)
+
+        def fsync_path(self, path: str) -> None:
+            super().fsync_path(path)
+            if path == broker.dirs[0]:
+                self.done.append("synced")
+
+    files = Watched()
+    manager = broker.manager(files=files)
+    partitions = [TopicPartition("t", number) for number in range(5)]
+    for partition in partitions:
+        append(manager.get_or_create_log(partition, topic_id=ID, is_new=True), 1)
+    files.done.clear()
+    manager.async_delete(partitions)
+    assert files.done[:6] == ["renamed"] * 5 + ["synced"] and "recovery-point-offset-checkpoint" in files.done[6:]
+    manager.shutdown()
+
+
 def test_a_deletion_that_a_restart_interrupted_is_finished(broker: Broker) -> None:
     manager = broker.manager()
     append(manager.get_or_create_log(T0, topic_id=ID, is_new=True), 1)
