@@ -49,8 +49,36 @@ def allowed(suite: str) -> list[str]:
     return [line for line in (line.partition("#")[0].strip() for line in lines) if line]
 
 
+LOG_FORMAT = "%(asctime)s.%(msecs)03d %(threadName)s %(name)s: %(message)s"
+KEEP_LOGS = [
+    *("--log-level=DEBUG", f"--log-format={LOG_FORMAT}", "--log-disable=kafka.protocol.parser", "--log-disable=kafka.net.transport"),
+    *("-o", "junit_logging=log", "-o", "junit_log_passing_tests=false"),
+]
+"""The report has kafka-python's own log of each test that fails: its requests and answers, without their bytes."""
+LOST_UPDATE = "kafka-python lost a metadata update"
+_METADATA_LINE = re.compile(r"^\S+ (kafka-io-\S+) kafka\.(?:cluster|consumer\.subscription_state): (.*)$", re.MULTILINE)
+
+
+def lost_update(log: str) -> bool:
+    """Whether a consumer has a subscription, and in all its time asked the broker for no topic.
+
+    The I/O thread of a new `KafkaConsumer` asks for metadata while the caller's thread is still to name the topic. When the topic comes between
+    that request and its answer, the answer takes back the wish for another (`ClusterMetadata._need_update`), and the next request
+    is sent after `metadata_max_age_ms`, five minutes. No broker can do anything about it: it hears of no topic.
+    """
+    requests: dict[str, list[str]] = {}
+    subscribed = set()
+    for thread, words in _METADATA_LINE.findall(log):
+        if words.startswith("Sending metadata request"):
+            requests.setdefault(thread, []).append(words)
+        elif words == "Updated partition assignment: []":
+            subscribed.add(thread)
+    return any(thread in requests and all("topics=[]" in request for request in requests[thread]) for thread in subscribed)
+
+
 def run_kafka_python(folder: pathlib.Path, bootstrap: str, tests: list[str]) -> dict[str, str]:
-    """`tests` as pytest names them below test/integration; none: all."""
+    """`tests` as pytest names them below test/integration; none: all. The log of each that failed is kept in `logs`, and its outcome says where."""
+    folder = folder.resolve()  # pytest names tests after their folder as it is without links
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
     selected = [f"test/integration/{name}" for name in tests] or ["test/integration"]
@@ -74,6 +102,7 @@ def run_kafka_python(folder: pathlib.Path, bootstrap: str, tests: list[str]) -> 
         "no:cacheprovider",
         "--timeout",
         "90",
+        *KEEP_LOGS,
     ]
     done = subprocess.run(
         [*command, f"--junitxml={report}", *selected],
@@ -90,8 +119,18 @@ def run_kafka_python(folder: pathlib.Path, bootstrap: str, tests: list[str]) -> 
         path = case.attrib["classname"].removeprefix("test.integration.").split(".")
         name = "::".join([f"{path[0]}.py", *path[1:], case.attrib["name"]])
         verdicts = [child for child in case if child.tag in ("failure", "error", "skipped")]
-        outcomes[name] = verdicts[0].tag + ": " + verdicts[0].attrib.get("message", "")[:300] if verdicts else "passed"
+        outcomes[name] = _with_log(folder, name, verdicts[0], case.findtext("system-out", "")) if verdicts else "passed"
     return outcomes
+
+
+def _with_log(folder: pathlib.Path, name: str, verdict: ElementTree.Element, log: str) -> str:
+    outcome = f"{verdict.tag}: {verdict.attrib.get('message', '')[:300]}"
+    if verdict.tag == "skipped" or not log:
+        return outcome
+    path = folder / "logs" / f"{name.replace('::', '.')}.log"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(log)
+    return f"{outcome} ({LOST_UPDATE + '; ' if lost_update(log) else ''}its log is {path})"
 
 
 def _distribution(folder: pathlib.Path) -> pathlib.Path:

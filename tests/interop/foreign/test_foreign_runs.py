@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from foreign_runs import run_franz_go, run_librdkafka, run_round
+from foreign_runs import LOST_UPDATE, run_franz_go, run_kafka_python, run_librdkafka, run_round
 
 DYING = """#!/bin/sh
 echo died >> deaths
@@ -96,3 +96,52 @@ def test_a_run_without_any_outcome_tells_its_last_words(tmp_path: pathlib.Path) 
 def test_a_round_tells_each_check(tmp_path: pathlib.Path) -> None:
     path = program(tmp_path, "echo ok codec-lz4; echo 'FAIL acls: refused: no'; exit 1")
     assert run_round([str(path)]) == {"codec-lz4": "passed", "acls": "refused: no"}
+
+
+KAFKA_PYTHON_TESTS = """
+import logging, threading
+import pytest
+
+def io_thread(client, *words):
+    def speak():
+        for line in words:
+            logging.getLogger("kafka.cluster").debug(line)
+        logging.getLogger("kafka.consumer.subscription_state").info("Updated partition assignment: []")
+    thread = threading.Thread(target=speak, name=f"kafka-io-{client}")
+    thread.start()
+    thread.join()
+
+def test_passes():
+    io_thread("a", "Sending metadata request MetadataRequest(topics=[]) to node 1")
+
+@pytest.mark.parametrize("never", ["asks"])
+def test_lost(never):
+    io_thread("b", "Sending metadata request MetadataRequest(topics=[]) to node 1")
+    io_thread("c", "Sending metadata request MetadataRequest(topics=['t']) to node 1")
+    raise AssertionError("got 0")
+
+def test_broken():
+    io_thread("d", "Sending metadata request MetadataRequest(topics=[]) to node 1",
+              "Sending metadata request MetadataRequest(topics=['t']) to node 1")
+    raise AssertionError("got 1")
+
+def test_needs_more():
+    pytest.skip("not here")
+"""
+
+
+def test_a_failed_test_of_kafka_python_was_run_again_whatever_its_log_said(tmp_path: pathlib.Path) -> None:
+    tests = tmp_path / "test" / "integration"
+    tests.mkdir(parents=True)
+    for package in (tests, tests.parent):
+        (package / "__init__.py").touch()
+    (tests / "test_a.py").write_text(KAFKA_PYTHON_TESTS)
+    outcomes = run_kafka_python(tmp_path, "localhost:9092", [])
+    assert outcomes.pop("test_a.py::test_passes") == "passed"
+    assert outcomes.pop("test_a.py::test_needs_more") == "skipped: not here"
+    lost, broken = outcomes.pop("test_a.py::test_lost[asks]"), outcomes.pop("test_a.py::test_broken")
+    assert outcomes == {}
+    assert LOST_UPDATE in lost and LOST_UPDATE not in broken and "AssertionError: got 1" in broken
+    logs = {path.name: path.read_text() for path in (tmp_path / "logs").iterdir()}
+    assert set(logs) == {"test_a.py.test_lost[asks].log", "test_a.py.test_broken.log"}
+    assert "kafka-io-d kafka.cluster: Sending metadata request MetadataRequest(topics=['t'])" in logs["test_a.py.test_broken.log"]
