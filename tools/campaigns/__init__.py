@@ -1,6 +1,6 @@
 """Destructive campaigns on real processes: clusters, a mirror, load, and a hand that kills, stalls, fills and cuts.
 
-    python -m tools.campaigns kills --rounds 100 --seed 1        SIGKILL and SIGSTOP of the destination's brokers
+    python -m tools.campaigns kills --rounds 100 --seed 1        SIGKILL and SIGSTOP of the destination's nodes, its controller among them
     python -m tools.campaigns failovers --rounds 10              failover and failback between the reference and us
     python -m tools.campaigns disks --rounds 7                   tmpfs: full, read-only, emptied, removed, one of two (root)
     python -m tools.campaigns topics --rounds 3 --topics 1000    a thousand mirrored topics

@@ -32,6 +32,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="what chooses victims, pauses and kinds (default: 1)")
     parser.add_argument("--folder", type=Path, help="where data and logs go, and stay (default: a new one, which goes if all held)")
     parser.add_argument("--topics", type=int, default=1000, help="of the campaign of that name (default: 1000)")
+    parser.add_argument("--combined", action="store_true", help="of the kills: broker 1 is the controller (default: a process of its own)")
     return parser.parse_args(arguments)
 
 

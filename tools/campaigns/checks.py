@@ -69,6 +69,13 @@ def everything_mirrored(destination: str, mirror: str, partitions: int, *, limit
         raise AssertionError(f"after {limit_s:.0f} s {len(rows)} of {partitions} partitions are described, not level: {late[:5]}")
 
 
+def described(servers: str, mirror: str, partitions: int) -> None:
+    """The mirror has as many partitions as it had."""
+    assert until(lambda: len(describe(servers, mirror)) == partitions, ISR_LIMIT_S), (
+        f"after {ISR_LIMIT_S} s mirror {mirror} does not have its {partitions} partitions"
+    )
+
+
 def mirror_verifies(destination: str, mirror: str) -> None:
     """`kafka-mirrors --verify` finds the mirror a prefix of its source."""
     with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
@@ -153,6 +160,16 @@ def last_values(records: Mapping[Place, tuple[bytes, bytes]]) -> dict[tuple[int,
     for (_, partition, _), (key, value) in sorted(records.items()):
         values[partition, key] = value
     return {name: value for name, value in values.items() if value}
+
+
+def strays(log_dirs: Iterable[Path]) -> set[str]:
+    """Logs that a broker set aside because the controller does not know them."""
+    return {path.name for log_dir in log_dirs for path in log_dir.glob("*-stray*")}
+
+
+def no_strays(log_dirs: Iterable[Path]) -> None:
+    found = strays(log_dirs)
+    assert not found, f"{len(found)} logs were set aside: {sorted(found)[:5]}"
 
 
 def no_tracebacks(log_files: Iterable[Path]) -> None:

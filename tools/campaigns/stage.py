@@ -6,9 +6,6 @@ cleaners hasty, so that a campaign of minutes rolls, cleans and deletes.
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +14,10 @@ from pathlib import Path
 from mirror_harness import FAST_MIRROR, call, create_mirror_by_tool, create_topic, kafka_mirrors, wait_for, wait_states
 from peers import KafkaPeer, apache_kafka
 
-from kmirror import EmbeddedCluster
+from kmirror.embedded import HOST
 from tools.campaigns import checks
+from tools.campaigns.cluster import Cluster
+from tools.campaigns.created import CreatedTopics
 from tools.campaigns.load import Load
 from tools.campaigns.run import Run
 
@@ -38,6 +37,7 @@ DESTINATION = FAST_MIRROR | HASTY | {
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "5000",
     "min.insync.replicas": "1",
+    "metadata.log.max.record.bytes.between.snapshots": "16384",
 }  # fmt: skip
 
 
@@ -47,22 +47,22 @@ class Stage:
 
     run: Run
     source: KafkaPeer
-    destination: EmbeddedCluster
+    destination: Cluster
     load: Load
-
-    def stall(self, node: int, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT after a while."""
-        process = self.destination.nodes[node].process
-        assert process is not None, f"node {node} is not running"
-        os.kill(process.pid, signal.SIGSTOP)
-        try:
-            time.sleep(seconds)
-        finally:
-            os.kill(process.pid, signal.SIGCONT)
+    created: CreatedTopics
 
     def goes_on_mirroring(self) -> None:
         partitions = dict.fromkeys(TOPICS, PARTITIONS)
         checks.goes_on_mirroring(self.destination.bootstrap_servers, MIRROR, self.source.bootstrap_servers, partitions)
+
+    def nothing_forgotten(self, node: int) -> None:
+        """Of what the controller acknowledged, as a broker knows it that has just started."""
+        self.destination.kill_node(node)
+        self.destination.start_node(node)
+        address = f"{HOST}:{self.destination.nodes[node].port}"
+        count = PARTITIONS * len(TOPICS)
+        self.run.promise("no topic is forgotten", lambda: self.created.check(address))
+        self.run.promise("no partition of the mirror is forgotten", lambda: checks.described(address, MIRROR, count))
 
     def finish(self, log_dirs: Sequence[Path] | None = None) -> None:
         """Every promise, once the load has ended and what was broken is mended. `log_dirs`: the brokers', where they have others."""
@@ -70,7 +70,9 @@ class Stage:
         acknowledged = self.load.end()
         run.count("records acknowledged", len(acknowledged))
         run.count("transactions committed", self.load.commits)
+        run.count("topics created", self.created.acknowledged)
         run.say(f"the load has ended; refused: {self.load.refused or 'nothing'}")
+        self.nothing_forgotten(run.chance.randrange(BROKERS))
         run.promise("nobody is out of the ISR after a minute", lambda: checks.everybody_in_sync(servers))
         count = PARTITIONS * len(TOPICS)
         run.promise("every partition is level with the source", lambda: checks.everything_mirrored(servers, MIRROR, count))
@@ -83,6 +85,7 @@ class Stage:
             self.destination.stop_node(node)
         compared = log_dirs or [self.destination.log_dir(node) for node in range(BROKERS)]
         run.promise("all replicas are equal", lambda: checks.replicas_equal(compared))
+        run.promise("no log was set aside", lambda: checks.no_strays(compared))
 
 
 def _topics(bootstrap_servers: str) -> set[str]:
@@ -99,16 +102,16 @@ def mirrored_from_apache(
     source_port: int | None = None,
     config: Mapping[str, str] | None = None,
     node_config: Mapping[int, Mapping[str, str]] | None = None,
+    combined: bool = False,
 ) -> Iterator[Stage]:
     """The stage. `bootstrap_servers`: where the destination finds the source, if not at its own address, which `source_port` tells where
     `source_properties` say so."""
     folder: Path = run.folder
     with (
         apache_kafka(folder / "source", properties=HASTY | dict(source_properties or {})) as source,
-        EmbeddedCluster(
+        Cluster(
             BROKERS,
-            mirroring=True,
-            processes=True,
+            combined=combined,
             folder=folder / "destination",
             config=DESTINATION | dict(config or {}),
             node_config=node_config,
@@ -125,6 +128,6 @@ def mirrored_from_apache(
             kafka_mirrors(servers, "--add", "--mirror", MIRROR, "--topic", "c-.*", "--replication-factor", str(BROKERS))
             wait_states(servers, MIRROR, "MIRRORING", partitions=PARTITIONS * len(TOPICS))
             run.say(f"{', '.join(TOPICS)} are mirrored from {source.bootstrap_servers} to {servers}")
-            yield Stage(run, source, destination, load)
+            yield Stage(run, source, destination, load, CreatedTopics(servers, prefix="created", replication_factor=BROKERS))
         finally:
             load.end()

@@ -18,12 +18,13 @@ CANNOT_RUN = 2
     "arguments",
     [
         ["kills", "--rounds", "2"],
+        ["kills", "--combined", "--rounds", "2", "--seed", "4"],
         ["failovers", "--rounds", "1"],
         ["disks", "--rounds", "2"],
         ["topics", "--rounds", "1", "--topics", "100"],
         ["link", "--rounds", "2"],
     ],
-    ids=lambda arguments: arguments[0],
+    ids=lambda arguments: "-".join(arguments[: arguments.index("--rounds")]).replace("---", "-"),
 )
 def test_a_short_campaign_breaks_no_promise(arguments: list[str], tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = main([*arguments, "--folder", str(tmp_path / "campaign")])
