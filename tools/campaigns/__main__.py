@@ -16,7 +16,7 @@ from tools.campaigns.run import Campaign, CannotRunError, perform
 CAMPAIGNS: dict[str, tuple[Campaign, int]] = {
     "kills": (kills.campaign, 100),
     "failovers": (failovers.campaign, 10),
-    "disks": (disks.campaign, 7),
+    "disks": (disks.campaign, 12),
     "topics": (topics.campaign, 3),
     "link": (link.campaign, 30),
 }
@@ -33,6 +33,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="where data and logs go, and stay (default: a new one, which goes if all held)")
     parser.add_argument("--topics", type=int, default=1000, help="of the campaign of that name (default: 1000)")
     parser.add_argument("--combined", action="store_true", help="of the kills: broker 1 is the controller (default: a process of its own)")
+    parser.add_argument("--case", default="", help="of the disks: only cases with this in their names (default: all, in turn)")
     return parser.parse_args(arguments)
 
 

@@ -1,6 +1,6 @@
-"""Disks that fill, turn read-only, come back empty or not at all: small tmpfs under two of the destination's three brokers.
+"""Disks that fill, turn read-only, come back empty or not at all: small tmpfs under two of the destination's three brokers and its controller.
 
-Broker 2 has its one log directory on such a disk, broker 3 its second of two. A round breaks one disk, lets the mirror go on for a while,
+Broker 2 has its one log directory on such a disk, broker 3 its second of two, the controller its metadata log (`metadata_disk`). A round breaks one disk, lets the mirror go on for a while,
 mends the disk and starts the broker again. What must hold meanwhile: the other brokers go on mirroring, a broker that cannot use its
 disk takes the directory offline or refuses to start, and no log is emptied for it. It needs root, for it mounts.
 """
@@ -19,6 +19,8 @@ from pathlib import Path
 
 from kmirror.common.errors import KmirrorError
 from tools.campaigns import ROOT, checks
+from tools.campaigns.cluster import CONTROLLER_INDEX
+from tools.campaigns.metadata_disk import MetadataDisk
 from tools.campaigns.run import CannotRunError, Run
 from tools.campaigns.stage import Stage, mirrored_from_apache
 
@@ -40,8 +42,8 @@ class Disk:
     def mount(self) -> None:
         _mount("-t", "tmpfs", "-o", f"size={SIZE_MB}m,mode=0755", "tmpfs", str(self.path))
 
-    def fill(self) -> None:
-        """Until there is no room."""
+    def fill(self, spare_bytes: int = 0) -> None:
+        """Until there is no room, or no more than that."""
         status = os.statvfs(self.path)
         with contextlib.suppress(OSError), (self.path / "filler").open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, max(1, status.f_bavail * status.f_frsize))
@@ -49,6 +51,8 @@ class Disk:
             while True:
                 file.write(bytes(4096))
                 file.flush()
+        filler = self.path / "filler"
+        os.truncate(filler, filler.stat().st_size - spare_bytes)
 
     def free(self) -> None:
         (self.path / "filler").unlink(missing_ok=True)
@@ -75,34 +79,49 @@ def _mount(*arguments: str) -> None:
 
 
 @contextmanager
-def disks(folder: Path) -> Iterator[tuple[Disk, Disk]]:
+def disks(folder: Path, *names: str) -> Iterator[list[Disk]]:
     if os.geteuid() != 0:
         raise CannotRunError("it needs root: it mounts a small tmpfs for each case")
     made: list[Disk] = []
     try:
-        for name in ("disk-of-2", "second-disk-of-3"):
+        for name in names:
             made.append(Disk(folder / name))
-        yield made[0], made[1]
+        yield made
     finally:
         for disk in made:
             disk.unmount()
 
 
 def campaign(run: Run) -> None:
-    with disks(run.folder) as (only, second):
+    with disks(run.folder, "disk-of-2", "second-disk-of-3", "metadata-disk") as (only, second, metadata):
         first_of_3 = run.folder / "destination" / "node-3" / "data"
-        node_config = {1: {"log.dirs": str(only.log_dir)}, 2: {"log.dirs": f"{first_of_3},{second.log_dir}"}}
+        node_config = {
+            1: {"log.dirs": str(only.log_dir)},
+            2: {"log.dirs": f"{first_of_3},{second.log_dir}"},
+            CONTROLLER_INDEX: {"metadata.log.dir": str(metadata.log_dir)},
+        }
         with mirrored_from_apache(run, config=SMALL_INDEXES, node_config=node_config) as stage:
-            play = _Play(run, stage, only, second)
-            for number in range(run.rounds):
-                case = play.cases[number % len(play.cases)]
-                run.say(f"round {number + 1}: {case.__name__.replace('_', ' ')}")
-                run.count("disks broken")
-                case()
-                everybody = lambda: checks.everybody_in_sync(stage.destination.bootstrap_servers)  # noqa: E731
-                run.promise("everybody is back in the ISR once the disk is mended", everybody)
+            log_dirs = [stage.destination.log_dir(0), only.log_dir, first_of_3, second.log_dir]
+            cases = [*_Play(run, stage, only, second).cases, *MetadataDisk(run, stage, metadata, log_dirs).cases]
+            _rounds(run, stage, [case for case in cases if run.options.case in _title(case)])
             stage.finish(log_dirs=[stage.destination.log_dir(0), only.log_dir])
             run.promise("broker 3 is equal, too", lambda: _equal_over_two(stage, first_of_3, second.log_dir))
+
+
+def _rounds(run: Run, stage: Stage, cases: list[Callable[[], None]]) -> None:
+    if not cases:
+        raise CannotRunError(f"no case has {run.options.case!r} in its name")
+    for number in range(run.rounds):
+        case = cases[number % len(cases)]
+        run.say(f"round {number + 1}: {_title(case)}")
+        run.count("disks broken")
+        case()
+        everybody = lambda: checks.everybody_in_sync(stage.destination.bootstrap_servers)  # noqa: E731
+        run.promise("everybody is back in the ISR once the disk is mended", everybody)
+
+
+def _title(case: Callable[[], None]) -> str:
+    return case.__name__.replace("_", " ")
 
 
 def _equal_over_two(stage: Stage, *log_dirs: Path) -> None:
