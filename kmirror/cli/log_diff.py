@@ -32,6 +32,7 @@ kinds of difference:
   control-only            only transaction markers, MIRROR_PID_RESET or other control batches are concerned
   re-batched              the same records in other batches or another compression
   compacted               one side lacks records that its cleaner removed (cleaner-offset-checkpoint, holes in batches, or superseded keys)
+  not-decided             one side lacks records, and the keys that would tell a cleaner's work from a loss do not fit (TMPDIR is full)
   beyond-high-watermark   a tail at or above the high watermark of the log that holds it (replication-offset-checkpoint)
 
 exit codes: 0 equal, 1 different, 2 error"""

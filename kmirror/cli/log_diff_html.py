@@ -19,6 +19,7 @@ _COLOURS = {
     DifferenceKind.CONTROL_ONLY: "#16a085",
     DifferenceKind.RE_BATCHED: "#b7950b",
     DifferenceKind.COMPACTED: "#7f8c8d",
+    DifferenceKind.NOT_DECIDED: "#95506e",
     DifferenceKind.BEYOND_HIGH_WATERMARK: "#34495e",
 }
 _VERDICTS = {

@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, NamedTuple
@@ -51,7 +52,7 @@ def settings_of(options: argparse.Namespace) -> DiffSettings:
             raise KmirrorError(f"--ignore: there is no kind '{name}'; the kinds are {', '.join(known)}")
     if options.max_differences < 0:
         raise KmirrorError("--max-differences takes a number that is not negative")
-    return DiffSettings(frozenset(map(DifferenceKind, kinds)), options.allow_lag, options.max_differences)
+    return DiffSettings(frozenset(map(DifferenceKind, kinds)), options.allow_lag, options.max_differences, tempfile.TemporaryFile)
 
 
 def run_log_diff(options: argparse.Namespace) -> int:

@@ -155,6 +155,7 @@ class BelievedHoles:
     """Evidence for a sample of a compacted topic: what a log lacks below its end its cleaner has removed, at the end of the place too."""
 
     decides = True
+    undecided = None
 
     def __init__(self, source: ComparedLog, source_end: int, mirrored_end: int) -> None:
         self._source = source

@@ -27,7 +27,7 @@ from kmirror.verify.verdict import Difference, DifferenceKind, LocatedBatch
 
 _EPOCH_START: Final = 12
 _EPOCH_END: Final = 16
-_JOINED: Final = (DifferenceKind.MISSING, DifferenceKind.EXTRA)
+_JOINED: Final = (DifferenceKind.MISSING, DifferenceKind.EXTRA, DifferenceKind.NOT_DECIDED)
 
 
 @dataclass(slots=True)
@@ -46,9 +46,15 @@ class Finding:
     def size_bytes(self) -> int:
         return self.chain.left.size_bytes + self.chain.right.size_bytes
 
+    @property
+    def _holders(self) -> tuple[bool, bool] | None:
+        """Which of the two logs has the batches; None where both have some."""
+        left, right = bool(self.chain.left.batch_count), bool(self.chain.right.batch_count)
+        return None if left and right else (left, right)
+
     def join(self, following: Finding) -> bool:
         """Take in the chain that follows right behind this one, if both are of the same kind and only in the same log."""
-        if self.kind is not following.kind or self.kind not in _JOINED:
+        if self.kind is not following.kind or self.kind not in _JOINED or self._holders is None or self._holders != following._holders:
             return False
         self.chain.left.extend(following.chain.left)
         self.chain.right.extend(following.chain.right)
@@ -145,8 +151,11 @@ def _kind(chain: Chain) -> DifferenceKind:
         return DifferenceKind.BYTES_DIFFER
     one_sided = not (left.batch_count and right.batch_count)
     if left.only_here_count or right.only_here_count:
-        if not (left.unexplained_count or right.unexplained_count):
+        unexplained = [side for side in (left, right) if side.unexplained_count]
+        if not unexplained:
             return DifferenceKind.COMPACTED
+        if all(side.undecided for side in unexplained):
+            return DifferenceKind.NOT_DECIDED
         if one_sided:
             return DifferenceKind.MISSING if left.batch_count else DifferenceKind.EXTRA
         return DifferenceKind.BYTES_DIFFER

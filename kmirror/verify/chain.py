@@ -47,6 +47,8 @@ class ChainSide:
     unexplained_count: int = 0
     newest_of_key: tuple[int, bytes] | None = None
     """The first record that the other log lacks for no reason that the evidence knows, and its key."""
+    undecided: str | None = None
+    """Why it is not known whether the other log's cleaner removed what is unexplained; None where that is known of a single record."""
     lost_marker: int | None = None
     """The offset of the first control record of that kind."""
     tombstone_keys: list[bytes] = field(default_factory=list)
@@ -112,6 +114,11 @@ class ChainSide:
             return True
         return self._is_explained(record)
 
+    def undecided_of(self, record: ComparedRecord) -> str | None:
+        """Why it is not known whether this log's cleaner removed a record that it lacks; None where that is known."""
+        is_tail = record.offset > self.last_offset and self.peek() is None
+        return None if is_tail or record.is_control or record.key is None else self.side.evidence.undecided
+
     def _is_explained(self, record: ComparedRecord) -> bool:
         log, offset, evidence = self.side.log, record.offset, self.side.evidence
         if record.is_control:
@@ -127,6 +134,7 @@ class ChainSide:
         self.only_here += following.only_here[: max(MAX_OFFSETS_NAMED - self.only_here_count, 0)]
         self.only_here_count += following.only_here_count
         self.unexplained_count += following.unexplained_count
+        self.undecided = self.undecided and following.undecided
         self.newest_of_key = self.newest_of_key or following.newest_of_key
         self.tombstone_keys += following.tombstone_keys[: max(MAX_OFFSETS_NAMED - self.tombstone_count, 0)]
         self.tombstone_count += following.tombstone_count
@@ -140,10 +148,11 @@ class ChainSide:
             self.tombstone_count += 1
             if len(self.tombstone_keys) < MAX_OFFSETS_NAMED:
                 self.tombstone_keys.append(key)
-        if self.unexplained_count:
+        if self.unexplained_count and self.undecided is None:
             self.unexplained_count += 1
         elif not other.may_lack(record):
-            self.unexplained_count = 1
+            self.unexplained_count += 1
+            self.undecided = other.undecided_of(record)
             if record.is_control:
                 self.lost_marker = record.offset if other.side.evidence.decides else None
             elif key is not None and other.side.evidence.decides:

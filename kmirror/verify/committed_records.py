@@ -11,9 +11,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kmirror.record.columns import Int64s
 
 
 class CommittedRecords:
@@ -49,6 +56,14 @@ class CommittedRecords:
         else:
             offsets.append(batch.base_offset)
             aborts.append(is_abort)
+
+    def are_committed(self, producer_id: int, offsets: Int64s) -> npt.NDArray[np.bool_]:
+        """Whether the next marker of the producer behind each offset is a COMMIT."""
+        import numpy as np  # which equal logs need not
+
+        markers, aborts = self._markers.get(producer_id, ([], []))
+        index = np.searchsorted(np.array(markers, dtype=np.int64), offsets, side="right")
+        return np.array([*(not abort for abort in aborts), False])[index]
 
     def is_aborted(self, producer_id: int, offset: int) -> bool:
         """Whether the next marker of the producer behind `offset` is an ABORT."""

@@ -75,6 +75,7 @@ class CompactionEvidence:
     """The two logs of a mirrored partition, `left` the source's. `open_left` and `open_right` give a log from an offset to its end."""
 
     decides = True
+    undecided = None
 
     def __init__(
         self,

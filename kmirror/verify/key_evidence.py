@@ -5,30 +5,36 @@ its cleaner can have come; and what it removed below has a later committed recor
 or belonged to an aborted transaction, whose ABORT is in the log that has the record. A topic that repeats its keys and was never compacted
 has the bound near its start, so a batch that it lost is not taken for a compacted one.
 
-Costs a pass over both logs and memory by distinct keys; only made when a log lacks a record in its middle. More than `MAX_KEYS` keys: no
-evidence, and the difference is MISSING or EXTRA.
+Costs a pass over both logs, only made when a log lacks a record in its middle; what both have alike is decoded once. A key is its 128-bit
+hash, 32 bytes with its offset and producer; rows are put into buckets by hash and wait on disk where there are many (`spilled_rows`). Then each
+bucket is sorted by itself, and of the records that one log lacks only those are kept whose key came again, by ranges of offsets, for they are asked
+for in that order. Memory is bounded whatever the number of keys. Without a disk to spill to nothing is decided above `spilled_rows.MAX_ROWS`
+records, and the verdict says so.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kmirror.common.errors import KmirrorError
-from kmirror.verify.committed_records import CommittedRecords
-from kmirror.verify.compared_log import ComparedLog
+from kmirror.record.record_batch import RecordBatch
+from kmirror.verify.compared_log import ComparedLog, LogCursor
+from kmirror.verify.verdict import LocatedBatch
+
+if TYPE_CHECKING:
+    from kmirror.verify.spilled_rows import Scratch
+    from kmirror.verify.superseded_offsets import SupersededOffsets
 
 MAX_KEYS: Final = 5_000_000
+"""Of live logs (`compaction_evidence`), whose keys are held in memory."""
 MAX_KEY_BYTES: Final = 32
-_NEVER: Final = (1 << 63) - 1
-
-
-class LogKeys(NamedTuple):
-    """Of one log: the last committed offset of each key, the first offset whose key was there before, and its transactions."""
-
-    last_offset: dict[bytes, int]
-    first_repeat: int
-    transactions: CommittedRecords
+GROUP_BYTES: Final = 256 * 1024
+"""So many bytes of batches are decoded at once, and a fourth of that of compressed ones."""
+LEFT: Final = 1
+RIGHT: Final = 2
+BOTH: Final = LEFT | RIGHT
 
 
 class Evidence(Protocol):
@@ -37,6 +43,11 @@ class Evidence(Protocol):
     @property
     def decides(self) -> bool:
         """Whether no other sign is to be believed."""
+        ...
+
+    @property
+    def undecided(self) -> str | None:
+        """Why it cannot tell, once it was asked; None if it can."""
         ...
 
     def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
@@ -49,38 +60,44 @@ class Evidence(Protocol):
 
 
 class KeyEvidence:
-    """Both logs of a comparison; read when first asked."""
+    """Both logs of a comparison; read when first asked. `scratch` makes the file for what does not fit into memory."""
 
     decides = False
 
-    def __init__(self, left: ComparedLog, right: ComparedLog) -> None:
+    def __init__(self, left: ComparedLog, right: ComparedLog, scratch: Scratch | None = None) -> None:
         self._logs = (left, right)
-        self._keys: tuple[LogKeys, LogKeys] | None = None
+        self._scratch = scratch
+        self._keys: SupersededOffsets | None = None
         self._is_read = False
+        self.undecided: str | None = None
 
     def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
         """Whether the cleaner of `log` can have removed this record."""
         keys = self._read()
         if keys is None or key is None:
             return False
-        ours, theirs = keys if log is self._logs[0] else reversed(keys)
-        if offset >= ours.first_repeat:
+        holder = RIGHT if log is self._logs[0] else LEFT
+        if offset >= keys.first_repeat(BOTH - holder):
             return False
-        if is_tombstone or (transaction is not None and theirs.transactions.is_aborted(transaction, offset)):
+        if is_tombstone or (transaction is not None and keys.is_aborted(holder, transaction, offset)):
             return True
-        name = short_name(key)
-        return any(one.last_offset.get(name, -1) > offset for one in keys)
+        return keys.came_again(holder, offset)
 
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
         """Never: keys say nothing of it."""
         return False
 
-    def _read(self) -> tuple[LogKeys, LogKeys] | None:
+    def _read(self) -> SupersededOffsets | None:
         if not self._is_read:
             self._is_read = True
-            left, right = (None if log.is_live else _keys_of(log) for log in self._logs)
-            self._keys = None if left is None or right is None else (left, right)
+            if not any(log.is_live for log in self._logs):
+                self._keys, self.undecided = _superseded(*self._logs, self._scratch)
         return self._keys
+
+    def close(self) -> None:
+        """The scratch file goes."""
+        if self._keys is not None:
+            self._keys.close()
 
 
 def short_name(key: bytes) -> bytes:
@@ -88,39 +105,69 @@ def short_name(key: bytes) -> bytes:
     return key if len(key) <= MAX_KEY_BYTES else hashlib.blake2b(key, digest_size=MAX_KEY_BYTES).digest() + b"h"
 
 
-def _keys_of(log: ComparedLog) -> LogKeys | None:
-    from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
+class _Found(NamedTuple):
+    side: int
+    batch: RecordBatch
 
-    last_offset: dict[bytes, int] = {}
-    seen: set[bytes] = set()
-    first_repeat = _NEVER
 
-    def commit(name: bytes, offset: int) -> None:
-        last_offset[name] = max(offset, last_offset.get(name, -1))
+def _superseded(left: ComparedLog, right: ComparedLog, scratch: Scratch | None) -> tuple[SupersededOffsets | None, str | None]:
+    """(what the keys of both logs say, or else why they say nothing)."""
+    from kmirror.verify.spilled_rows import NoRoomError
+    from kmirror.verify.superseded_offsets import SupersededOffsets  # numpy, which equal logs need not
 
-    transactions = CommittedRecords(commit)
-    cursor = log.cursor(log.log_start_offset)
+    keys = SupersededOffsets(scratch)
     try:
-        while (located := cursor.peek()) is not None:
-            cursor.advance()
-            batch = located.batch
-            if batch.is_control:
-                transactions.add_control(batch)
-            if batch.is_control or not batch.record_count:
-                continue
-            columns = decode_columns([batch])
-            for row, offset in enumerate(columns.offset.tolist()):
-                if (key := columns.key(row)) is None:
-                    continue
-                name = short_name(bytes(key))
-                if name in seen:
-                    first_repeat = min(first_repeat, offset)
-                seen.add(name)
-                transactions.add_record(batch, name, offset)
-            if len(seen) > MAX_KEYS:
-                return None
+        for group in _groups(left, right):
+            keys.add(group[0].side, [found.batch for found in group])
+        keys.settle()
     except KmirrorError:
-        return None  # the comparison itself comes to this place and says what is wrong with it
+        keys.close()
+        return None, None  # the comparison itself comes to this place and says what is wrong with it
+    except NoRoomError as error:
+        keys.close()
+        return None, str(error)
+    return keys, None
+
+
+def _groups(left: ComparedLog, right: ComparedLog) -> Iterator[list[_Found]]:
+    """Batches in a row that the same logs have, as many as are decoded together."""
+    group: list[_Found] = []
+    weight = 0
+    for found in _merged(left.cursor(left.log_start_offset), right.cursor(right.log_start_offset)):
+        batch = found.batch
+        cost = batch.size_in_bytes * (1 if batch.attributes & 7 == 0 else 4)
+        if group and (group[0].side != found.side or weight + cost > GROUP_BYTES):
+            yield group
+            group, weight = [], 0
+        group.append(found)
+        weight += cost
+    if group:
+        yield group
+
+
+def _merged(left: LogCursor, right: LogCursor) -> Iterator[_Found]:
+    """The batches of both logs by offset, one that both have alike once."""
+    try:
+        while True:
+            one, two = left.peek(), right.peek()
+            if one is None and two is None:
+                return
+            if one is not None and two is not None and _are_alike(one, two):
+                left.advance()
+                right.advance()
+                yield _Found(BOTH, one.batch)
+            elif two is None or (one is not None and one.batch.base_offset <= two.batch.base_offset):
+                assert one is not None, "neither log has a batch"
+                left.advance()
+                yield _Found(LEFT, one.batch)
+            else:
+                right.advance()
+                yield _Found(RIGHT, two.batch)
     finally:
-        cursor.close()
-    return LogKeys(last_offset, first_repeat, transactions)
+        left.close()
+        right.close()
+
+
+def _are_alike(one: LocatedBatch, two: LocatedBatch) -> bool:
+    a, b = one.batch, two.batch
+    return a.base_offset == b.base_offset and a.size_in_bytes == b.size_in_bytes and a.memory == b.memory

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.batch_diff import Finding, read_difference
@@ -21,6 +21,9 @@ from kmirror.verify.chain import Side
 from kmirror.verify.compared_log import ComparedLog, LogCursor
 from kmirror.verify.key_evidence import Evidence, KeyEvidence
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
+
+if TYPE_CHECKING:
+    from kmirror.verify.spilled_rows import Scratch
 
 BLOCK_BYTES: Final = 64 * 1024
 """Two blocks stay in the cache, and the allocator hands the same memory out again: 1 MiB ones take half as much time again."""
@@ -39,6 +42,8 @@ class DiffSettings:
     allow_lag: bool = False
     max_differences: int = DEFAULT_MAX_DIFFERENCES
     """How many a verdict lists; the others are counted."""
+    scratch: Scratch | None = None
+    """Makes a temporary file, for the keys of logs with millions of them (`key_evidence`)."""
 
 
 @dataclass(slots=True)
@@ -84,7 +89,8 @@ def diff_logs(
     `evidence` of what their cleaners may have removed, by default that of their keys where nothing else tells."""
     start_offset = max(left.log_start_offset, right.log_start_offset)
     findings = _Findings(settings)
-    comparison = _Comparison(left, right, start_offset, findings, progress, evidence or KeyEvidence(left, right))
+    keys = KeyEvidence(left, right, settings.scratch)
+    comparison = _Comparison(left, right, start_offset, findings, progress, evidence or keys)
     error: str | None = None
     left_facts: LogFacts | None = None
     right_facts: LogFacts | None = None
@@ -96,6 +102,8 @@ def diff_logs(
         error = str(problem)
     except OSError as problem:
         error = f"{problem.filename or left.name}: {problem.strerror or problem}"
+    finally:
+        keys.close()
     findings.end_run()
     status = Status.ERROR if error is not None else Status.DIFFERENT if findings.counts else Status.EQUAL
     return PartitionVerdict(

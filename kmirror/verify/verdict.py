@@ -10,6 +10,7 @@ A difference has exactly one kind, the first of these that fits:
     EPOCH_ONLY             the same bytes but for the leader epoch in the header, which no CRC covers
     CONTROL_ONLY           only control batches (transaction markers, MIRROR_PID_RESET): no record of a producer is concerned
     COMPACTED              one log lacks records that its cleaner may have removed, or a cleaner rewrote the batch; what both have is equal
+    NOT_DECIDED            one log lacks records that its cleaner may or may not have removed: there are too many keys to tell; `detail` says why
     RE_BATCHED             the same records at the same offsets in other batches or another compression
     MISSING, EXTRA         only A has it, only B has it
     BYTES_DIFFER           all the rest; `detail` says what
@@ -35,6 +36,7 @@ class DifferenceKind(StrEnum):
     CONTROL_ONLY = "control-only"
     RE_BATCHED = "re-batched"
     COMPACTED = "compacted"
+    NOT_DECIDED = "not-decided"
     BEYOND_HIGH_WATERMARK = "beyond-high-watermark"
 
     @property
@@ -45,6 +47,7 @@ class DifferenceKind(StrEnum):
             "epoch-only": "epoch only",
             "control-only": "control only",
             "compacted": "compacted away",
+            "not-decided": "not decided",
         }.get(self.value, self.value.replace("beyond-high-watermark", "beyond high watermark"))
 
 

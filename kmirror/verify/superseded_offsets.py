@@ -1,0 +1,146 @@
+"""Of two logs: which records that only one of them has are followed by another committed record of their key, in either.
+
+See `key_evidence` for what that is good for, and for the ways of the rows. A row is four numbers: 62 bits of the key's hash with the sides that
+have the record in the two lowest bits, 64 more bits of the hash, the offset, and the producer id of a transactional record (-1 for others: those
+are committed; of a transaction's, the next marker of its producer says it, and markers are few).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kmirror.record.columns import Int64s, decode_columns
+from kmirror.record.record_batch import TRANSACTIONAL_FLAG, RecordBatch
+from kmirror.verify.committed_records import CommittedRecords
+from kmirror.verify.key_hash import hash_keys
+from kmirror.verify.spilled_rows import Scratch, SpilledRows
+
+BUCKET_BITS: Final = 8
+RANGE_RECORDS: Final = 1 << 18
+_SIDES: Final = (1, 2)
+_NEVER: Final = (1 << 63) - 1
+_HASH, _SECOND, _OFFSET, _PRODUCER = range(4)
+
+
+class SupersededOffsets:
+    """Told all batches of both logs by rising offset, then asked. Memory is bounded by `spilled_rows.MAX_ROWS`."""
+
+    def __init__(self, scratch: Scratch | None) -> None:
+        self._scratch = scratch
+        self._rows = SpilledRows(4, 1 << BUCKET_BITS, scratch)
+        self._found: SpilledRows | None = None
+        self._transactions = {side: CommittedRecords(_ignore) for side in _SIDES}
+        self._first_repeat = dict.fromkeys(_SIDES, _NEVER)
+        self._range_starts: list[int] = []
+        """The first offset of each range of about `RANGE_RECORDS` records."""
+        self._range_left = 0
+        self._at_hand: tuple[int, frozenset[tuple[int, int]]] = (-1, frozenset())
+
+    def add(self, sides: int, batches: Sequence[RecordBatch]) -> None:
+        """Batches that the logs `sides` have (1 left, 2 right, 3 both)."""
+        data = [batch for batch in batches if not batch.is_control and batch.record_count]
+        for batch in batches:
+            if batch.is_control:
+                for side in _SIDES:
+                    if side & sides:
+                        self._transactions[side].add_control(batch)
+        if not data:
+            return
+        columns = decode_columns(data)
+        self._note_ranges(columns.offset)
+        rows = np.flatnonzero(columns.key_length >= 0)
+        if not rows.size:
+            return
+        first, second = hash_keys(columns, rows)
+        transactional = columns.batches["attributes"] & TRANSACTIONAL_FLAG != 0
+        producers = np.where(transactional, columns.batches["producer_id"], -1)[columns.batch_index[rows]]
+        made = np.empty((len(rows), 4), dtype=np.int64)
+        made[:, _HASH] = (first & ~np.uint64(3) | np.uint64(sides)).view(np.int64)
+        made[:, _SECOND] = second.view(np.int64)
+        made[:, _OFFSET] = columns.offset[rows]
+        made[:, _PRODUCER] = producers
+        self._rows.add((first >> np.uint64(64 - BUCKET_BITS)).astype(np.int64), made)
+
+    def _note_ranges(self, offsets: Int64s) -> None:
+        start = 0
+        while start < len(offsets):
+            if not self._range_left:
+                first = int(offsets[start])
+                if not self._range_starts or first > self._range_starts[-1]:
+                    self._range_starts.append(first)
+                self._range_left = RANGE_RECORDS
+            taken = min(self._range_left, len(offsets) - start)
+            self._range_left -= taken
+            start += taken
+
+    def settle(self) -> None:
+        """All is told. NoRoomError if the answers do not fit."""
+        self._rows.settle()
+        self._found = SpilledRows(2, max(len(self._range_starts), 1), self._scratch)
+        starts = np.array(self._range_starts, dtype=np.int64)
+        for bucket in range(1 << BUCKET_BITS):
+            found = self._superseded(self._rows.bucket(bucket))
+            if len(found):
+                ranges = np.maximum(np.searchsorted(starts, found[:, 0], side="right") - 1, 0)
+                self._found.add(ranges.astype(np.int64), found)
+        self._found.settle()
+        self._rows.close()
+
+    def _superseded(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(offset, side) of the records of a bucket that only one log has and whose key came again."""
+        if not len(rows):
+            return np.zeros((0, 2), dtype=np.int64)
+        key = rows[:, _HASH].view(np.uint64) >> np.uint64(2)
+        order = np.lexsort((rows[:, _OFFSET], rows[:, _SECOND], key))
+        rows, key = rows[order], key[order]
+        offsets, sides = rows[:, _OFFSET], rows[:, _HASH] & 3
+        is_new = np.ones(len(rows), dtype=bool)
+        is_new[1:] = (key[1:] != key[:-1]) | (rows[1:, _SECOND] != rows[:-1, _SECOND])
+        group = np.cumsum(is_new) - 1
+        for side in _SIDES:
+            mine = np.flatnonzero(sides & side)
+            again = mine[1:][group[mine[1:]] == group[mine[:-1]]]
+            if again.size:
+                self._first_repeat[side] = min(self._first_repeat[side], int(offsets[again].min()))
+        committed = np.where(self._is_committed(rows, sides), offsets, -1)
+        newest = np.maximum.reduceat(committed, np.flatnonzero(is_new))[group]
+        one_sided = np.flatnonzero((sides != 3) & (offsets < newest))
+        return np.stack((offsets[one_sided], sides[one_sided]), axis=1)
+
+    def _is_committed(self, rows: npt.NDArray[np.int64], sides: Int64s) -> npt.NDArray[np.bool_]:
+        committed = rows[:, _PRODUCER] < 0
+        for producer in np.unique(rows[~committed, _PRODUCER]).tolist():
+            written = np.flatnonzero(rows[:, _PRODUCER] == producer)
+            for side in _SIDES:
+                mine = written[sides[written] & side != 0]
+                committed[mine] |= self._transactions[side].are_committed(producer, rows[mine, _OFFSET])
+        return committed
+
+    def first_repeat(self, side: int) -> int:
+        """The first offset at which this log has a key that was there before."""
+        return self._first_repeat[side]
+
+    def is_aborted(self, side: int, producer_id: int, offset: int) -> bool:
+        return self._transactions[side].is_aborted(producer_id, offset)
+
+    def came_again(self, side: int, offset: int) -> bool:
+        """Whether the key of a record that only this log has came again, committed, in one of the two."""
+        assert self._found is not None, "asked before all was told"
+        number = max(bisect_right(self._range_starts, offset) - 1, 0)
+        if number != self._at_hand[0]:
+            self._at_hand = (number, frozenset(map(tuple, self._found.bucket(number).tolist())))
+        return (offset, side) in self._at_hand[1]
+
+    def close(self) -> None:
+        self._rows.close()
+        if self._found is not None:
+            self._found.close()
+
+
+def _ignore(name: bytes, offset: int) -> None:
+    """Only markers are told."""
