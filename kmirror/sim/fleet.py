@@ -127,8 +127,9 @@ class SimFleet:
         return all(partition.leader >= 0 and sorted(partition.isr) == sorted(partition.replicas) for partition in partitions)
 
     def may_die(self) -> bool:
-        """Whether a broker may die now: not while another one lost its power and has not got back what it lost."""
-        if self._lost_power and self.is_whole():
+        """Whether a broker may die now: not while another one lost its power and has not got back what it lost, or has a bad disk, which it
+        may not have noticed yet."""
+        if self._lost_power and self.is_whole() and not any(server.needs_restart for server in self.brokers.values()):
             self._lost_power = False
         return not self._lost_power
 

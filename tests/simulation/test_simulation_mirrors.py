@@ -102,6 +102,11 @@ def test_a_node_whose_disk_lied_is_looked_after_when_it_does_not_start():
     assert run_seed("mirrors", 201366, ()).violations == ()
 
 
+def test_no_broker_dies_while_another_has_a_bad_disk():
+    """Seed 211047: one disk was lost while the other replica's, which had lied before, was read-only and was to be replaced."""
+    assert run_seed("mirrors", 211047, ()).violations == ()
+
+
 @pytest.mark.parametrize("name", ["mirrors_calm", *(pytest.param(name, id=f"{items}-{name}") for name, items in NAMED.items())])
 def test_named_history_breaks_no_rule(name):
     assert run_seed(name, 1, ()).violations == ()
