@@ -28,6 +28,8 @@ SIZE_MB = 192
 GOES_ON_S = 8.0
 START_LIMIT_S = 60
 SMALL_INDEXES = {"log.index.size.max.bytes": "1048576", "offsets.topic.num.partitions": "3"}
+OFTEN_A_SNAPSHOT = {"metadata.log.max.record.bytes.between.snapshots": "4096"}
+"""Each is larger than what is appended until the next, so that a disk with little room refuses a snapshot first."""
 
 
 class Disk:
@@ -100,7 +102,7 @@ def campaign(run: Run) -> None:
             2: {"log.dirs": f"{first_of_3},{second.log_dir}"},
             CONTROLLER_INDEX: {"metadata.log.dir": str(metadata.log_dir)},
         }
-        with mirrored_from_apache(run, config=SMALL_INDEXES, node_config=node_config) as stage:
+        with mirrored_from_apache(run, config=SMALL_INDEXES | OFTEN_A_SNAPSHOT, node_config=node_config) as stage:
             log_dirs = [stage.destination.log_dir(0), only.log_dir, first_of_3, second.log_dir]
             cases = [*_Play(run, stage, only, second).cases, *MetadataDisk(run, stage, metadata, log_dirs).cases]
             _rounds(run, stage, [case for case in cases if run.options.case in _title(case)])

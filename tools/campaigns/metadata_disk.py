@@ -23,6 +23,7 @@ CREATED_AT_MOST = 1000
 """The records of so many do not fit into what the last pages of a full disk have left."""
 PAGE, SPARE_PAGES = 4096, 12
 NO_SPACE, READ_ONLY, NOT_FORMATTED, NO_NODE_ID = "No space left", "Read-only", "No `meta.properties` found", "node ID not found"
+NO_SNAPSHOT = "while writing snapshot"
 META_PROPERTIES = "meta.properties"
 
 
@@ -58,6 +59,7 @@ class MetadataDisk:
         self._run.say(f"{self._stage.created.acknowledged - before} topics were created on the full disk; then: {str(reason)[:150]}")
         self._run.promise("the controller ends when its disk is full", self._ends)
         self._run.promise("all that it says names what failed", lambda: self._named(said, NO_SPACE))
+        self._run.count("snapshots that did not fit", self._said(said).count(NO_SNAPSHOT))
         self._run.promise("the mirror goes on without the controller", self._stage.goes_on_mirroring)
         self._disk.free()
         self._back()
@@ -144,9 +146,13 @@ class MetadataDisk:
     def _log_size(self) -> int:
         return self._cluster.controller_log.stat().st_size
 
+    def _said(self, said: int) -> str:
+        """What was logged from byte `said` on."""
+        return self._cluster.controller_log.read_bytes()[said:].decode(errors="replace")
+
     def _named(self, said: int, named: str) -> list[str]:
         """The errors that were logged from byte `said` on; each names what failed, and there is no traceback."""
-        text = self._cluster.controller_log.read_bytes()[said:].decode(errors="replace")
+        text = self._said(said)
         errors = [line.partition(" ERROR ")[2] for line in text.splitlines() if " ERROR " in line]
         assert "Traceback " not in text, f"a traceback: {text[-1500:]}"
         assert errors and all(named in line for line in errors), f"its log says: {errors or text[-500:]}"
