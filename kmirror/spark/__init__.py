@@ -24,11 +24,11 @@ __all__ = ["register", "spark_session"]
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("kafka-log")` known to a session, and let it push filters down."""
     from kmirror.spark.data_source import NAME, KafkaLogDataSource
-    from kmirror.spark.pushdown import mark_loads
+    from kmirror.spark.pushdown import PUSHDOWN, mark_loads
 
     spark.dataSource.register(KafkaLogDataSource)
     mark_loads(NAME)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.conf.set(PUSHDOWN, "true")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,10 @@
-"""The columns of `kafka-log`: their Spark and Arrow types, and how each is made from a block of batches.
+"""The columns of `kafka-log`: their Spark and Arrow types, and how each is made of some batches of a segment.
 
-Only the columns that are wanted are made, which is what `.option("columns", ...)` saves: without key, value and headers a record costs
-its place in a few numpy arrays, and rows of batches need no decompression at all.
+A column is made of the batches' headers, or of their records. Only what is wanted is made: rows of records need no record to be unpacked
+for what stands in a header, offsets included where no record was compacted away.
+
+Timestamps are microseconds in Spark and milliseconds in Kafka. What does not fit, such as nanoseconds that a producer sent by mistake, is null;
+`timestamp_ms`, `base_timestamp_ms` and `max_timestamp_ms` have the number. (Spark's own source fails such a query with "long overflow".)
 """
 
 from __future__ import annotations
@@ -12,149 +15,170 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from kmirror.common.errors import ApiException, CorruptFileError
-from kmirror.record.columns import RecordColumns, batch_columns, decode_columns
+from kmirror.record.columns import Int64s, RecordColumns
 from kmirror.record.compression import CompressionType
-from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import (
     COMPRESSION_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
     LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
     TRANSACTIONAL_FLAG,
-    RecordBatch,
 )
+from kmirror.spark.arrow_bytes import HEADERS, gather, header_arrays
+from kmirror.verify.slices import LogSlice
 
-HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 CODECS: Final = np.array([CompressionType.for_id(index).name.lower() if index <= 4 else f"codec {index}" for index in range(8)])
+CORRUPT_COLUMN: Final = "_corrupt"
+_MOST_MS: Final = (1 << 63) // 1000 - 1
 
 
 @dataclass
-class Block:
-    """Some batches of one segment; what several columns need is made once. For record rows `rows` chooses those that are wanted."""
+class Batches:
+    """Batches of one segment, as their headers say. `control_types` has the name of each control batch's record, by row."""
 
-    topic: str
-    partition: int
-    path: str
-    positions: Sequence[int]
-    batches: Sequence[RecordBatch]
-    low: int
-    high: int
+    piece: LogSlice
+    headers: npt.NDArray[Any]
+    positions: Int64s
+    control_types: dict[int, str]
+    crc_ok: npt.NDArray[np.bool_] | None = None
 
-    @cached_property
-    def headers(self) -> Any:
-        """The batches' headers as a numpy record array."""
-        return batch_columns(b"".join(batch.memory[:61] for batch in self.batches), range(0, 61 * len(self.batches), 61))
+    @property
+    def last_offset(self) -> Int64s:
+        offsets: Int64s = self.headers["base_offset"] + self.headers["last_offset_delta"]
+        return offsets
 
-    @cached_property
-    def records(self) -> RecordColumns:
-        """CorruptFileError for the first batch that cannot be decoded."""
-        try:
-            return decode_columns(self.batches)
-        except ApiException as error:
-            raise self._corrupt(error) from error
+    def take(self, rows: Any) -> Batches:
+        kept = dict(zip(rows.tolist(), range(len(rows)))) if self.control_types else {}
+        types = {kept[row]: name for row, name in self.control_types.items() if row in kept}
+        crc_ok = None if self.crc_ok is None else self.crc_ok[rows]
+        return Batches(self.piece, self.headers[rows], self.positions[rows], types, crc_ok)
 
-    def _corrupt(self, error: ApiException) -> CorruptFileError:
-        for position, batch in zip(self.positions, self.batches):
-            try:
-                decode_columns([batch])
-            except ApiException as problem:
-                return CorruptFileError(self.path, position, problem.message)
-        return CorruptFileError(self.path, self.positions[0], error.message)
 
-    @cached_property
-    def rows(self) -> Any:
-        """The records whose offsets are from `low` to `high`, as row numbers."""
-        offset = self.records.offset
-        return np.flatnonzero((offset >= self.low) & (offset <= self.high))
+@dataclass
+class Records:
+    """Rows of records: `batch_row` is the batch of each in `batches`; `columns` and `rows` are there if they were unpacked."""
 
-    @cached_property
-    def batch_of_row(self) -> Any:
-        return self.records.batch_index[self.rows]
+    batches: Batches
+    batch_row: Int64s
+    offset: Int64s
+    columns: RecordColumns | None = None
+    rows: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.batch_row)
+
+    def slice(self, start: int, stop: int) -> Records:
+        rows = None if self.rows is None else self.rows[start:stop]
+        return Records(self.batches, self.batch_row[start:stop], self.offset[start:stop], self.columns, rows)
 
     @cached_property
-    def row_lists(self) -> tuple[bytes, Any]:
-        return bytes(self.records.body), self.rows.tolist()
+    def unpacked(self) -> tuple[RecordColumns, Int64s]:
+        assert self.columns is not None and self.rows is not None, "these columns need the records"
+        return self.columns, self.rows
 
 
 @dataclass(frozen=True)
 class Column:
-    """`make` gives a numpy array or a list of one value a row."""
+    """`make` gives a numpy array, a list or an Arrow array of one value a row."""
 
     sql_type: str
     arrow_type: Any
-    make: Callable[[Block], Any]
+    make: Callable[[Any], Any]
 
 
 def _header(name: str, sql_type: str, arrow_type: Any) -> Column:
-    return Column(sql_type, arrow_type, lambda block: block.headers[name])
+    return Column(sql_type, arrow_type, lambda batches: batches.headers[name])
 
 
 def _flag(bit: int) -> Column:
-    return Column("boolean", pa.bool_(), lambda block: block.headers["attributes"] & bit != 0)
+    return Column("boolean", pa.bool_(), lambda batches: batches.headers["attributes"] & bit != 0)
 
 
-def _last_offset(block: Block) -> Any:
-    return block.headers["base_offset"] + block.headers["last_offset_delta"]
+def _milliseconds(name: str) -> dict[str, Column]:
+    """A timestamp of the header, and its number."""
+    return {
+        name: Column("timestamp", TIMESTAMP, lambda batches: _microseconds(batches.headers[name])),
+        f"{name}_ms": _header(name, "bigint", pa.int64()),
+    }
 
 
-def _timestamp_type(block: Block) -> Any:
-    return np.where(block.headers["attributes"] & LOG_APPEND_TIME_FLAG != 0, "LogAppendTime", "CreateTime").tolist()
+def _microseconds(milliseconds: Int64s) -> pa.Array:
+    """Null where they do not fit 64 bits."""
+    too_large = (milliseconds > _MOST_MS) | (milliseconds < -_MOST_MS)
+    if not too_large.any():
+        return pa.array(milliseconds * 1000).cast(TIMESTAMP)
+    return pa.array(np.where(too_large, 0, milliseconds) * 1000, mask=too_large).cast(TIMESTAMP)
 
 
-def _compression(block: Block) -> Any:
-    return CODECS[block.headers["attributes"] & COMPRESSION_MASK].tolist()
+def _is_append_time(batches: Batches) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = batches.headers["attributes"] & LOG_APPEND_TIME_FLAG != 0
+    return found
 
 
-def _control_type(block: Block) -> list[str | None]:
-    return [_control_type_of(batch) for batch in block.batches]
+def _choice(numbers: Any, names: Sequence[str]) -> pa.Array:
+    """`names[number]` for each number."""
+    return pa.array(names, type=pa.string()).take(pa.array(numbers.astype(np.int8)))
 
 
-def _control_type_of(batch: RecordBatch) -> str | None:
-    if not batch.is_control:
-        return None
-    try:
-        record = next(batch.records(), None)
-        return "UNKNOWN" if record is None else ControlRecordType.parse(record.key).name
-    except ApiException:
-        return "UNKNOWN"
+def _control_type(batches: Batches) -> list[str | None]:
+    return [batches.control_types.get(row) for row in range(len(batches.headers))]
 
 
-def _last_sequence(block: Block) -> Any:
-    base = block.headers["base_sequence"].astype(np.int64)
-    return np.where(base < 0, -1, base + block.headers["last_offset_delta"] & 0x7FFFFFFF)
+def _last_sequence(batches: Batches) -> Any:
+    base = batches.headers["base_sequence"].astype(np.int64)
+    return np.where(base < 0, -1, base + batches.headers["last_offset_delta"] & 0x7FFFFFFF)
 
 
-def _delete_horizon(block: Block) -> list[int | None]:
-    return [batch.delete_horizon_ms for batch in block.batches]
+def _delete_horizon(batches: Batches) -> pa.Array:
+    return pa.array(batches.headers["base_timestamp"], mask=batches.headers["attributes"] & DELETE_HORIZON_FLAG == 0)
 
 
+def _crc_valid(batches: Batches) -> Any:
+    assert batches.crc_ok is not None, "the CRC was not asked for"
+    return batches.crc_ok
+
+
+def _names(batches: Batches, name: str) -> pa.Array:
+    return pa.repeat(pa.scalar(name), len(batches.headers))
+
+
+PLACE: Final[dict[str, Column]] = {
+    "topic": Column("string", pa.string(), lambda batches: _names(batches, batches.piece.topic)),
+    "partition": Column("int", pa.int32(), lambda batches: pa.repeat(pa.scalar(batches.piece.partition, pa.int32()), len(batches.headers))),
+    "segment": Column("string", pa.string(), lambda batches: _names(batches, batches.piece.path.rpartition("/")[2])),
+}
 SHARED: Final[dict[str, Column]] = {
+    **PLACE,
     "base_offset": _header("base_offset", "bigint", pa.int64()),
-    "last_offset": Column("bigint", pa.int64(), _last_offset),
+    "last_offset": Column("bigint", pa.int64(), lambda batches: batches.last_offset),
     "leader_epoch": _header("partition_leader_epoch", "int", pa.int32()),
     "producer_id": _header("producer_id", "bigint", pa.int64()),
     "producer_epoch": _header("producer_epoch", "int", pa.int32()),
-    "timestamp_type": Column("string", pa.string(), _timestamp_type),
+    "timestamp_type": Column("string", pa.string(), lambda batches: _choice(_is_append_time(batches), ["CreateTime", "LogAppendTime"])),
+    "timestampType": Column("int", pa.int32(), _is_append_time),
     "is_transactional": _flag(TRANSACTIONAL_FLAG),
     "is_control": _flag(CONTROL_FLAG),
     "control_type": Column("string", pa.string(), _control_type),
-    "compression": Column("string", pa.string(), _compression),
+    "compression": Column(
+        "string", pa.string(), lambda batches: _choice(batches.headers["attributes"] & COMPRESSION_MASK, CODECS.tolist())
+    ),
     "crc": _header("crc", "bigint", pa.int64()),
-    "position": Column("bigint", pa.int64(), lambda block: np.array(block.positions, dtype=np.int64)),
+    "position": Column("bigint", pa.int64(), lambda batches: batches.positions),
 }
 """Facts of a batch: a value a batch; in rows of records each is repeated for its records."""
 
 BATCH_ONLY: Final[dict[str, Column]] = {
     "record_count": _header("record_count", "int", pa.int32()),
-    "size_bytes": Column("int", pa.int32(), lambda block: [batch.size_in_bytes for batch in block.batches]),
+    "size_bytes": Column("int", pa.int32(), lambda batches: batches.headers["length"] + LOG_OVERHEAD),
     "magic": _header("magic", "int", pa.int32()),
-    "crc_valid": Column("boolean", pa.bool_(), lambda block: [batch.is_valid() for batch in block.batches]),
-    "base_timestamp": Column("timestamp", TIMESTAMP, lambda block: block.headers["base_timestamp"] * 1000),
-    "max_timestamp": Column("timestamp", TIMESTAMP, lambda block: block.headers["max_timestamp"] * 1000),
+    "crc_valid": Column("boolean", pa.bool_(), _crc_valid),
+    **_milliseconds("base_timestamp"),
+    **_milliseconds("max_timestamp"),
     "base_sequence": _header("base_sequence", "int", pa.int32()),
     "last_sequence": Column("int", pa.int32(), _last_sequence),
     "has_delete_horizon": _flag(DELETE_HORIZON_FLAG),
@@ -162,119 +186,115 @@ BATCH_ONLY: Final[dict[str, Column]] = {
 }
 
 
-def _slices(position: str, length: str) -> Callable[[Block], list[bytes | None]]:
-    def make(block: Block) -> list[bytes | None]:
-        body, _ = block.row_lists
-        starts, lengths = getattr(block.records, position)[block.rows].tolist(), getattr(block.records, length)[block.rows].tolist()
-        return [body[start : start + size] if size >= 0 else None for start, size in zip(starts, lengths)]
+def _slices(position: str, length: str) -> Callable[[Records], pa.Array]:
+    def make(records: Records) -> pa.Array:
+        columns, rows = records.unpacked
+        return gather(columns.body, getattr(columns, position)[rows], getattr(columns, length)[rows])
 
     return make
 
 
-def _record_headers(block: Block) -> list[list[dict[str, Any]]]:
-    _, rows = block.row_lists
-    return [[{"key": key, "value": value} for key, value in block.records.headers(row)] for row in rows]
+def _of_record(name: str) -> Callable[[Records], Any]:
+    return lambda records: getattr(records.unpacked[0], name)[records.unpacked[1]]
 
 
 RECORD_ONLY: Final[dict[str, Column]] = {
-    "offset": Column("bigint", pa.int64(), lambda block: block.records.offset[block.rows]),
-    "timestamp": Column("timestamp", TIMESTAMP, lambda block: block.records.timestamp[block.rows] * 1000),
+    "offset": Column("bigint", pa.int64(), lambda records: records.offset),
+    "timestamp": Column("timestamp", TIMESTAMP, lambda records: _microseconds(_of_record("timestamp")(records))),
+    "timestamp_ms": Column("bigint", pa.int64(), _of_record("timestamp")),
     "key": Column("binary", pa.binary(), _slices("key_position", "key_length")),
     "value": Column("binary", pa.binary(), _slices("value_position", "value_length")),
-    "headers": Column("array<struct<key:string,value:binary>>", HEADERS, _record_headers),
-    "sequence": Column("int", pa.int32(), lambda block: block.records.sequence[block.rows]),
+    "headers": Column("array<struct<key:string,value:binary>>", HEADERS, lambda records: header_arrays(*records.unpacked)),
+    "sequence": Column("int", pa.int32(), _of_record("sequence")),
 }
+WITHOUT_UNPACKING: Final = frozenset(SHARED) | {"offset"}
+"""Columns of records that need only headers, where no record of a batch is missing."""
 
-_PLACE: Final = {"topic": "string", "partition": "int", "segment": "string"}
 RECORD_COLUMNS: Final = (
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "timestamp_type",
-    "key",
-    "value",
-    "headers",
-    "base_offset",
-    "last_offset",
-    "leader_epoch",
-    "producer_id",
-    "producer_epoch",
-    "sequence",
-    "is_transactional",
-    "is_control",
-    "control_type",
-    "compression",
-    "crc",
-    "position",
+    *(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestamp_type",
+        "key",
+        "value",
+        "headers",
+        "base_offset",
+        "last_offset",
+        "leader_epoch",
+    ),
+    *("producer_id", "producer_epoch", "sequence", "is_transactional", "is_control", "control_type", "compression", "crc", "position"),
     "segment",
 )
 BATCH_COLUMNS: Final = (
-    "topic",
-    "partition",
-    "base_offset",
-    "last_offset",
-    "record_count",
-    "size_bytes",
-    "leader_epoch",
-    "magic",
-    "crc",
-    "crc_valid",
-    "base_timestamp",
-    "max_timestamp",
-    "timestamp_type",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "last_sequence",
-    "is_transactional",
-    "is_control",
-    "control_type",
-    "has_delete_horizon",
-    "delete_horizon_ms",
-    "compression",
-    "position",
-    "segment",
+    *("topic", "partition", "base_offset", "last_offset", "record_count", "size_bytes", "leader_epoch", "magic", "crc", "crc_valid"),
+    *("base_timestamp", "max_timestamp", "timestamp_type", "producer_id", "producer_epoch", "base_sequence", "last_sequence"),
+    *("is_transactional", "is_control", "control_type", "has_delete_horizon", "delete_horizon_ms", "compression", "position", "segment"),
+)
+KAFKA_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+"""Those of Spark's Kafka source; `headers` is one more with `includeHeaders`."""
+MORE_RECORD_COLUMNS: Final = ("timestamp_ms",)
+MORE_BATCH_COLUMNS: Final = ("base_timestamp_ms", "max_timestamp_ms")
+"""Only where `columns` asks for them."""
+_ALL: Final = (
+    SHARED | BATCH_ONLY | RECORD_ONLY | {CORRUPT_COLUMN: Column("string", pa.string(), lambda rows: pa.nulls(_count(rows), pa.string()))}
 )
 
 
 def sql_schema(names: Sequence[str]) -> str:
     """The columns as Spark's DDL."""
-    made = SHARED | BATCH_ONLY | RECORD_ONLY
-    return ", ".join(f"`{name}` {_PLACE.get(name) or made[name].sql_type}" for name in names)
+    return ", ".join(f"`{name}` {_ALL[name].sql_type}" for name in names)
 
 
-def record_rows(block: Block, names: Sequence[str]) -> pa.RecordBatch:
-    """A row a record."""
-    return _arrow(block, names, len(block.rows), _record_column)
+def _count(rows: Batches | Records) -> int:
+    return len(rows) if isinstance(rows, Records) else len(rows.headers)
 
 
-def batch_rows(block: Block, names: Sequence[str]) -> pa.RecordBatch:
+def batch_rows(batches: Batches, names: Sequence[str]) -> pa.RecordBatch:
     """A row a batch."""
-    return _arrow(block, names, len(block.batches), _batch_column)
+    return _table(names, lambda name: _array(_ALL[name], _ALL[name].make(batches)))
 
 
-def _record_column(block: Block, name: str) -> pa.Array:
-    if name in RECORD_ONLY:
-        return _array(RECORD_ONLY[name], RECORD_ONLY[name].make(block))
-    return _array(SHARED[name], SHARED[name].make(block)).take(pa.array(block.batch_of_row))
+def record_rows(records: Records, names: Sequence[str], *, null_headers: bool = False) -> pa.RecordBatch:
+    """A row a record; one without headers has an empty list of them, or null, as in Spark's Kafka source."""
+    index = pa.array(records.batch_row)
+
+    def make(name: str) -> pa.Array:
+        if name == "headers":
+            return header_arrays(*records.unpacked, null_if_empty=null_headers)
+        if name in RECORD_ONLY or name == CORRUPT_COLUMN:
+            return _array(_ALL[name], _ALL[name].make(records))
+        if name in PLACE:
+            return pa.repeat(PLACE[name].make(records.batches)[0], len(records))
+        return _array(SHARED[name], SHARED[name].make(records.batches)).take(index)
+
+    return _table(names, make)
 
 
-def _batch_column(block: Block, name: str) -> pa.Array:
-    column = (SHARED | BATCH_ONLY)[name]
-    return _array(column, column.make(block))
+def corrupt_row(piece: LogSlice, position: int, offset: int, reason: str, names: Sequence[str]) -> pa.RecordBatch:
+    """The row of bytes that are no sound batch: where they are, the offset that they have or should have, and why; else nulls."""
+    known = {
+        "topic": piece.topic,
+        "partition": piece.partition,
+        "segment": piece.path.rpartition("/")[2],
+        "position": position,
+        "offset": offset,
+        "base_offset": offset,
+        "last_offset": offset,
+        CORRUPT_COLUMN: f"{piece.path}: at byte {position}: {reason}",
+    }
+    return _table(names, lambda name: pa.array([known.get(name)], type=_ALL[name].arrow_type))
+
+
+def _table(names: Sequence[str], make: Callable[[str], pa.Array]) -> pa.RecordBatch:
+    arrays = [make(name) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
 
 def _array(column: Column, values: Any) -> pa.Array:
-    if isinstance(values, np.ndarray) and pa.types.is_timestamp(column.arrow_type):
-        return pa.array(values.astype(np.int64)).cast(column.arrow_type)
+    if isinstance(values, pa.Array):
+        return values
     if isinstance(values, np.ndarray) and not pa.types.is_boolean(column.arrow_type):
         return pa.array(values).cast(column.arrow_type)
     return pa.array(values, type=column.arrow_type)
-
-
-def _arrow(block: Block, names: Sequence[str], count: int, make: Callable[[Block, str], pa.Array]) -> pa.RecordBatch:
-    constants = {"topic": pa.scalar(block.topic), "partition": pa.scalar(block.partition, pa.int32())}
-    constants["segment"] = pa.scalar(block.path.rpartition("/")[2])
-    arrays = [pa.repeat(constants[name], count) if name in constants else make(block, name) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))

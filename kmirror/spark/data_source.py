@@ -1,86 +1,56 @@
 """`spark.read.format("kafka-log").load(path)`: the records or batches in Kafka's log folders as rows.
 
-`path` is a broker's log.dir (all its partitions, internal topics too), one partition's folder, or a folder of segments; local or a
-URI (`files`). One task a segment; segments larger than `splitBytes` are cut at batches that the offset index knows. A task reads blocks of
-a few MB and yields Arrow batches, so its memory is bounded by a block, or by one batch where that is larger.
+`path` is a broker's log.dir (all its partitions, internal topics too), a partition's folder, a folder of segments, or a folder of log.dirs; local
+or a URI (`files`). It is listed once; segments are cut where their offset index knows a batch to begin, and packed into tasks (`verify.planner`).
+A task reads blocks of a few MB and unpacks pieces of a few MB, so its memory is bounded by those, or by one record where that is larger.
 
 Options
     rows        record (default): topic, partition, offset, timestamp, timestamp_type, key, value, headers, base_offset, last_offset,
                 leader_epoch, producer_id, producer_epoch, sequence, is_transactional, is_control, control_type, compression, crc,
-                position, segment
-                batch: a row a batch, without unpacking it: base_offset, last_offset, record_count, size_bytes, crc_valid ...
-    columns     names separated by commas: only these are made (Spark does not tell a Python source which columns a query needs)
-    splitBytes  see above (default 134217728)
+                position, segment; on request timestamp_ms
+                batch: a row a batch, without unpacking it: base_offset, last_offset, record_count, size_bytes, crc_valid ...; on request
+                base_timestamp_ms, max_timestamp_ms
+    columns     names separated by commas: only these are made (Spark does not tell a Python source which columns a query needs). What stands in
+                headers (all but timestamp, key, value, headers, sequence) is read without unpacking a record.
+    splitBytes  about how much of the log a task reads (default 67108864)
+    mode        FAILFAST (default): the query fails at the first damage, with one line that names file and byte
+                PERMISSIVE: damage is a row whose `_corrupt` says that line; topic, partition, segment, position and offset say where it is, other
+                columns are null. It goes on where the next sound batch begins.
 Filters on topic, partition and offset (base_offset for rows of batches) are pushed down (`pushdown`: how, and when not). Control records are rows too (`is_control`),
 records of aborted transactions also: this is the log, not what a consumer sees. Writing and streaming are not offered.
 
-Corrupt input fails the query with the file and byte; an incomplete batch at the end of a segment is left out, as Kafka does.
+Damage is an impossible length or offset, a wrong CRC (looked at wherever a record is unpacked, and always with PERMISSIVE), records that are not
+as the header says, and an incomplete batch, except at the end of a partition's last segment, where a broker may be appending: there it is left out.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kmirror.common.errors import CorruptFileError, KmirrorError
-from kmirror.record.record_batch import CURRENT_MAGIC
-from kmirror.spark.columns import BATCH_COLUMNS, RECORD_COLUMNS, Block, batch_rows, record_rows, sql_schema
+from kmirror.spark.columns import sql_schema
 from kmirror.spark.files import file_system_for
-from kmirror.spark.filters import MAX_OFFSET, Pushed
-from kmirror.spark.pushdown import has_marker, widen
-from kmirror.storage.reader import SegmentFiles, SegmentReader
-from kmirror.verify.compared_log import DirectoryLog
-from kmirror.verify.data_dir_logs import open_folder
+from kmirror.spark.filters import Pushed
+from kmirror.spark.one_line import in_one_line
+from kmirror.spark.options import NAME, ReadOptions
+from kmirror.spark.pushdown import widen
+from kmirror.spark.slice_reader import SliceReader, Wanted, put_together
+from kmirror.verify.planner import list_input, plan
+from kmirror.verify.slices import LogSlice
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-NAME: Final = "kafka-log"
-BLOCK_BYTES: Final = 2 << 20
-DEFAULT_SPLIT_BYTES: Final = 128 << 20
-OPTIONS: Final = {"path": "path", "rows": "rows", "columns": "columns", "splitbytes": "splitBytes"}
+    from kmirror.common.ports import FileSystem
+    from kmirror.common.topic_partition import TopicPartition
 
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """The checked options of one read."""
-
-    path: str
-    rows: str
-    columns: tuple[str, ...]
-    split_bytes: int
-
-    @classmethod
-    def parse(cls, options: dict[str, str]) -> ReadOptions:
-        """KmirrorError with one line for what is unknown, missing or not allowed."""
-        given = {key.lower(): value for key, value in options.items()}
-        unknown = sorted(set(given) - set(OPTIONS))
-        if unknown:
-            raise KmirrorError(f"{NAME}: there is no option {', '.join(unknown)}; the options are {', '.join(OPTIONS.values())}")
-        if not given.get("path"):
-            raise KmirrorError(f'{NAME}: no path; use spark.read.format("{NAME}").load("/a/log/dir")')
-        rows = given.get("rows", "record").lower()
-        if rows not in ("record", "batch"):
-            raise KmirrorError(f"{NAME}: option rows is 'record' or 'batch', not '{given['rows']}'")
-        split = given.get("splitbytes", str(DEFAULT_SPLIT_BYTES))
-        if not split.isdecimal() or int(split) < 1:
-            raise KmirrorError(f"{NAME}: option splitBytes is a number of bytes, not '{split}'")
-        known = RECORD_COLUMNS if rows == "record" else BATCH_COLUMNS
-        names = [name.strip() for name in given.get("columns", ",".join(known)).split(",")]
-        return cls(given["path"], rows, _checked(names, known, rows), int(split))
-
-
-def _checked(names: Sequence[str], known: Sequence[str], rows: str) -> tuple[str, ...]:
-    wrong = [name for name in names if name not in known]
-    if wrong:
-        raise KmirrorError(f"{NAME}: a {rows} has no column {', '.join(wrong) or 'without a name'}; the columns are {', '.join(known)}")
-    return tuple(dict.fromkeys(names))
+__all__: Final = ["NAME", "KafkaLogDataSource"]
 
 
 class KafkaLogDataSource(DataSource):  # type: ignore[misc]
@@ -94,98 +64,67 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
     def name(cls) -> str:
         return NAME
 
+    @in_one_line
     def schema(self) -> str:
         return sql_schema(ReadOptions.parse(self.options).columns)
 
+    @in_one_line
     def reader(self, schema: StructType) -> KafkaLogReader:
-        options = ReadOptions.parse(self.options)
-        known = RECORD_COLUMNS if options.rows == "record" else BATCH_COLUMNS
-        return KafkaLogReader(options, _checked(schema.names, known, options.rows), self.load_id)
+        options = ReadOptions.parse(self.options).with_columns(schema.names)
+        return PushingReader(options, self.load_id) if options.is_marked else KafkaLogReader(options)
 
 
 @dataclass
-class SegmentTask(InputPartition):  # type: ignore[misc]
-    """Bytes `start` to `end` of one segment."""
+class LogTask(InputPartition):  # type: ignore[misc]
+    """Slices that one task reads."""
 
-    location: str
-    path: str
-    topic: str
-    partition: int
-    start: int
-    end: int
+    slices: list[LogSlice] = field(default_factory=list)
 
 
 class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
     """Plans on the driver, reads on executors; pickled in between."""
 
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...], load_id: str) -> None:
+    def __init__(self, options: ReadOptions) -> None:
         self.options = options
-        self.load_id = load_id
-        self.columns = columns
-        self.pushed = Pushed(offset_column="offset" if options.rows == "record" else "base_offset")
+        self.pushed = Pushed(offset_column=options.offset_column)
 
+    @in_one_line
+    def partitions(self) -> Sequence[LogTask]:
+        files, path = file_system_for(self.options.path)
+        listing = list_input(files, path, location=self.options.path)
+        tasks = plan(files, listing, wants=self._wants, task_bytes=self.options.split_bytes)
+        return [LogTask(task) for task in tasks] or [LogTask()]
+
+    def _wants(self, name: TopicPartition) -> tuple[int, int] | None:
+        return (self.pushed.low, self.pushed.high) if self.pushed.wants(*name) else None
+
+    @in_one_line
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LogTask), f"a task of ours, not {partition!r}"
+        yield from put_together(self._rows(partition))
+
+    def _rows(self, task: LogTask) -> Iterator[pa.RecordBatch]:
+        options = self.options
+        reader = SliceReader(options.columns, rows_of_batches=options.rows == "batch", permissive=options.is_permissive)
+        wanted = Wanted(self.pushed.low, self.pushed.high)
+        opened: dict[str, FileSystem] = {}
+        for piece in task.slices:
+            if piece.location not in opened:
+                opened[piece.location] = file_system_for(piece.location)[0]
+            yield from reader.read(opened[piece.location], piece, wanted)
+
+
+class PushingReader(KafkaLogReader):
+    """For a `load()` whose queries all push something: see `pushdown`."""
+
+    def __init__(self, options: ReadOptions, load_id: str) -> None:
+        super().__init__(options)
+        self.load_id = load_id
+
+    @in_one_line
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """All come back: Spark evaluates them again."""
-        taken = Pushed(offset_column=self.pushed.offset_column)
-        if has_marker(filters):
-            taken.push(filters)
+        taken = Pushed(offset_column=self.options.offset_column)
+        taken.push(filters)
         self.pushed = widen(self.load_id, taken)
         return filters
-
-    def partitions(self) -> Sequence[SegmentTask]:
-        files, location = file_system_for(self.options.path)
-        logs, _ = open_folder(files, location)
-        tasks: list[SegmentTask] = []
-        for log in logs:
-            if self.pushed.wants(*log.topic_partition):
-                tasks += self._tasks(log)
-        return tasks
-
-    def _tasks(self, log: DirectoryLog) -> Iterator[SegmentTask]:
-        segments = log.partition.segments
-        for index, segment in enumerate(segments):
-            next_base = segments[index + 1].base_offset if index + 1 < len(segments) else MAX_OFFSET
-            if segment.base_offset > self.pushed.high or next_base <= self.pushed.low or not segment.log_size:
-                continue
-            topic, partition = log.topic_partition
-            for start, end in self._cuts(log, segment):
-                yield SegmentTask(self.options.path, segment.path(), topic, partition, start, end)
-
-    def _cuts(self, log: DirectoryLog, segment: SegmentFiles) -> Iterator[tuple[int, int]]:
-        start = log.indexed_position(segment, offset=self.pushed.low) if self.pushed.low > segment.base_offset else 0
-        split = self.options.split_bytes
-        while segment.log_size - start > split:
-            cut = log.indexed_position(segment, position=start + split)
-            if cut <= start:
-                break
-            yield start, cut
-            start = cut
-        yield start, segment.log_size
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SegmentTask), f"a task of ours, not {partition!r}"
-        files, _ = file_system_for(partition.location)
-        make = record_rows if self.options.rows == "record" else batch_rows
-        with SegmentReader(files, partition.path, start=partition.start, end=partition.end) as reader:
-            for found in reader.blocks(block_bytes=BLOCK_BYTES):
-                block = self._block(partition, found.positions, found.batches)
-                if block is not None:
-                    rows = make(block, self.columns)
-                    if rows.num_rows:
-                        yield rows
-                if found.batches[-1].base_offset > self.pushed.high:
-                    return
-
-    def _block(self, task: SegmentTask, positions: Sequence[int], batches: Sequence[Any]) -> Block | None:
-        """What is left of a block after the offset filter, by batches."""
-        low, high = self.pushed.low, self.pushed.high
-        kept = []
-        for position, batch in zip(positions, batches):
-            if batch.magic != CURRENT_MAGIC:
-                raise CorruptFileError(task.path, position, f"a batch of magic {batch.magic}; only message format v2 can be read")
-            first, last = batch.base_offset, batch.base_offset if self.options.rows == "batch" else batch.last_offset
-            if last >= low and first <= high:
-                kept.append((position, batch))
-        if not kept:
-            return None
-        return Block(task.topic, task.partition, task.path, [row[0] for row in kept], [row[1] for row in kept], low, high)

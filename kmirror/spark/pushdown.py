@@ -7,8 +7,9 @@ last. Seen with Spark 4.3.0: silently missing rows. Three things make it right a
 1. Spark evaluates every filter again; what was pushed only chooses what is read.
 2. What is pushed only widens: the filters of all queries on one `load()` are remembered under its id, and their hull is what is read.
    So whatever plan runs with whatever was stored last, it reads at least what it asked for.
-3. Every query must push something, or 2 does not see it. So `load()` gives the frame a filter that is always true (the marker),
-   and where the marker is missing (SQL on a view made with USING) all is read, now and later.
+3. Every query must push something, or 2 does not see it. So our `load()` gives the frame a filter that is always true (the marker), and
+   tells the source so by an option (`options.MARKED`). Spark drops the marker only for a filter on the same column that implies it, and then
+   that one is pushed. Without the option (SQL on a view made with USING, a session that `register` did not see) nothing is pushed at all.
 
 A query without filters therefore ends pushing for that DataFrame: load again to read less. The hulls are small files in the folder for
 temporary files of the driver's machine, where Spark's planning workers run one after the other.
@@ -22,20 +23,18 @@ import pickle
 import re
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kmirror.spark.filters import Pushed
+from kmirror.spark.options import MARKED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.datasource import Filter
 
 _NOT_THERE: Final = -2_000_000_001
 MARKERS: Final[dict[str, Any]] = {
     "position": _NOT_THERE,
-    "crc": _NOT_THERE,
     "last_offset": _NOT_THERE,
     "base_offset": _NOT_THERE,
     "segment": "\x00none",
@@ -43,8 +42,8 @@ MARKERS: Final[dict[str, Any]] = {
     "partition": _NOT_THERE,
     "topic": "\x00none",
 }
-"""No row has these values and none of these columns is ever null, so `column <> value` is always true; the first one there is used.
-Spark drops it where a query says `column = constant`, hence the unusual ones first."""
+"""No row has these values and none of these columns is ever null (in a `_corrupt` row neither), so `column <> value` is always true; the first one there is used."""
+PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 KEEP_S: Final = 7 * 24 * 3600
 _LOAD_ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -63,34 +62,23 @@ def mark_loads(source_name: str) -> None:
     """From now on `spark.read...load()` marks the frames of this source."""
     from pyspark.sql import DataFrameReader
 
-    original = DataFrameReader.load
+    original, original_format = DataFrameReader.load, DataFrameReader.format
     if getattr(original, "marks_loads", False):
         return
 
-    def load(self: DataFrameReader, *arguments: Any, **options: Any) -> DataFrame:
-        frame = original(self, *arguments, **options)
-        return mark(frame) if _is_from(frame, source_name) else frame
+    def remember_format(self: DataFrameReader, source: str) -> DataFrameReader:
+        self._kafka_log_format = source
+        return original_format(self, source)
 
-    load.__doc__ = original.__doc__
+    def load(self: DataFrameReader, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
+        is_ours = str(format or getattr(self, "_kafka_log_format", "")).lower() == source_name
+        if not is_ours or self._spark.conf.get(PUSHDOWN, "false") != "true":
+            return original(self, path, format, schema, **options)
+        return mark(original(self, path, format, schema, **{**options, MARKED: "true"}))
+
+    load.__doc__, remember_format.__doc__ = original.__doc__, original_format.__doc__
     load.marks_loads = True  # type: ignore[attr-defined]
-    DataFrameReader.load = load
-
-
-def _is_from(frame: Any, source_name: str) -> bool:
-    plan = frame._jdf.queryExecution().analyzed()
-    return bool(plan.getClass().getSimpleName() == "DataSourceV2Relation" and plan.table().name() == source_name)
-
-
-def has_marker(filters: Iterable[Filter]) -> bool:
-    from pyspark.sql.datasource import EqualTo, Not
-
-    return any(
-        isinstance(one, Not)
-        and isinstance(one.child, EqualTo)
-        and len(one.child.attribute) == 1
-        and MARKERS.get(one.child.attribute[0]) == one.child.value
-        for one in filters
-    )
+    DataFrameReader.load, DataFrameReader.format = load, remember_format
 
 
 def widen(load_id: str, pushed: Pushed) -> Pushed:

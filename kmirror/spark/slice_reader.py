@@ -1,0 +1,253 @@
+"""A slice of a segment as Arrow batches: what a task does.
+
+    rows of batches          headers (`verify.header_scan`); the CRC of every batch only for `crc_valid`
+    rows of records,
+      columns of headers     headers; what was compacted, or lies across an end of the wanted offsets, is unpacked alone
+      others                 every batch with its CRC (`verify.batch_walk`), unpacked in pieces of bounded size (`verify.unpacking`)
+
+An Arrow batch holds the records of at most one piece and at most `MOST_ROWS`; small ones are put together, for each costs Spark a round trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kmirror.common.errors import ApiException, CorruptFileError
+from kmirror.common.ports import FileSystem
+from kmirror.record.columns import Int64s, headers_from
+from kmirror.record.control_record import ControlRecordType
+from kmirror.record.record_batch import CONTROL_FLAG, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, TRANSACTIONAL_FLAG, RecordBatch
+from kmirror.spark.columns import WITHOUT_UNPACKING, Batches, Records, batch_rows, corrupt_row, record_rows
+from kmirror.verify.batch_walk import BadBytes, walk
+from kmirror.verify.header_scan import HeaderBlock, read_headers
+from kmirror.verify.planner import MAX_OFFSET
+from kmirror.verify.slices import LogSlice
+from kmirror.verify.tail import check_tail
+from kmirror.verify.unpacking import MalformedBatchError, Unpacker
+
+PIECE_BYTES: Final = 4 << 20
+MOST_ROWS: Final = 1 << 17
+FEW_ROWS: Final = 4096
+_FEW_BYTES: Final = 1 << 20
+_LAST_RELATIVE_OFFSET: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Aborted:
+    """The aborted transactions of a partition, ascending by first offset: an entry each of producer, first offset and marker's offset."""
+
+    producer_id: Int64s
+    first_offset: Int64s
+    last_offset: Int64s
+
+    def rows(self, headers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Which batches are of an aborted transaction."""
+        found = np.zeros(len(headers), dtype=bool)
+        if not len(headers) or not len(self.producer_id):
+            return found
+        first, last = headers["base_offset"].min(), headers["base_offset"].max()
+        for entry in np.flatnonzero((self.first_offset <= last) & (self.last_offset >= first)).tolist():
+            inside = (headers["base_offset"] >= self.first_offset[entry]) & (headers["base_offset"] <= self.last_offset[entry])
+            found |= inside & (headers["producer_id"] == self.producer_id[entry])
+        found &= headers["attributes"] & TRANSACTIONAL_FLAG != 0
+        return found
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of a slice is wanted: offsets from `low` to `high`; without control batches, or without what was aborted."""
+
+    low: int = 0
+    high: int = MAX_OFFSET
+    no_control: bool = False
+    aborted: Aborted | None = None
+
+    def rows(self, headers: npt.NDArray[Any], last_offset: Int64s) -> npt.NDArray[np.bool_]:
+        kept: npt.NDArray[np.bool_] = (last_offset >= self.low) & (headers["base_offset"] <= self.high)
+        if self.no_control:
+            kept &= headers["attributes"] & CONTROL_FLAG == 0
+        if self.aborted is not None:
+            kept &= ~self.aborted.rows(headers)
+        return kept
+
+
+class SliceReader:
+    """Reads slices one after the other, with one buffer for all of them."""
+
+    def __init__(self, names: Sequence[str], *, rows_of_batches: bool, permissive: bool, null_headers: bool = False) -> None:
+        self._names = names
+        self._rows_of_batches = rows_of_batches
+        self._permissive = permissive
+        self._null_headers = null_headers
+        self._unpacker: Unpacker | None = None
+        self._headers_do = rows_of_batches or set(names) <= WITHOUT_UNPACKING
+        self._derives_offsets = "offset" in names
+
+    def read(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice. CorruptFileError for what is damaged, unless it is to be rows."""
+        if self._headers_do and not self._permissive:
+            yield from self._read_headers(files, piece, wanted)
+        else:
+            yield from self._read_batches(files, piece, wanted)
+
+    # headers alone
+    def _read_headers(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        position, next_offset = piece.start, piece.base_offset
+        for block in read_headers(files, piece, check_crc=self._rows_of_batches and "crc_valid" in self._names):
+            batches = Batches(piece, block.headers, block.positions, _control_types(block), block.crc_ok)
+            _check_order(batches, next_offset)
+            position, next_offset = block.end_position, int(batches.last_offset[-1]) + 1
+            kept = batches.take(np.flatnonzero(self._kept(batches, wanted)))
+            if len(kept.headers):
+                yield from [batch_rows(kept, self._names)] if self._rows_of_batches else self._records_of_headers(files, kept, wanted)
+            if int(batches.headers["base_offset"][-1]) > wanted.high:
+                return
+        check_tail(files, piece, position, next_offset)
+
+    def _kept(self, batches: Batches, wanted: Wanted) -> npt.NDArray[np.bool_]:
+        if self._rows_of_batches:
+            base = batches.headers["base_offset"]
+            return wanted.rows(batches.headers, batches.last_offset) & (base >= wanted.low)
+        return wanted.rows(batches.headers, batches.last_offset) & (batches.headers["record_count"] > 0)
+
+    def _records_of_headers(self, files: FileSystem, batches: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """Rows of records from headers; a batch that headers do not tell enough of is read."""
+        headers = batches.headers
+        is_whole = headers["record_count"] == headers["last_offset_delta"].astype(np.int64) + 1
+        is_inside = (headers["base_offset"] >= wanted.low) & (batches.last_offset <= wanted.high)
+        told = is_whole | is_inside if not self._derives_offsets else is_whole
+        bounds = [0, *(np.flatnonzero(told[1:] != told[:-1]) + 1).tolist(), len(told)]
+        for start, stop in zip(bounds, bounds[1:]):
+            run = batches.take(np.arange(start, stop))
+            if told[start]:
+                yield from self._derived(run, wanted)
+            else:
+                found = [_read_batch(files, batches.piece, int(position), int(size)) for position, size in _extents(run)]
+                yield from self._unpacked(found, run, wanted)
+
+    def _derived(self, batches: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """`MOST_ROWS` at a time, however many records a header claims."""
+        base, last = batches.headers["base_offset"], batches.last_offset
+        inside = (base >= wanted.low) & (last <= wanted.high)
+        ends = np.cumsum(batches.headers["record_count"].astype(np.int64))
+        for start in range(0, int(ends[-1]), MOST_ROWS):
+            number = np.arange(start, min(start + MOST_ROWS, int(ends[-1])), dtype=np.int64)
+            batch_row = np.searchsorted(ends, number, side="right")
+            offset = number - ends[batch_row] + batches.headers["record_count"][batch_row] + base[batch_row]
+            kept = inside[batch_row] | (offset >= wanted.low) & (offset <= wanted.high)
+            yield from self._tables(Records(batches, batch_row[kept], offset[kept]))
+
+    # whole batches
+    def _read_batches(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        for run in walk(files, piece, skip_bad=self._permissive):
+            if isinstance(run, BadBytes):
+                if run.offset <= wanted.high:
+                    yield corrupt_row(piece, run.position, run.offset, run.reason, self._names)
+                continue
+            headers = headers_from([batch.memory[:RECORD_BATCH_OVERHEAD] for batch in run.batches])
+            types = {
+                row: _control_type(run.batches[row]) for row in np.flatnonzero(headers["attributes"] & CONTROL_FLAG).tolist()
+            } if "control_type" in self._names else {}  # fmt: skip
+            batches = Batches(piece, headers, np.array(run.positions, dtype=np.int64), types, np.ones(len(headers), dtype=bool))
+            rows = np.flatnonzero(self._kept(batches, wanted))
+            kept = batches.take(rows)
+            if self._rows_of_batches and len(rows):
+                yield batch_rows(kept, self._names)
+            elif len(rows):
+                yield from self._unpacked([run.batches[row] for row in rows.tolist()], kept, wanted)
+            if run.batches[-1].base_offset > wanted.high:
+                return
+
+    def _unpacked(self, found: Sequence[RecordBatch], batches: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        if self._unpacker is None:
+            self._unpacker = Unpacker(PIECE_BYTES)
+        done = 0
+        while done < len(found):
+            try:
+                for piece in self._unpacker.pieces(found[done:]):
+                    offset = piece.records.offset
+                    rows = np.flatnonzero((offset >= wanted.low) & (offset <= wanted.high))
+                    batch_row = piece.records.batch_index[rows] + (done + piece.first)
+                    yield from self._tables(Records(batches, batch_row, offset[rows], piece.records, rows))
+                return
+            except MalformedBatchError as error:
+                row = done + error.index
+                position, slice_ = int(batches.positions[row]), batches.piece
+                if not self._permissive:
+                    raise CorruptFileError(slice_.path, position, error.problem.message) from error
+                yield corrupt_row(slice_, position, found[row].base_offset, error.problem.message, self._names)
+                done = row + 1
+
+    def _tables(self, records: Records) -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(records), MOST_ROWS):
+            yield record_rows(records.slice(start, start + MOST_ROWS), self._names, null_headers=self._null_headers)
+
+
+def put_together(tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, small Arrow batches as one."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for table in tables:
+        if not table.num_rows:
+            continue
+        held.append(table)
+        rows += table.num_rows
+        size += table.nbytes
+        if rows >= FEW_ROWS or size >= _FEW_BYTES:
+            yield _joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(tables: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return tables[0] if len(tables) == 1 else pa.Table.from_batches(tables).combine_chunks().to_batches()[0]
+
+
+def _check_order(batches: Batches, next_offset: int) -> None:
+    """CorruptFileError for the first batch whose offsets cannot be there."""
+    base, last = batches.headers["base_offset"], batches.last_offset
+    expected = np.concatenate([[next_offset], last[:-1] + 1])
+    wrong = (base < expected) | (last < base) | (last > batches.piece.base_offset + _LAST_RELATIVE_OFFSET)
+    miscounted = (batches.headers["record_count"] < 0) | (batches.headers["record_count"] > last - base + 1)
+    if (wrong | miscounted).any():
+        row = int(np.argmax(wrong | miscounted))
+        reason = f"a batch with {batches.headers['record_count'][row]} records at offsets {base[row]} to {last[row]}"
+        if wrong[row]:
+            reason = f"a batch with offsets {base[row]} to {last[row]}, and offset {expected[row]} is the next"
+        raise CorruptFileError(batches.piece.path, int(batches.positions[row]), reason)
+
+
+def _control_types(block: HeaderBlock) -> dict[int, str]:
+    known = {one.value: one.name for one in ControlRecordType}
+    return {control.row: known.get(control.control_type, "UNKNOWN") for control in block.controls}
+
+
+def _control_type(batch: RecordBatch) -> str:
+    try:
+        record = next(batch.records(), None)
+        return "UNKNOWN" if record is None else ControlRecordType.parse(record.key).name
+    except ApiException:
+        return "UNKNOWN"
+
+
+def _extents(batches: Batches) -> Any:
+    return zip(batches.positions.tolist(), (batches.headers["length"] + LOG_OVERHEAD).tolist())
+
+
+def _read_batch(files: FileSystem, piece: LogSlice, position: int, size: int) -> RecordBatch:
+    """A batch that lies whole in the segment. CorruptFileError if its CRC is wrong."""
+    file = files.open(piece.path, write=False)
+    try:
+        batch = RecordBatch(file.pread(size, position))
+    finally:
+        file.close()
+    if not batch.is_valid():
+        raise CorruptFileError(piece.path, position, f"the CRC of the batch at offset {batch.base_offset} is wrong")
+    return batch
