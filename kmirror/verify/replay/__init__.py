@@ -1,0 +1,17 @@
+"""Replay: what a broker must have written beside its segments, computed from the bytes of the segments alone.
+
+    slices -> partials -> associative merge -> close
+
+A *partial* says what one run of batches does, whatever came before it. Two partials that follow each other merge into the partial of both, and
+it does not matter in which order neighbours are merged: a huge partition is a tree of merges on many machines, and tomorrow's segments are
+merged into what is known of yesterday's. To *close* is to say what lies left of the log (nothing, or what a snapshot claims); then there are
+rows of tables, and findings where a file on disk says otherwise.
+
+    structure      counts, offsets, CRC, order, gaps of each segment         against names and sizes
+    leader_epochs  runs of (epoch, first offset)                             against leader-epoch-checkpoint
+    producers      each producer's epoch, last batches, coordinator epoch    against every .snapshot
+    transactions   aborted, ongoing and forgotten ones, last stable offsets  against .txnindex
+    indexes        entries that name a batch                                 .index, .timeindex
+
+Files: `partial` puts the parts together, `slice_replay` makes a partial of a slice, `close` compares, `folder` does all of it for a folder.
+"""

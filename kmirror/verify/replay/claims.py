@@ -1,0 +1,128 @@
+"""What the files beside a partition's segments claim: read whole, judged by nobody here.
+
+A file that cannot be read as what it is becomes its error's text. What a data dir says of all its partitions (checkpoints, whether a broker had
+shut down) is read before the partitions are listed: a broker that is running only moves on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.index_reader import TRANSACTION_INDEX_DTYPE, read_transaction_index
+from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, EpochEntry, LeaderEpochCheckpointFile
+from kmirror.storage.log_file_names import TXN_INDEX_FILE_SUFFIX, producer_snapshot_file
+from kmirror.storage.producer_snapshot_file import read_producer_snapshot
+from kmirror.storage.producer_state_entry import ProducerStateEntry
+from kmirror.storage.reader import PartitionFiles, SegmentFiles, read_offset_checkpoint
+
+CHECKPOINTS = {
+    "log_start": "log-start-offset-checkpoint",
+    "high_watermark": "replication-offset-checkpoint",
+    "recovery_point": "recovery-point-offset-checkpoint",
+    "cleaner": "cleaner-offset-checkpoint",
+}
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+
+
+class TxnIndexEntry(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirClaims:
+    """A data dir's own files; the default is for a partition's folder of which nobody knows where it was."""
+
+    path: str | None = None
+    offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    """By key of CHECKPOINTS; without the file there is no key."""
+    errors: dict[str, str] = field(default_factory=dict)
+    at_rest: bool = False
+    """A broker shut down here, and none started since."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotClaim:
+    """A producer snapshot."""
+
+    path: str
+    written_ms: int
+    entries: list[ProducerStateEntry]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionClaims:
+    """A partition's folder."""
+
+    path: str
+    topic_partition: TopicPartition
+    segments: list[SegmentFiles]
+    snapshots: dict[int, SnapshotClaim]
+    epochs: list[EpochEntry] | None
+    """None without a checkpoint."""
+    epochs_error: str | None
+    aborted: dict[int, list[TxnIndexEntry]]
+    """By the base offset of the segment."""
+    aborted_errors: dict[int, str]
+    data_dir: DataDirClaims
+
+    def checkpoint(self, key: str) -> int | None:
+        return self.data_dir.offsets.get(key, {}).get(self.topic_partition)
+
+
+def read_data_dir_claims(files: FileSystem, path: str) -> DataDirClaims:
+    """The checkpoints at the top of a data dir; those that are not there claim nothing."""
+    offsets, errors = {}, {}
+    for key, name in CHECKPOINTS.items():
+        try:
+            if files.exists(f"{path}/{name}"):
+                offsets[key] = read_offset_checkpoint(files, path, name)
+        except KmirrorError as error:
+            errors[name] = str(error)
+    return DataDirClaims(path, offsets, errors, files.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}"))
+
+
+def read_partition_claims(files: FileSystem, partition: PartitionFiles, data_dir: DataDirClaims) -> PartitionClaims:
+    """What lies in the partition's folder."""
+    epochs: list[EpochEntry] | None = None
+    epochs_error = None
+    if LEADER_EPOCH_CHECKPOINT_FILE_NAME in partition.other_files:
+        try:
+            epochs = LeaderEpochCheckpointFile(files, partition.path, deferred=True).read()
+        except (KmirrorError, ValueError) as error:
+            epochs_error = str(error)
+    aborted, aborted_errors = {}, {}
+    for segment in partition.segments:
+        if TXN_INDEX_FILE_SUFFIX in segment.sizes:
+            entries, problem = _txn_index(files, segment)
+            aborted[segment.base_offset] = entries
+            if problem is not None:
+                aborted_errors[segment.base_offset] = problem
+    snapshots = {offset: _snapshot(files, producer_snapshot_file(partition.path, offset)) for offset in partition.snapshots}
+    return PartitionClaims(
+        partition.path, partition.topic_partition, partition.segments, snapshots, epochs, epochs_error, aborted, aborted_errors, data_dir
+    )
+
+
+def _snapshot(files: FileSystem, path: str) -> SnapshotClaim:
+    try:
+        return SnapshotClaim(path, files.mtime_ms(path), read_producer_snapshot(files, path))
+    except KmirrorError as error:
+        return SnapshotClaim(path, 0, [], str(error))
+
+
+def _txn_index(files: FileSystem, segment: SegmentFiles) -> tuple[list[TxnIndexEntry], str | None]:
+    path = segment.path(TXN_INDEX_FILE_SUFFIX)
+    size = segment.sizes[TXN_INDEX_FILE_SUFFIX]
+    rows = read_transaction_index(files, path)
+    if (rows["version"] != 0).any():
+        return [], f"{path}: an aborted transaction of version {int(rows['version'][rows['version'] != 0][0])}"
+    problem = None if size % TRANSACTION_INDEX_DTYPE.itemsize == 0 else f"{path}: {size} bytes are no whole number of entries"
+    return [TxnIndexEntry(*row[1:]) for row in rows.tolist()], problem

@@ -1,0 +1,97 @@
+"""A partition's partial beside its claims: what all closings ask of both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kmirror.verify.replay.claims import PartitionClaims
+from kmirror.verify.replay.findings import Finding
+from kmirror.verify.replay.partial import ReplayPartial, SegmentPart
+
+COMPACTED_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+class LogView:
+    """The whole log: `partial` must be of all its segments."""
+
+    def __init__(self, partial: ReplayPartial, claims: PartitionClaims, *, compacted_topics: Collection[str] | None = None) -> None:
+        """`compacted_topics`: all topics with cleanup.policy=compact, None where nobody knows them."""
+        self.partial = partial
+        self.claims = claims
+        self.topic, self.partition = claims.topic_partition
+        self.segments = partial.segments
+        self.first_base_offset = self.segments[0].base_offset if self.segments else 0
+        self.log_end_offset = self._log_end()
+        checkpoint = claims.checkpoint("log_start")
+        self.log_start_offset = max(self.first_base_offset, checkpoint or 0)
+        self.at_rest = claims.data_dir.at_rest
+        self.may_be_compacted = self._may_be_compacted(compacted_topics)
+        self.findings: list[Finding] = []
+
+    def _log_end(self) -> int:
+        for segment in reversed(self.segments):
+            if segment.structure.batches:
+                return max(segment.structure.next_offset, self.segments[-1].base_offset)
+        return self.segments[-1].base_offset if self.segments else 0
+
+    def _may_be_compacted(self, compacted_topics: Collection[str] | None) -> bool:
+        if compacted_topics is not None:
+            return self.topic in compacted_topics
+        cleaner = self.claims.data_dir.offsets.get("cleaner")
+        if cleaner is None or self.claims.topic_partition in cleaner or self.topic in COMPACTED_TOPICS:
+            return True
+        return any(segment.structure.short_batches or segment.structure.horizon_batches for segment in self.segments)
+
+    @property
+    def log_start_is_known(self) -> bool:
+        """Whether the data dir says where logs begin: the checkpoint has only those that begin above their first segment."""
+        return "log_start" in self.claims.data_dir.offsets
+
+    def segment_at(self, offset: int) -> SegmentPart | None:
+        """The segment that holds `offset`, or would."""
+        found = None
+        for segment in self.segments:
+            if segment.base_offset > offset:
+                break
+            found = segment
+        return found
+
+    def _between(self, start: int, end: int) -> list[SegmentPart]:
+        """The segments that hold offsets in [start, end)."""
+        bases = [segment.base_offset for segment in self.segments[1:]]
+        return [
+            segment
+            for segment, following in zip(self.segments, [*bases, None])
+            if segment.base_offset < end and (following is None or following > start)
+        ]
+
+    def is_damaged(self, start: int, end: int) -> bool:
+        """Whether something in [start, end) could not be read as it was written."""
+        return any(segment.structure.problems for segment in self._between(start, end))
+
+    def has_holes(self, start: int, end: int) -> bool:
+        """Whether offsets or records are missing in the segments of [start, end): batches may have been there that nothing tells of."""
+        expected: int | None = None
+        for segment in self._between(start, end):
+            structure = segment.structure
+            if structure.holes or (expected is not None and expected != segment.base_offset):
+                return True
+            if structure.batches and structure.first_offset != segment.base_offset:
+                return True
+            expected = structure.next_offset if structure.batches else segment.base_offset
+        return expected is not None and expected < end
+
+    def found(
+        self,
+        table: str,
+        kind: str,
+        file: str,
+        text: str,
+        *,
+        segment: int | None = None,
+        position: int | None = None,
+        first_offset: int | None = None,
+        last_offset: int | None = None,
+    ) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(self.topic, self.partition, table, kind, file, segment, position, first_offset, last_offset, text))

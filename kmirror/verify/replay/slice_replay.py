@@ -1,0 +1,101 @@
+"""The partial of one slice: what a task does.
+
+One pass over the headers feeds every part. What cannot be read ends the slice with a problem in its structure: everything in front of it counts,
+and what the rest would have said is not known to anyone (`close` asks for that before it calls a file wrong).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import FileSystem
+from kmirror.storage.index_reader import OFFSET_INDEX_DTYPE, TIME_INDEX_DTYPE, read_offset_index, read_time_index
+from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX
+from kmirror.storage.reader import BLOCK_BYTES
+from kmirror.verify.header_scan import HeaderBlock, read_headers
+from kmirror.verify.replay import leader_epochs, structure
+from kmirror.verify.replay.indexes import OffsetIndexScan, TimeIndexScan
+from kmirror.verify.replay.leader_epochs import Runs
+from kmirror.verify.replay.partial import ReplayPartial, Section, SegmentPart, merge_sections
+from kmirror.verify.replay.producer_scan import ProducerScan
+from kmirror.verify.replay.structure import Place, Structure
+from kmirror.verify.slices import LogSlice
+
+
+def replay_slice(
+    files: FileSystem, piece: LogSlice, *, cuts: Sequence[int] = (), check_crc: bool = True, block_bytes: int = BLOCK_BYTES
+) -> ReplayPartial:
+    """The partial of `piece`. `cuts` are the offsets of all snapshots of the partition, ascending, the same for all its slices.
+
+    Damage is in the partial; OSError for a file that cannot be read.
+    """
+    return _SliceReplay(files, piece, cuts).run(check_crc=check_crc, block_bytes=block_bytes)
+
+
+class _SliceReplay:
+    def __init__(self, files: FileSystem, piece: LogSlice, cuts: Sequence[int]) -> None:
+        self._files = files
+        self._piece = piece
+        self._cuts = cuts
+        self._structure = Structure()
+        self._epochs: Runs = ()
+        self._sections: tuple[Section, ...] = ()
+        self._section: tuple[int, int, ProducerScan] | None = None
+        """(cut, first offset, scan) of the section under way."""
+        self._next_offset = piece.base_offset
+        stem = piece.path.removesuffix(LOG_FILE_SUFFIX)
+        index, time_index = stem + INDEX_FILE_SUFFIX, stem + TIME_INDEX_FILE_SUFFIX
+        offset_rows = read_offset_index(files, index) if files.exists(index) else np.empty(0, OFFSET_INDEX_DTYPE)
+        time_rows = read_time_index(files, time_index) if files.exists(time_index) else np.empty(0, TIME_INDEX_DTYPE)
+        self._offset_index = OffsetIndexScan(offset_rows, piece.base_offset, start=piece.start)
+        self._time_index = TimeIndexScan(time_rows, piece.base_offset)
+
+    def run(self, *, check_crc: bool, block_bytes: int) -> ReplayPartial:
+        piece = self._piece
+        try:
+            for block in read_headers(self._files, piece, check_crc=check_crc, block_bytes=block_bytes):
+                self._add(block)
+        except CorruptFileError as error:
+            problem = Place(error.position, self._next_offset, self._next_offset, "corrupt", error.reason)
+            self._structure = self._structure.with_problem(problem)
+        self._end_section()
+        segment = SegmentPart(
+            piece.base_offset, piece.path, piece.segment_size, self._structure, self._offset_index.check, self._time_index.check
+        )
+        return ReplayPartial((segment,), self._epochs, self._sections)
+
+    def _add(self, block: HeaderBlock) -> None:
+        self._structure = structure.merge(self._structure, structure.of_block(block))
+        self._epochs = leader_epochs.merge(self._epochs, leader_epochs.of_block(block))
+        self._offset_index.add(block)
+        self._time_index.add(block)
+        base = block.headers["base_offset"]
+        start, count = 0, len(base)
+        while start < count:
+            cut_index = bisect_right(self._cuts, int(base[start]))
+            cut = self._cuts[cut_index - 1] if cut_index else -1
+            stop = count
+            if cut_index < len(self._cuts):
+                above = base[start:] >= self._cuts[cut_index]
+                stop = start + int(np.argmax(above)) if above.any() else count
+            self._add_rows(block, start, stop, cut)
+            start = stop
+        self._next_offset = int(base[-1]) + int(block.headers["last_offset_delta"][-1]) + 1
+
+    def _add_rows(self, block: HeaderBlock, start: int, stop: int, cut: int) -> None:
+        if self._section is None or self._section[0] != cut:
+            self._end_section()
+            self._section = (cut, int(block.headers["base_offset"][start]), ProducerScan())
+        self._section[2].add(block, start, stop)
+        last = stop - 1
+        self._next_offset = int(block.headers["base_offset"][last]) + int(block.headers["last_offset_delta"][last]) + 1
+
+    def _end_section(self) -> None:
+        if self._section is not None:
+            cut, first_offset, scan = self._section
+            self._sections = merge_sections(self._sections, (Section(cut, first_offset, self._next_offset, scan.finish()),))
+            self._section = None
