@@ -8,7 +8,7 @@ chunk, each a run of whole batches. Both end up as a `LogCursor` over *parts* (s
 which is why the fast path may compare blindly and look for the boundary afterwards, in the part that it is in.
 
 A cursor never reads past the size that a segment had when the folder was listed, so a running broker may go on appending. Incomplete bytes
-behind the last batch of the last segment are what it was just writing, or what a crash left (`trailing_bytes`); in front of another
+behind the last batch of the last segment are what it was just writing, or what a crash left (`LogFacts.trailing_bytes`); in front of another
 segment they are corruption. Memory: one block, or one batch where that is larger.
 """
 
@@ -62,11 +62,6 @@ class LogCursor(Protocol):
         """Past the batch that `peek` gave."""
         ...
 
-    @property
-    def trailing_bytes(self) -> int:
-        """Bytes of an incomplete batch at the end of the log, once `peek` has given None."""
-        ...
-
     def close(self) -> None: ...
 
 
@@ -100,7 +95,7 @@ class ComparedLog(Protocol):
         """At the batch that holds `offset`, or the first one behind it."""
         ...
 
-    def facts(self, *, trailing_bytes: int = 0) -> LogFacts: ...
+    def facts(self) -> LogFacts: ...
 
 
 class DirectoryLog:
@@ -135,6 +130,10 @@ class DirectoryLog:
     @property
     def size_bytes(self) -> int:
         return self.partition.size
+
+    def cursor_at(self, index: int, position: int) -> LogCursor:
+        """At a byte of a segment, where a batch begins."""
+        return DirectoryCursor(self, index, position)
 
     def cursor(self, offset: int) -> LogCursor:
         segments = self.partition.segments
@@ -186,18 +185,29 @@ class DirectoryLog:
 
     def log_end_offset(self) -> int:
         """The offset behind the last complete batch. CorruptFileError where the last segment cannot be walked."""
+        return self._end()[0]
+
+    def _end(self) -> tuple[int, int]:
+        """(`log_end_offset`, bytes of an incomplete batch behind it)."""
+        trailing_bytes: int | None = None
         for segment in reversed(self.partition.segments):
             start = self.indexed_position(segment)
             with SegmentReader(self.files, segment.path(), start=start, end=segment.log_size) as reader:
                 _, headers = reader.headers()
+            if trailing_bytes is None:
+                trailing_bytes = reader.trailing_bytes
             if len(headers):
-                return int(headers["base_offset"][-1]) + int(headers["last_offset_delta"][-1]) + 1
+                return int(headers["base_offset"][-1]) + int(headers["last_offset_delta"][-1]) + 1, trailing_bytes
             if segment.base_offset > self.log_start_offset:
-                return segment.base_offset
-        return self.log_start_offset
+                return segment.base_offset, trailing_bytes
+        return self.log_start_offset, trailing_bytes or 0
 
-    def facts(self, *, trailing_bytes: int = 0) -> LogFacts:
-        end = max(self.log_end_offset(), self.log_start_offset)
+    def facts(self) -> LogFacts:
+        return self.facts_of(*self._end())
+
+    def facts_of(self, log_end_offset: int, trailing_bytes: int) -> LogFacts:
+        """The same for who knows where the log ends."""
+        end = max(log_end_offset, self.log_start_offset)
         segment_count = len(self.partition.segments)
         return LogFacts(self.name, self.log_start_offset, end, self.high_watermark, self.size_bytes, segment_count, trailing_bytes)
 
@@ -216,7 +226,6 @@ class DirectoryCursor:
         self._reader: SegmentReader | None = None
         self._batches: Iterator[tuple[int, RecordBatch]] | None = None
         self._head: LocatedBatch | None = None
-        self.trailing_bytes = 0
 
     def close(self) -> None:
         self._drop_walk()
@@ -294,7 +303,6 @@ class DirectoryCursor:
             if found is not None:
                 self._head = _located(segment.path(), found[0], found[1])
             elif self._index + 1 == len(self._segments):
-                self.trailing_bytes = segment.log_size - self._position
                 return None
             elif self._position < segment.log_size:
                 raise _incomplete(segment, self._position, self._segments[self._index + 1])
@@ -338,14 +346,12 @@ class FetchedLog:
     def cursor(self, offset: int) -> LogCursor:
         return FetchedCursor(self, offset)
 
-    def facts(self, *, trailing_bytes: int = 0) -> LogFacts:
-        return LogFacts(self.name, self.log_start_offset, self.end_offset, self.high_watermark, self.size_bytes, 0, trailing_bytes)
+    def facts(self) -> LogFacts:
+        return LogFacts(self.name, self.log_start_offset, self.end_offset, self.high_watermark, self.size_bytes, 0)
 
 
 class FetchedCursor:
     """`LogCursor` over the answers of a live cluster; positions are counted from the first byte fetched."""
-
-    trailing_bytes = 0
 
     def __init__(self, log: FetchedLog, offset: int) -> None:
         self._log = log

@@ -12,23 +12,27 @@ A CRC is looked at only where bytes differ: two equal logs that are both corrupt
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.batch_diff import Finding, read_difference
 from kmirror.verify.chain import Side
-from kmirror.verify.compared_log import ComparedLog, LogCursor
+from kmirror.verify.compared_log import ComparedLog, DirectoryLog, LogCursor
 from kmirror.verify.key_evidence import Evidence, KeyEvidence
-from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
+from kmirror.verify.verdict import Difference, DifferenceKind, LocatedBatch, LogFacts, PartitionVerdict, Status
 
 if TYPE_CHECKING:
+    from kmirror.verify.chunk_diff import ComparedChunks
     from kmirror.verify.spilled_rows import Scratch
 
 BLOCK_BYTES: Final = 64 * 1024
 """Two blocks stay in the cache, and the allocator hands the same memory out again: 1 MiB ones take half as much time again."""
 FIRST_BLOCK_BYTES: Final = 16 * 1024
 DEFAULT_MAX_DIFFERENCES: Final = 1_000
+MAX_OFFSET: Final = (1 << 63) - 1
 
 Progress = Callable[[int], None]
 """Told the bytes (of both logs together) that have been compared since the last call."""
@@ -87,6 +91,31 @@ def diff_logs(
     """Compare two logs. Never raises for what lies in them: that is in the verdict.
 
     `evidence` of what their cleaners may have removed, by default that of their keys where nothing else tells."""
+    return _verdict(left, right, settings, progress, evidence, lambda comparison: comparison.run())
+
+
+def diff_parts(
+    left: DirectoryLog,
+    right: DirectoryLog,
+    found: ComparedChunks,
+    settings: DiffSettings = DiffSettings(),
+    progress: Progress = _no_progress,
+    *,
+    facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
+) -> PartitionVerdict:
+    """The verdict of `diff_logs`, for logs that were compared by chunks: only `found.parts` are read. `facts` are those that are known."""
+    return _verdict(left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts)
+
+
+def _verdict(
+    left: ComparedLog,
+    right: ComparedLog,
+    settings: DiffSettings,
+    progress: Progress,
+    evidence: Evidence | None,
+    run: Callable[[_Comparison], None],
+    facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
+) -> PartitionVerdict:
     start_offset = max(left.log_start_offset, right.log_start_offset)
     findings = _Findings(settings)
     keys = KeyEvidence(left, right, settings.scratch)
@@ -95,9 +124,9 @@ def diff_logs(
     left_facts: LogFacts | None = None
     right_facts: LogFacts | None = None
     try:
-        comparison.run()
-        left_facts = left.facts(trailing_bytes=comparison.left_trailing)
-        right_facts = right.facts(trailing_bytes=comparison.right_trailing)
+        run(comparison)
+        left_facts = facts[0] or left.facts()
+        right_facts = facts[1] or right.facts()
     except KmirrorError as problem:
         error = str(problem)
     except OSError as problem:
@@ -140,26 +169,30 @@ class _Comparison:
         self._progress = progress
         self._evidence = evidence
         self.bytes_compared = 0
-        self.left_trailing = 0
-        self.right_trailing = 0
 
     def run(self) -> None:
-        left = self._left_log.cursor(self._start_offset)
-        try:
-            right = self._right_log.cursor(self._start_offset)
-            try:
-                self._run(Side(self._left_log, left, self._evidence), Side(self._right_log, right, self._evidence))
-            finally:
-                right.close()
-        finally:
-            left.close()
+        """All from the start offset on."""
+        self._run(lambda: self._left_log.cursor(self._start_offset), lambda: self._right_log.cursor(self._start_offset), None)
 
-    def _run(self, left: Side, right: Side) -> None:
-        while not self._pass_equal_bytes(left.cursor, right.cursor):
-            if not self._tell_apart(left, right):
-                break
-        self.left_trailing = left.cursor.trailing_bytes
-        self.right_trailing = right.cursor.trailing_bytes
+    def run_parts(self, left: DirectoryLog, right: DirectoryLog, found: ComparedChunks) -> None:
+        """The parts only; the rest is equal."""
+        self.bytes_compared = found.equal_bytes
+        for part in found.parts:
+            places = zip((left, right), (part.left, part.right))
+            one, two = (partial(_opened, log, place, self._start_offset) for log, place in places)
+            self._run(one, two, part.end_offset)
+            self._findings.end_run()
+
+    def _run(self, open_left: Callable[[], LogCursor], open_right: Callable[[], LogCursor], end_offset: int | None) -> None:
+        with closing(open_left()) as left, closing(open_right()) as right:
+            sides = Side(self._left_log, left, self._evidence), Side(self._right_log, right, self._evidence)
+            if end_offset is not None:
+                while self._tell_apart(*sides, end_offset):
+                    """Batch by batch: what lies behind the part is not read."""
+                return
+            while not self._pass_equal_bytes(left, right):
+                if not self._tell_apart(*sides):
+                    break
 
     def _pass_equal_bytes(self, left: LogCursor, right: LogCursor) -> bool:
         """Whether both logs are equal to their ends; else both cursors are at the beginning of the first batch that is not."""
@@ -195,9 +228,9 @@ class _Comparison:
         self.bytes_compared += size
         self._progress(2 * size)
 
-    def _tell_apart(self, left: Side, right: Side) -> bool:
-        """Read differing batches until two are equal; False at the end of both logs."""
-        while (head := left.cursor.peek()) is not None or right.cursor.peek() is not None:
+    def _tell_apart(self, left: Side, right: Side, end_offset: int = MAX_OFFSET) -> bool:
+        """Read differing batches until two are equal; False at the end of both logs, or where both have come to `end_offset`."""
+        while _begins_below(head := left.cursor.peek(), end_offset) or _begins_below(right.cursor.peek(), end_offset):
             finding = read_difference(left, right)
             if finding is None:
                 self._findings.end_run()
@@ -206,6 +239,14 @@ class _Comparison:
             self._progress(finding.size_bytes)
             self._findings.add(finding)
         return False
+
+
+def _opened(log: DirectoryLog, place: tuple[int, int] | None, start_offset: int) -> LogCursor:
+    return log.cursor(start_offset) if place is None else log.cursor_at(*place)
+
+
+def _begins_below(located: LocatedBatch | None, end_offset: int) -> bool:
+    return located is not None and located.batch.base_offset < end_offset
 
 
 def _equal_bytes(one: bytes, two: bytes) -> int:

@@ -1,0 +1,158 @@
+"""Two logs by their chunks: what is equal without being read again, and the parts that have to be compared byte by byte.
+
+Both lists are walked together. Intervals are nested or apart, so of two at hand one holds the other or comes first; the finer side's chunks are put
+together. Equal count, equal value and CRCs that hold: equal. All else, and what only one side has, is a *part*: from where the logs were equal
+last to where they are equal again. No batch of a part reaches into the equal chunk behind it, for both logs have the first batch of that chunk and
+all that is in front of it lies below; so parts give the differences that comparing everything would give.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.chunks import NO_CHUNKS, Chunks, coalesced
+from kmirror.verify.fingerprint import concatenated
+from kmirror.verify.segment_print import SegmentPrint
+
+Place = tuple[int, int]
+"""(index of the segment, byte in it)."""
+
+
+class Part(NamedTuple):
+    """Where to compare byte by byte: from these places, or from where the comparison begins; to the batches from `end_offset` on, or to both ends."""
+
+    left: Place | None
+    right: Place | None
+    end_offset: int | None
+
+
+class ComparedChunks(NamedTuple):
+    """The outcome for one partition."""
+
+    parts: list[Part]
+    equal_bytes: int
+
+
+class LogPrint:
+    """A partition's prints as one list of chunks, up to the first place that is not sound."""
+
+    def __init__(self, partition: PartitionFiles, prints: Sequence[SegmentPrint]) -> None:
+        self.segments = [segment.base_offset for segment in partition.segments]
+        found: list[Chunks] = []
+        self.is_sound = True
+        self.sound_end: Place = (0, 0)
+        self.next_offset: int | None = None
+        """Behind the last sound batch."""
+        for index, one in enumerate(prints):
+            following = self.segments[index + 1] if index + 1 < len(prints) else None
+            if following is not None and len(one.chunks) and int(one.chunks["last_offset"][-1]) >= following:
+                self.is_sound, self.sound_end = False, (index, 0)
+                break
+            found.append(one.chunks)
+            self.sound_end = (index, one.end_position)
+            if len(one.chunks):
+                self.next_offset = int(one.chunks["last_offset"][-1]) + 1
+            if one.problem is not None or (one.end_position < one.size_bytes and following is not None):
+                self.is_sound = False
+                break
+        self.trailing_bytes = prints[-1].size_bytes - prints[-1].end_position if prints and self.is_sound else 0
+        self.chunks = coalesced(np.concatenate(found)) if found else NO_CHUNKS
+
+    def place(self, row: int) -> Place:
+        """Where a chunk begins; behind the last one, where the sound part ends."""
+        if row >= len(self.chunks):
+            return self.sound_end
+        chunk = self.chunks[row]
+        return bisect_left(self.segments, int(chunk["segment"])), int(chunk["position"])
+
+
+def compare_chunks(left: LogPrint, right: LogPrint, start_offset: int) -> ComparedChunks:
+    """From `start_offset` on, which is the higher one of the log starts."""
+    walk = _Walk(left, right, start_offset)
+    walk.run()
+    return ComparedChunks(walk.parts, walk.equal_bytes)
+
+
+class _Side:
+    def __init__(self, log: LogPrint, start_offset: int) -> None:
+        chunks = log.chunks
+        self.log = log
+        self.row = int(np.searchsorted(chunks["last_offset"], start_offset))
+        self.count = len(chunks)
+        self.starts: list[int] = chunks["start"].tolist()
+        self.ends: list[int] = (chunks["start"] + (1 << chunks["level"])).tolist()
+        self.rows: Any = chunks
+
+    def within(self, end: int) -> int:
+        """The first row behind the chunk at hand that is not in the interval up to `end`."""
+        return bisect_left(self.starts, end, self.row)
+
+
+class _Walk:
+    def __init__(self, left: LogPrint, right: LogPrint, start_offset: int) -> None:
+        self._left, self._right = _Side(left, start_offset), _Side(right, start_offset)
+        self._start_offset = start_offset
+        self.parts: list[Part] = []
+        self.equal_bytes = 0
+        self._open: tuple[Place | None, Place | None] | None = None
+        """Where the part begins that is being walked through."""
+
+    def run(self) -> None:
+        left, right = self._left, self._right
+        while left.row < left.count or right.row < right.count:
+            end = self._interval_end()
+            rows = left.within(end), right.within(end)
+            size = self._equal_size(rows)
+            if size is None:
+                self._differs()
+            else:
+                self._agrees(min(side.starts[side.row] for side in (left, right)))
+                self.equal_bytes += size
+            left.row, right.row = rows
+        if not (left.log.is_sound and right.log.is_sound):
+            self._differs()
+        if self._open is not None:
+            self.parts.append(Part(*self._open, None))
+
+    def _interval_end(self) -> int:
+        """The end of the first interval at hand, or of the larger one that holds it."""
+        sides = [side for side in (self._left, self._right) if side.row < side.count]
+        end = min(side.ends[side.row] for side in sides)
+        return max(side.ends[side.row] for side in sides if side.starts[side.row] < end)
+
+    def _equal_size(self, rows: tuple[int, int]) -> int | None:
+        """The bytes of what both sides have from the rows at hand to `rows`; None if that is not equal."""
+        left, right = (_together(side, row) for side, row in zip((self._left, self._right), rows))
+        if left is None or right is None or left[:2] != right[:2] or min(left[3], right[3]) < self._start_offset:
+            return None
+        return left[2]
+
+    def _differs(self) -> None:
+        if self._open is None:
+            sides = self._left, self._right
+            is_cut = any(side.row < side.count and int(side.rows["first_offset"][side.row]) < self._start_offset for side in sides)
+            is_below = any(not side.log.is_sound and (side.log.next_offset or 0) <= self._start_offset for side in sides)
+            left, right = (side.log.place(side.row) for side in sides)
+            self._open = (None, None) if is_cut or is_below else (left, right)
+
+    def _agrees(self, start: int) -> None:
+        if self._open is not None:
+            self.parts.append(Part(*self._open, start))
+            self._open = None
+
+
+def _together(side: _Side, behind: int) -> tuple[int, int, int, int] | None:
+    """(value, batches, bytes, first offset) of the chunks from the one at hand on; None if there is none, or a CRC in it does not hold."""
+    value, count, size = 0, 0, 0
+    for row in side.rows[side.row : behind]:
+        if row["bad_crc_count"]:
+            return None
+        value = concatenated(value, count, int(row["value"]))
+        count += int(row["batch_count"])
+        size += int(row["size_bytes"])
+    return (value, count, size, int(side.rows["first_offset"][side.row])) if count else None

@@ -1,0 +1,231 @@
+"""What is known of a segment once it was read: its chunks, where its last batch lies, and which file that was.
+
+A file that has the same size and modification time as when it was read is not read again. One that has grown is read from its old end on, if
+its last batch of then still lies where it lay: in one log the same offset, leader epoch and CRC are the same batch with the same past (that is what
+replication rests on), and a cleaner rewrites files that are closed. Everything else is read anew.
+
+Chunks end in front of the first place that is not sound: no batch, an incomplete one within the log, or offsets that do not rise. The byte-by-byte
+comparison goes on from there, and says what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import FileSystem
+from kmirror.record.record_batch import ATTRIBUTES_POSITION, RECORD_BATCH_OVERHEAD
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.chunks import NO_CHUNKS, Chunks, chunks_of, coalesced
+from kmirror.verify.fingerprint import Uint64s, body_hash
+from kmirror.verify.header_scan import HeaderBlock, read_headers
+from kmirror.verify.planner import TASK_BYTES, Listing
+from kmirror.verify.slices import LogSlice
+
+NO_BATCH: Final = -1
+
+
+class SlicePrint(NamedTuple):
+    """What a task finds in one slice."""
+
+    path: str
+    base_offset: int
+    start: int
+    end_position: int
+    """Where the last sound batch ends."""
+    last_position: int
+    """Where it begins; NO_BATCH if there is none."""
+    last_header: bytes
+    """Its header; b"" if there is none."""
+    chunks: Chunks
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class SegmentPrint:
+    """All of a segment."""
+
+    base_offset: int
+    size_bytes: int
+    mtime_ms: int
+    is_deep: bool
+    end_position: int
+    last_position: int
+    last_header: bytes
+    chunks: Chunks
+    problem: str | None = None
+    bytes_read: int = 0
+    """Of the log, for this print."""
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """What has to be read of a partition, and what is known of it."""
+
+    known: dict[int, SegmentPrint]
+    """By base offset: what need not be read, and the first part of what has grown."""
+    mtimes: dict[int, int]
+    slices: list[LogSlice]
+
+
+def plan_partition(
+    files: FileSystem,
+    partition: PartitionFiles,
+    location: str,
+    known: Mapping[int, SegmentPrint],
+    *,
+    is_deep: bool,
+    task_bytes: int = TASK_BYTES,
+) -> PartitionPlan:
+    """`known` is what an earlier run knew, by base offset."""
+    mtimes = {segment.base_offset: files.mtime_ms(segment.path()) for segment in partition.segments}
+    kept: dict[int, SegmentPrint] = {}
+    anew = []
+    slices: list[LogSlice] = []
+    last = partition.segments[-1] if partition.segments else None
+    for segment in partition.segments:
+        before = known.get(segment.base_offset)
+        if before is None or before.is_deep is not is_deep or before.problem is not None or before.size_bytes > segment.log_size:
+            anew.append(segment)
+        elif before.size_bytes == segment.log_size and before.mtime_ms == mtimes[segment.base_offset]:
+            kept[segment.base_offset] = before
+        elif _still_lies(files, segment.path(), before):
+            kept[segment.base_offset] = before
+            name = partition.topic_partition
+            size = segment.log_size
+            slices.append(LogSlice(location, segment.path(), *name, segment.base_offset, before.end_position, size, size, segment is last))
+        else:
+            anew.append(segment)
+    chosen = PartitionFiles(partition.path, partition.topic_partition, anew, [], [])
+    for piece in Listing(location, partition.path, [chosen], True, {}).slices(files, chosen, task_bytes=task_bytes):
+        slices.append(piece._replace(is_last_segment=last is not None and piece.base_offset == last.base_offset))
+    return PartitionPlan(kept, mtimes, slices)
+
+
+def _still_lies(files: FileSystem, path: str, before: SegmentPrint) -> bool:
+    """Whether a file's last batch of an earlier run is still where it was."""
+    if before.last_position == NO_BATCH:
+        return before.size_bytes == 0
+    file = files.open(path, write=False)
+    try:
+        return file.pread(RECORD_BATCH_OVERHEAD, before.last_position) == before.last_header
+    finally:
+        file.close()
+
+
+def print_slice(files: FileSystem, piece: LogSlice, *, is_deep: bool) -> SlicePrint:
+    """Read a slice. OSError as the file system says; what is wrong with the bytes is in the result."""
+    found: list[Chunks] = []
+    end, last_position, last_header = piece.start, NO_BATCH, b""
+    problem: str | None = None
+    next_offset = piece.base_offset
+    try:
+        for block in read_headers(files, piece, check_crc=True):
+            count = _rising(block, next_offset)
+            if count < len(block.headers):
+                problem = f"{piece.path}: at byte {block.positions[count]}: offsets do not rise"
+                block = _first_rows(block, count)
+            if count:
+                bodies = _bodies(files, piece.path, block) if is_deep else None
+                found.append(chunks_of(block.headers, block.positions, block.crc_ok, piece.base_offset, bodies))
+                end, last_position = block.end_position, int(block.positions[-1])
+                next_offset = int(found[-1]["last_offset"][-1]) + 1
+            if problem is not None:
+                break
+    except CorruptFileError as error:
+        problem = str(error)
+    if last_position != NO_BATCH:
+        file = files.open(piece.path, write=False)
+        try:
+            last_header = file.pread(RECORD_BATCH_OVERHEAD, last_position)
+        finally:
+            file.close()
+    chunks = coalesced(np.concatenate(found)) if found else NO_CHUNKS
+    return SlicePrint(piece.path, piece.base_offset, piece.start, end, last_position, last_header, chunks, problem)
+
+
+def _rising(block: HeaderBlock, next_offset: int) -> int:
+    """How many batches from the first on lie behind the one before."""
+    first = block.headers["base_offset"].astype(np.int64)
+    delta = block.headers["last_offset_delta"].astype(np.int64)
+    behind = np.concatenate(([next_offset], (first + delta)[:-1] + 1))
+    wrong = np.flatnonzero((first < behind) | (delta < 0))
+    return int(wrong[0]) if wrong.size else len(first)
+
+
+def _first_rows(block: HeaderBlock, count: int) -> HeaderBlock:
+    crc_ok = None if block.crc_ok is None else block.crc_ok[:count]
+    return HeaderBlock(block.headers[:count], block.positions[:count], crc_ok, [one for one in block.controls if one.row < count])
+
+
+def _bodies(files: FileSystem, path: str, block: HeaderBlock) -> Uint64s:
+    """Hashes of what the CRCs cover, read once more."""
+    file = files.open(path, write=False)
+    try:
+        begin = int(block.positions[0])
+        data = memoryview(file.pread(block.end_position - begin, begin))
+    finally:
+        file.close()
+    starts = (block.positions - begin).tolist()
+    ends = [*starts[1:], len(data)]
+    return np.array([body_hash(data[start + ATTRIBUTES_POSITION : end]) for start, end in zip(starts, ends)], dtype=np.uint64)
+
+
+def segment_prints(partition: PartitionFiles, plan: PartitionPlan, read: Sequence[SlicePrint], *, is_deep: bool) -> list[SegmentPrint]:
+    """The prints of a partition's segments from what was known and what was `read` of the plan's slices (in any order)."""
+    by_segment: dict[int, list[SlicePrint]] = {}
+    for piece in sorted(read, key=lambda one: (one.base_offset, one.start)):
+        by_segment.setdefault(piece.base_offset, []).append(piece)
+    return [
+        _segment_print(
+            segment.base_offset,
+            segment.log_size,
+            plan.mtimes[segment.base_offset],
+            plan.known.get(segment.base_offset),
+            by_segment.get(segment.base_offset, []),
+            is_deep=is_deep,
+        )
+        for segment in partition.segments
+    ]
+
+
+def _segment_print(
+    base_offset: int, size_bytes: int, mtime_ms: int, known: SegmentPrint | None, pieces: list[SlicePrint], *, is_deep: bool
+) -> SegmentPrint:
+    chunks = [known.chunks] if known is not None else []
+    end = known.end_position if known is not None else 0
+    last_position, last_header = (known.last_position, known.last_header) if known is not None else (NO_BATCH, b"")
+    problem = None
+    for piece in _sound_pieces(pieces, end, chunks):
+        if isinstance(piece, str):
+            problem = piece
+            break
+        chunks.append(piece.chunks)
+        end, problem = piece.end_position, piece.problem
+        if piece.last_position != NO_BATCH:
+            last_position, last_header = piece.last_position, piece.last_header
+        if problem is not None:
+            break
+    whole = coalesced(np.concatenate(chunks)) if chunks else NO_CHUNKS
+    bytes_read = sum(piece.end_position - piece.start for piece in pieces)
+    return SegmentPrint(base_offset, size_bytes, mtime_ms, is_deep, end, last_position, last_header, whole, problem, bytes_read)
+
+
+def _sound_pieces(pieces: list[SlicePrint], end: int, before: list[Chunks]) -> Iterator[SlicePrint | str]:
+    """The slices as long as each begins where the one before ended, with higher offsets; else what is wrong."""
+    last_offset = max((int(chunks["last_offset"][-1]) for chunks in before if len(chunks)), default=-1)
+    for piece in pieces:
+        if piece.start != end:
+            yield f"{piece.path}: at byte {end}: nothing was read up to byte {piece.start}"
+            return
+        if len(piece.chunks):
+            if int(piece.chunks["first_offset"][0]) <= last_offset:
+                yield f"{piece.path}: at byte {piece.start}: offsets do not rise"
+                return
+            last_offset = int(piece.chunks["last_offset"][-1])
+        yield piece
+        end = piece.end_position
