@@ -20,6 +20,7 @@ from kmirror.admin.results import (
 from kmirror.cli import mirrors_dry_run
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
+from kmirror.cli.mirrors_leaderless import topics_without_leader, with_leaderless
 from kmirror.cli.mirrors_reverse import reverse
 from kmirror.cli.mirrors_source import SourceEnd, another_cluster, check_source_cluster, source_ends_if_reachable, unseen, verbose_ends
 from kmirror.cli.mirrors_source_check import check_altered_source, check_new_source, other_topics, refuse_other_topics
@@ -126,8 +127,11 @@ class MirrorCommand:
         print(list_json(mirrors) if self._options.json else list_table(mirrors))
 
     async def do_describe(self) -> None:
-        described = await self._admin.describe_mirrors([self._mirror] if self._mirror else [])
-        rows = list(described.values()) if not self._options.topic else of_topics(described.values(), self._options.topic)
+        described = list((await self._admin.describe_mirrors([self._mirror] if self._mirror else [])).values())
+        for problem in await topics_without_leader(self._admin, described):
+            warn(problem)
+        described = await with_leaderless(self._admin, described)
+        rows = described if not self._options.topic else of_topics(described, self._options.topic)
         ends = await verbose_ends(self._clients, rows, warn) if self._options.verbose else None
         print(describe_json(rows, ends) if self._options.json else described_text(rows, ends))
 

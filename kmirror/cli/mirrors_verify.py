@@ -28,9 +28,10 @@ from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
 from kmirror.cli.log_diff_text import batch_text, counts_text, offsets_text
 from kmirror.cli.mirrors_clients import MirrorClients
+from kmirror.cli.mirrors_leaderless import is_leaderless, topics_without_leader, with_leaderless
 from kmirror.cli.mirrors_source import another_cluster
 from kmirror.cli.mirrors_tables import in_order
-from kmirror.cli.mirrors_topics import of_topics
+from kmirror.cli.mirrors_topics import of_topics, warn
 from kmirror.cli.mirrors_wait import FAILED, STOPPED, Progress, progress_bar
 from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import ApiException, KmirrorError
@@ -55,6 +56,7 @@ SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), al
 COMPACTED_SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), max_differences=1_000)
 """A record that the mirror lacks at the end of its part is no lag: it came past it."""
 
+NOT_COMPARED = 2
 T = TypeVar("T")
 
 
@@ -88,6 +90,10 @@ def _verify(clients: MirrorClients, run: Callable[[Coroutine[Any, Any, Any]], An
     options = clients.options
     try:
         mirrors = list(ask(clients.admin.describe_mirrors([options.mirror] if options.mirror else [])).values())
+        problems = ask(topics_without_leader(clients.admin, mirrors))
+        for problem in problems:
+            warn(problem)
+        mirrors = ask(with_leaderless(clients.admin, mirrors))
         if options.topic:
             mirrors = of_topics(mirrors, options.topic)
         rows = in_order(mirrors)
@@ -101,7 +107,7 @@ def _verify(clients: MirrorClients, run: Callable[[Coroutine[Any, Any, Any]], An
         clients.close()
     report = make_report("source", "mirror", "live", verdicts)
     print(to_json_text(report) if options.json else "\n".join(map(verdict_line, report.partitions)) or "No mirror partitions found")
-    return report.exit_code
+    return NOT_COMPARED if problems and not report.exit_code else report.exit_code
 
 
 def _partition_progress(progress: Progress, done: int, total: int, name: str) -> Callable[[int], None]:
@@ -197,7 +203,7 @@ class PartitionChecker:
                 found = self._compare(progress)
             except KmirrorError as error:
                 found = error_verdict(self._name.topic, self._name.partition, str(error))
-            if found.status is not Status.ERROR or self._row.state == PREPARING or not self._state.retries_left:
+            if found.status is not Status.ERROR or self._row.state == PREPARING or is_leaderless(self._row) or not self._state.retries_left:
                 return found
             self._state.retries_left -= 1
             self._ask(self._clients.runtime.sleep_ms(RETRY_PAUSE_MS))
@@ -206,6 +212,8 @@ class PartitionChecker:
         ask, name = self._ask, self._name
         if self._row.state == PREPARING:
             raise KmirrorError(f"it is {PREPARING}: what differs from the source is about to be cut")
+        if is_leaderless(self._row):
+            raise KmirrorError(self._row.reason or "")
         source, admin = ask(self._clients.source(self._mirror_name)), self._clients.admin
         problem = ask(self._state.another_cluster(admin, source, self._mirror_name))
         if problem is not None:

@@ -55,7 +55,9 @@ def commit(producer: Producer, group: str, generation: int, member: str, instanc
     )
 
 
-def ask_all(pair: Pair, group: str, when: str, members: list[str], instances: tuple[str | None, ...], generations: range, version: int) -> None:
+def ask_all(
+    pair: Pair, group: str, when: str, members: list[str], instances: tuple[str | None, ...], generations: range, version: int
+) -> None:
     name = f"{group} {when} {version}"
     producers = producers_of(pair, name)
     for number, (member, instance, generation) in enumerate(

@@ -36,7 +36,7 @@ class Cluster:
         return {"m": MirrorDescription("m", rows)}
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
-        return {name: SimpleNamespace(partitions=[0], topic_id=None) for name in names}
+        return {name: SimpleNamespace(partitions=[SimpleNamespace(partition=0, leader=1)], topic_id=None) for name in names}
 
     async def list_topics(self) -> list[str]:
         return sorted({*self.states, *self.refused})
@@ -49,7 +49,7 @@ class Cluster:
     pause_mirror_topics = resume_mirror_topics = add_topics_to_mirror = _change
 
     async def list_mirrors(self) -> list[Any]:
-        return [SimpleNamespace(mirror_name="m", source_cluster_id=THERE)]
+        return [SimpleNamespace(mirror_name="m", source_cluster_id=THERE, topic_count=0)]
 
     async def describe_cluster(self) -> Any:
         return SimpleNamespace(cluster_id=HERE)
