@@ -13,7 +13,8 @@ from replay_stories import PARTITION, Story
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.reader import PartitionFiles, SegmentReader, read_partition
-from kmirror.verify.replay.folder import replay_folder, replay_partition, segment_slices
+from kmirror.verify.planner import Listing
+from kmirror.verify.replay.folder import replay_folder, replay_partition
 from kmirror.verify.replay.partial import ReplayPartial, merge
 from kmirror.verify.replay.slice_replay import replay_slice
 from kmirror.verify.slices import LogSlice
@@ -26,7 +27,7 @@ ROUGH = (*LIFE, "crash", "truncate")
 def random_slices(chance: random.Random, partition: PartitionFiles, cuts: int) -> list[LogSlice]:
     """The segments, cut at some of their batches."""
     pieces = []
-    for whole in segment_slices(partition):
+    for whole in Listing(partition.path, partition.path, [partition], True, {}).slices(FILES, partition):
         with SegmentReader(FILES, whole.path) as reader:
             positions = reader.headers()[0].tolist()
         at = sorted({0, whole.end, *(chance.choice(positions) for _ in range(chance.randrange(cuts + 1)) if positions)})

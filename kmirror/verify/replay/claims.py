@@ -1,11 +1,11 @@
 """What the files beside a partition's segments claim: read whole, judged by nobody here.
 
-A file that cannot be read as what it is becomes its error's text. What a data dir says of all its partitions (checkpoints, whether a broker had
-shut down) is read before the partitions are listed: a broker that is running only moves on from there.
+A file that cannot be read as what it is becomes its error's text. They are read when the segments have been: a running broker may have moved on.
 """
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.index_reader import TRANSACTION_INDEX_DTYPE, read_transaction_index
 from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, EpochEntry, LeaderEpochCheckpointFile
-from kmirror.storage.log_file_names import TXN_INDEX_FILE_SUFFIX, producer_snapshot_file
+from kmirror.storage.log_file_names import TXN_INDEX_FILE_SUFFIX, is_log_file, producer_snapshot_file
 from kmirror.storage.producer_snapshot_file import read_producer_snapshot
 from kmirror.storage.producer_state_entry import ProducerStateEntry
 from kmirror.storage.reader import PartitionFiles, SegmentFiles, read_offset_checkpoint
@@ -72,6 +72,8 @@ class PartitionClaims:
     """By the base offset of the segment."""
     aborted_errors: dict[int, str]
     data_dir: DataDirClaims
+    has_grown: bool
+    """A broker has appended since the folder was listed."""
 
     def checkpoint(self, key: str) -> int | None:
         return self.data_dir.offsets.get(key, {}).get(self.topic_partition)
@@ -107,7 +109,26 @@ def read_partition_claims(files: FileSystem, partition: PartitionFiles, data_dir
                 aborted_errors[segment.base_offset] = problem
     snapshots = {offset: _snapshot(files, producer_snapshot_file(partition.path, offset)) for offset in partition.snapshots}
     return PartitionClaims(
-        partition.path, partition.topic_partition, partition.segments, snapshots, epochs, epochs_error, aborted, aborted_errors, data_dir
+        path=partition.path,
+        topic_partition=partition.topic_partition,
+        segments=partition.segments,
+        snapshots=snapshots,
+        epochs=epochs,
+        epochs_error=epochs_error,
+        aborted=aborted,
+        aborted_errors=aborted_errors,
+        data_dir=data_dir,
+        has_grown=not data_dir.at_rest and _has_grown(files, partition),
+    )
+
+
+def _has_grown(files: FileSystem, partition: PartitionFiles) -> bool:
+    if not partition.segments:
+        return False
+    last = partition.segments[-1]
+    names = files.list_dir(partition.path)
+    return max((name for name in names if is_log_file(name)), default="") > posixpath.basename(last.path()) or (
+        files.exists(last.path()) and files.size(last.path()) != last.log_size
     )
 
 

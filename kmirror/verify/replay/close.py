@@ -69,10 +69,13 @@ def _leader_epochs(view: LogView) -> list[LeaderEpochRow]:
             )
     claimed = {entry.epoch: entry.start_offset for entry in entries}
     rows = [
-        LeaderEpochRow(view.topic, view.partition, run.epoch, run.first_offset, run.next_offset, claimed.get(run.epoch)) for run in runs
+        LeaderEpochRow(view.path, view.topic, view.partition, run.epoch, run.first_offset, run.next_offset, claimed.get(run.epoch))
+        for run in runs
     ]
     known = {run.epoch for run in runs}
-    rows += [LeaderEpochRow(view.topic, view.partition, epoch, None, None, start) for epoch, start in entries if epoch not in known]
+    rows += [
+        LeaderEpochRow(view.path, view.topic, view.partition, epoch, None, None, start) for epoch, start in entries if epoch not in known
+    ]
     return rows
 
 
@@ -86,9 +89,9 @@ def _log_row(view: LogView, transactions: TransactionCheck) -> LogRow:
         between += max(first - expected, 0)
         expected = max(expected, segment.structure.next_offset if segment.structure.batches else segment.base_offset)
     return LogRow(
+        log=view.path,
         topic=view.topic,
         partition=view.partition,
-        path=view.claims.path,
         log_start_offset=view.log_start_offset,
         log_end_offset=view.log_end_offset,
         high_watermark=view.claims.checkpoint("high_watermark"),

@@ -228,6 +228,7 @@ class SnapshotCheck:
         for producer_id, state in sorted(self._left.states.items()):
             ours = values_of(state)
             yield ProducerRow(
+                view.path,
                 view.topic,
                 view.partition,
                 producer_id,

@@ -10,6 +10,7 @@ from kmirror.verify.replay.claims import CHECKPOINTS
 from kmirror.verify.replay.indexes import IndexCheck
 from kmirror.verify.replay.log_view import LogView
 from kmirror.verify.replay.partial import SegmentPart
+from kmirror.verify.replay.structure import GONE
 from kmirror.verify.replay.tables import IndexRow, SegmentRow
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
@@ -20,6 +21,7 @@ def segment_rows(view: LogView) -> Iterator[SegmentRow]:
         found = segment.structure
         codecs = found.codecs
         yield SegmentRow(
+            log=view.path,
             topic=view.topic,
             partition=view.partition,
             base_offset=segment.base_offset,
@@ -70,7 +72,9 @@ def check_structure(view: LogView) -> None:
 
 def _is_cut_short(view: LogView, number: int) -> bool:
     """Whether the segment in front ended in something unreadable, which explains the offsets that are missing."""
-    return number > 0 and any(place.kind == "corrupt" for place in view.segments[number - 1].structure.problem_examples)
+    return number > 0 and any(
+        place.kind in ("corrupt", "unreadable", GONE) for place in view.segments[number - 1].structure.problem_examples
+    )
 
 
 def _check_segment(view: LogView, segment: SegmentPart, next_base: int | None) -> None:
@@ -124,6 +128,8 @@ def _check_log_start(view: LogView) -> None:
             text = f"the log is said to begin at {said}, and its first segment at {view.first_base_offset}"
             last = view.first_base_offset - 1
             view.found("structure", "gap", view.segments[0].path, text, segment=view.first_base_offset, first_offset=said, last_offset=last)
+    if claims.has_grown:
+        return  # the checkpoints may be newer than what was read
     for key, name in CHECKPOINTS.items():
         offset = claims.checkpoint(key)
         if offset is not None and offset > view.log_end_offset:
@@ -157,7 +163,9 @@ def close_indexes(view: LogView) -> Iterator[IndexRow]:
             if size % slot_size:
                 text = f"{size} bytes are no whole number of entries of {slot_size}"
                 view.found("indexes", "size", path, text, segment=segment.base_offset)
-            yield IndexRow(view.topic, view.partition, segment.base_offset, suffix[1:], check.entries, check.exact, check.sound, wrong)
+            yield IndexRow(
+                view.path, view.topic, view.partition, segment.base_offset, suffix[1:], check.entries, check.exact, check.sound, wrong
+            )
 
 
 def _check_index(view: LogView, segment: SegmentPart, path: str, check: IndexCheck, unknown: int) -> int:

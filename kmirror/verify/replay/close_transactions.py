@@ -147,6 +147,7 @@ class TransactionCheck:
         for each in self._aborted:
             marker, run = each.marker, each.run
             yield TransactionRow(
+                view.path,
                 view.topic,
                 view.partition,
                 each.producer_id,
@@ -178,6 +179,7 @@ class TransactionCheck:
         if now is None:
             now = max((segment.structure.max_timestamp for segment in view.segments), default=-1)
         return TransactionRow(
+            view.path,
             view.topic,
             view.partition,
             producer_id,
@@ -199,6 +201,7 @@ class TransactionCheck:
         view, whole = self._view, self._whole
         unknown = 0 if self._knows_left else sum(f.marker is not None and not f.marker.is_abort for f in whole.fronts.values())
         return TransactionCounts(
+            view.path,
             view.topic,
             view.partition,
             whole.committed + unknown,

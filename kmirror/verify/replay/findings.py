@@ -19,6 +19,8 @@ MAX_EXAMPLES: Final = 20
 class Finding:
     """A row of `findings`."""
 
+    log: str
+    """The partition's folder."""
     topic: str
     partition: int
     table: str

@@ -1,16 +1,24 @@
-"""Replay of a data dir or of one partition's folder on this machine: no Spark, the same functions.
+"""Replay of whole inputs: the tasks that read them, what a task gives back, and the closing of each partition. No Spark here; an engine runs the tasks.
 
-A data dir's checkpoints are read first, then the folders are listed: what a running broker does meanwhile only comes on top of that. Each segment
-is one slice here; one with a slice that cannot be read is replayed as a whole by whoever cut it, for a wrong index entry makes a wrong cut.
+    plan      one listing, slices packed into tasks of about 64 MB (`verify.planner`)
+    run_task  each slice's partial, neighbours merged: what travels is a few hundred bytes a segment and producer
+    close     a partition's parts in the order of the log, merged, and held against the files beside the segments
+
+`replay_folder` does all of it in this process. A broker may be running on the folder: what it appends after the listing is not looked at, a
+segment that retention took since is no damage, and checkpoints that may be newer than the listing are not held against it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
-from kmirror.storage.reader import PartitionFiles, is_partition_dir, read_data_dir, read_partition
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.planner import TASK_BYTES, Listing, list_input, pack
 from kmirror.verify.replay.claims import DataDirClaims, read_data_dir_claims, read_partition_claims
 from kmirror.verify.replay.close import PRODUCER_ID_EXPIRATION_MS, close_partition
 from kmirror.verify.replay.partial import ReplayPartial, merge
@@ -18,66 +26,116 @@ from kmirror.verify.replay.slice_replay import replay_slice
 from kmirror.verify.replay.tables import ReplayTables
 from kmirror.verify.slices import LogSlice
 
+Cuts = Mapping[str, Sequence[int]]
+"""The offsets of a partition's snapshots, ascending, by its folder."""
 
-def replay_folder(
+
+class Part(NamedTuple):
+    """The partial of some slices of one partition that follow each other, and where they begin."""
+
+    folder: str
+    base_offset: int
+    start: int
+    partial: ReplayPartial
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySettings:
+    """How to read, and what nobody can see in the bytes."""
+
+    check_crc: bool = True
+    now_ms: int | None = None
+    """For the age of open transactions; None: the newest timestamp of the log."""
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+    """The brokers' `producer.id.expiration.ms`."""
+    compacted_topics: Collection[str] | None = None
+    """All topics with `cleanup.policy=compact`; None where nobody knows."""
+
+
+DEFAULTS = ReplaySettings()
+
+
+def plan_tasks(
     files: FileSystem,
-    folder: str,
+    listing: Listing,
     *,
-    check_crc: bool = True,
-    now_ms: int | None = None,
-    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
-    compacted_topics: Collection[str] | None = None,
+    wants: Callable[[TopicPartition], bool] = lambda _: True,
+    task_bytes: int = TASK_BYTES,
+) -> list[list[LogSlice]]:
+    """The slices of the partitions that `wants` wants, packed into tasks."""
+
+    def wanted() -> Iterator[LogSlice]:
+        for partition in listing.partitions:
+            if wants(partition.topic_partition):
+                yield from listing.slices(files, partition, task_bytes=task_bytes)
+
+    return pack(wanted(), task_bytes=task_bytes)
+
+
+def cuts_of(listing: Listing) -> dict[str, tuple[int, ...]]:
+    return {partition.path: tuple(partition.snapshots) for partition in listing.partitions}
+
+
+def run_task(
+    files: FileSystem, pieces: Iterable[LogSlice], cuts: Cuts, *, check_crc: bool = True, progress: Callable[[int], None] | None = None
+) -> list[Part]:
+    """What a task's slices say. Slices of one partition that stand side by side must follow each other in the log."""
+    parts: list[Part] = []
+    for piece in pieces:
+        folder = posixpath.dirname(piece.path)
+        partial = replay_slice(files, piece, cuts=cuts[folder], check_crc=check_crc)
+        if parts and parts[-1].folder == folder:
+            parts[-1] = parts[-1]._replace(partial=merge(parts[-1].partial, partial))
+        else:
+            parts.append(Part(folder, piece.base_offset, piece.start, partial))
+        if progress is not None:
+            progress(piece.size)
+    return parts
+
+
+def merge_parts(parts: Iterable[Part]) -> ReplayPartial:
+    """The partial of a whole partition from its parts, given in any order: a tree of merges."""
+    partials = [part.partial for part in sorted(parts, key=lambda part: (part.base_offset, part.start))] or [ReplayPartial()]
+    while len(partials) > 1:
+        partials = [merge(*partials[at : at + 2]) if at + 1 < len(partials) else partials[at] for at in range(0, len(partials), 2)]
+    return partials[0]
+
+
+def replay_partition(
+    files: FileSystem, partition: PartitionFiles, *, check_crc: bool = True, task_bytes: int = TASK_BYTES
+) -> ReplayPartial:
+    """The partial of one partition, read here."""
+    listing = Listing(partition.path, partition.path, [partition], True, {})
+    return merge_parts(run_task(files, listing.slices(files, partition, task_bytes=task_bytes), cuts_of(listing), check_crc=check_crc))
+
+
+def close_parts(
+    files: FileSystem, partition: PartitionFiles, parts: Iterable[Part], data_dir: DataDirClaims, settings: ReplaySettings = DEFAULTS
 ) -> ReplayTables:
-    """The tables of all partitions in `folder`, a broker's log.dir or one partition's folder. KmirrorError if it is neither."""
+    """The tables of a partition."""
+    claims = read_partition_claims(files, partition, data_dir)
+    return close_partition(
+        merge_parts(parts),
+        claims,
+        now_ms=settings.now_ms,
+        producer_id_expiration_ms=settings.producer_id_expiration_ms,
+        compacted_topics=settings.compacted_topics,
+    )
+
+
+def data_dirs_of(files: FileSystem, listing: Listing) -> dict[str, DataDirClaims]:
+    """What the data dirs of an input say, by their paths."""
+    return {folder: read_data_dir_claims(files, folder) for folder in listing.data_dir_files}
+
+
+def replay_folder(files: FileSystem, folder: str, settings: ReplaySettings = DEFAULTS) -> ReplayTables:
+    """The tables of all partitions in `folder`: a partition's folder, a broker's log.dir or a folder of log.dirs. KmirrorError if it is none."""
+    listing = list_input(files, folder)
+    cuts = cuts_of(listing)
+    data_dirs = data_dirs_of(files, listing)
     tables = ReplayTables()
-    for data_dir, partition in partitions_of(files, folder):
-        partial = replay_partition(files, partition, check_crc=check_crc)
-        claims = read_partition_claims(files, partition, data_dir)
-        tables.extend(
-            close_partition(
-                partial, claims, now_ms=now_ms, producer_id_expiration_ms=producer_id_expiration_ms, compacted_topics=compacted_topics
-            )
-        )
+    for partition in listing.partitions:
+        parts = run_task(files, listing.slices(files, partition), cuts, check_crc=settings.check_crc)
+        data_dir = data_dirs.get(posixpath.dirname(partition.path), DataDirClaims())
+        tables.extend(close_parts(files, partition, parts, data_dir, settings))
     return tables
-
-
-def partitions_of(files: FileSystem, folder: str) -> Iterator[tuple[DataDirClaims, PartitionFiles]]:
-    """The partitions, and what is known of where they lie."""
-    folder = folder.rstrip("/") or folder
-    if not files.is_dir(folder):
-        raise KmirrorError(f"{folder} is not a directory; give a partition's folder or a broker's log.dir")
-    if is_partition_dir(files, folder):
-        yield DataDirClaims(), read_partition(files, folder)
-        return
-    data_dir = read_data_dir_claims(files, folder)
-    found = read_data_dir(files, folder)
-    if not found:
-        raise KmirrorError(f"{folder} holds no partition: no folder named <topic>-<partition> with a .log file")
-    for partition in found:
-        yield data_dir, partition
-
-
-def replay_partition(files: FileSystem, partition: PartitionFiles, *, check_crc: bool = True) -> ReplayPartial:
-    """The partial of all segments, read one by one."""
-    partial = ReplayPartial()
-    cuts = tuple(partition.snapshots)
-    for piece in segment_slices(partition):
-        partial = merge(partial, replay_slice(files, piece, cuts=cuts, check_crc=check_crc))
-    return partial
-
-
-def segment_slices(partition: PartitionFiles) -> Iterator[LogSlice]:
-    """Each segment as one slice."""
-    topic, number = partition.topic_partition
-    for segment in partition.segments:
-        yield LogSlice(
-            location=partition.path,
-            path=segment.path(),
-            topic=topic,
-            partition=number,
-            base_offset=segment.base_offset,
-            start=0,
-            end=segment.log_size,
-            segment_size=segment.log_size,
-            is_last_segment=segment is partition.segments[-1],
-        )

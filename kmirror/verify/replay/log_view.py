@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kmirror.storage.index_reader import OFFSET_INDEX_DTYPE, TIME_INDEX_DTYPE
+from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX
+from kmirror.storage.reader import SegmentFiles
 from kmirror.verify.replay.claims import PartitionClaims
 from kmirror.verify.replay.findings import Finding
+from kmirror.verify.replay.indexes import IndexCheck
 from kmirror.verify.replay.partial import ReplayPartial, SegmentPart
+from kmirror.verify.replay.structure import GONE, Structure
 
 COMPACTED_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+def is_gone(segment: SegmentPart) -> bool:
+    return any(place.kind == GONE for place in segment.structure.problem_examples)
 
 
 class LogView:
@@ -18,15 +27,34 @@ class LogView:
         """`compacted_topics`: all topics with cleanup.policy=compact, None where nobody knows them."""
         self.partial = partial
         self.claims = claims
+        self.path = claims.path
         self.topic, self.partition = claims.topic_partition
-        self.segments = partial.segments
+        self.at_rest = claims.data_dir.at_rest
+        self.segments = self._all_segments(partial.segments)
         self.first_base_offset = self.segments[0].base_offset if self.segments else 0
         self.log_end_offset = self._log_end()
         checkpoint = claims.checkpoint("log_start")
         self.log_start_offset = max(self.first_base_offset, checkpoint or 0)
-        self.at_rest = claims.data_dir.at_rest
         self.may_be_compacted = self._may_be_compacted(compacted_topics)
         self.findings: list[Finding] = []
+
+    def _all_segments(self, read: tuple[SegmentPart, ...]) -> list[SegmentPart]:
+        """Those that were read, and the empty ones, which nobody reads. What a running broker deleted in front of them since is left out."""
+        parts = {part.base_offset: part for part in read}
+        listed = [parts.get(segment.base_offset) or self._empty(segment) for segment in self.claims.segments]
+        first = 0
+        while not self.at_rest and first < len(listed) - 1 and is_gone(listed[first]):
+            first += 1
+        self.has_lost_its_beginning = first > 0
+        return listed[first:]
+
+    def _empty(self, segment: SegmentFiles) -> SegmentPart:
+        """Its indexes have no batch to name: at rest, when an index has no room in reserve, whatever is in them is wrong."""
+        slots = {INDEX_FILE_SUFFIX: OFFSET_INDEX_DTYPE.itemsize, TIME_INDEX_FILE_SUFFIX: TIME_INDEX_DTYPE.itemsize}
+        entries = [segment.sizes.get(suffix, 0) // size if self.at_rest else 0 for suffix, size in slots.items()]
+        return SegmentPart(
+            segment.base_offset, segment.path(), segment.log_size, Structure(), IndexCheck(entries[0]), IndexCheck(entries[1])
+        )
 
     def _log_end(self) -> int:
         for segment in reversed(self.segments):
@@ -67,7 +95,7 @@ class LogView:
 
     def is_damaged(self, start: int, end: int) -> bool:
         """Whether something in [start, end) could not be read as it was written."""
-        return any(segment.structure.problems for segment in self._between(start, end))
+        return self.has_lost_its_beginning or any(segment.structure.problems for segment in self._between(start, end))
 
     def has_holes(self, start: int, end: int) -> bool:
         """Whether offsets or records are missing in the segments of [start, end): batches may have been there that nothing tells of."""
@@ -94,4 +122,6 @@ class LogView:
         last_offset: int | None = None,
     ) -> None:
         """Add a finding."""
-        self.findings.append(Finding(self.topic, self.partition, table, kind, file, segment, position, first_offset, last_offset, text))
+        self.findings.append(
+            Finding(self.path, self.topic, self.partition, table, kind, file, segment, position, first_offset, last_offset, text)
+        )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kmirror.common.errors import CorruptFileError
+from kmirror.common.errors import CorruptFileError, disk_error_text
 from kmirror.common.ports import FileSystem
 from kmirror.storage.index_reader import OFFSET_INDEX_DTYPE, TIME_INDEX_DTYPE, read_offset_index, read_time_index
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX
@@ -22,7 +22,7 @@ from kmirror.verify.replay.indexes import OffsetIndexScan, TimeIndexScan
 from kmirror.verify.replay.leader_epochs import Runs
 from kmirror.verify.replay.partial import ReplayPartial, Section, SegmentPart, merge_sections
 from kmirror.verify.replay.producer_scan import ProducerScan
-from kmirror.verify.replay.structure import Place, Structure
+from kmirror.verify.replay.structure import GONE, Place, Structure
 from kmirror.verify.slices import LogSlice
 
 
@@ -31,9 +31,18 @@ def replay_slice(
 ) -> ReplayPartial:
     """The partial of `piece`. `cuts` are the offsets of all snapshots of the partition, ascending, the same for all its slices.
 
-    Damage is in the partial; OSError for a file that cannot be read.
+    Damage is in the partial, and so is that the file cannot be read.
     """
-    return _SliceReplay(files, piece, cuts).run(check_crc=check_crc, block_bytes=block_bytes)
+    replay = _SliceReplay(files, piece, cuts)
+    try:
+        replay.read(check_crc=check_crc, block_bytes=block_bytes)
+    except CorruptFileError as error:
+        replay.add_problem(error.position, "corrupt", error.reason)
+    except FileNotFoundError:
+        replay.add_problem(piece.start, GONE, "the segment was listed, and its file is not there any more")
+    except OSError as error:
+        replay.add_problem(piece.start, "unreadable", disk_error_text(error))
+    return replay.finish()
 
 
 class _SliceReplay:
@@ -47,21 +56,27 @@ class _SliceReplay:
         self._section: tuple[int, int, ProducerScan] | None = None
         """(cut, first offset, scan) of the section under way."""
         self._next_offset = piece.base_offset
+        self._offset_index = OffsetIndexScan(np.empty(0, OFFSET_INDEX_DTYPE), piece.base_offset, start=piece.start)
+        self._time_index = TimeIndexScan(np.empty(0, TIME_INDEX_DTYPE), piece.base_offset)
+
+    def read(self, *, check_crc: bool, block_bytes: int) -> None:
+        """Go through the slice; what was read before an error counts."""
+        files, piece = self._files, self._piece
         stem = piece.path.removesuffix(LOG_FILE_SUFFIX)
         index, time_index = stem + INDEX_FILE_SUFFIX, stem + TIME_INDEX_FILE_SUFFIX
-        offset_rows = read_offset_index(files, index) if files.exists(index) else np.empty(0, OFFSET_INDEX_DTYPE)
-        time_rows = read_time_index(files, time_index) if files.exists(time_index) else np.empty(0, TIME_INDEX_DTYPE)
-        self._offset_index = OffsetIndexScan(offset_rows, piece.base_offset, start=piece.start)
-        self._time_index = TimeIndexScan(time_rows, piece.base_offset)
+        if files.exists(index):
+            self._offset_index = OffsetIndexScan(read_offset_index(files, index), piece.base_offset, start=piece.start)
+        if files.exists(time_index):
+            self._time_index = TimeIndexScan(read_time_index(files, time_index), piece.base_offset)
+        for block in read_headers(files, piece, check_crc=check_crc, block_bytes=block_bytes):
+            self._add(block)
 
-    def run(self, *, check_crc: bool, block_bytes: int) -> ReplayPartial:
+    def add_problem(self, position: int, kind: str, text: str) -> None:
+        """The slice goes no further."""
+        self._structure = self._structure.with_problem(Place(position, self._next_offset, self._next_offset, kind, text))
+
+    def finish(self) -> ReplayPartial:
         piece = self._piece
-        try:
-            for block in read_headers(self._files, piece, check_crc=check_crc, block_bytes=block_bytes):
-                self._add(block)
-        except CorruptFileError as error:
-            problem = Place(error.position, self._next_offset, self._next_offset, "corrupt", error.reason)
-            self._structure = self._structure.with_problem(problem)
         self._end_section()
         segment = SegmentPart(
             piece.base_offset, piece.path, piece.segment_size, self._structure, self._offset_index.check, self._time_index.check

@@ -25,6 +25,8 @@ from kmirror.verify.header_scan import HeaderBlock
 from kmirror.verify.replay.findings import MAX_EXAMPLES
 
 NO_BATCH = "no batch has these offsets"
+GONE = "gone"
+"""The kind of a problem: the segment was listed, and its file is not there any more."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
 
 

@@ -1,6 +1,6 @@
 """The tables of a replay: a dataclass a table, a field a column, the docstring of a field what it means. `SCHEMA_VERSION` is theirs.
 
-Offsets are Kafka's, times are ms since 1970, sizes bytes. `None` is "not known" or "none"; a column never uses -1 for that.
+`log` is the partition's folder: replicas of a topic's partition are different logs, and it joins the tables. Offsets are Kafka's, times are ms since 1970, sizes bytes. `None` is "not known" or "none"; a column never uses -1 for that.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kmirror.verify.replay.findings import Finding
 class LogRow:
     """`logs`: a partition as a whole."""
 
+    log: str
     topic: str
     partition: int
-    path: str
     log_start_offset: int
     """Of the first segment, or the log-start checkpoint's if that is higher."""
     log_end_offset: int
@@ -42,6 +42,7 @@ class LogRow:
 class SegmentRow:
     """`structure`: a segment."""
 
+    log: str
     topic: str
     partition: int
     base_offset: int
@@ -76,6 +77,7 @@ class SegmentRow:
 class LeaderEpochRow:
     """`leader_epochs`: a run of batches of one epoch, or an epoch of the checkpoint that has no batch."""
 
+    log: str
     topic: str
     partition: int
     epoch: int
@@ -89,6 +91,7 @@ class LeaderEpochRow:
 class ProducerRow:
     """`producers`: a producer id at the end of the log, as every broker that reads the log must know it."""
 
+    log: str
     topic: str
     partition: int
     producer_id: int
@@ -106,6 +109,7 @@ class ProducerRow:
 class TransactionRow:
     """`transactions`: one that was aborted, is open, or was forgotten at a reset. Committed ones are counted in `transaction_counts`."""
 
+    log: str
     topic: str
     partition: int
     producer_id: int
@@ -134,6 +138,7 @@ class TransactionRow:
 class TransactionCounts:
     """`transaction_counts`: a partition's transactions."""
 
+    log: str
     topic: str
     partition: int
     committed: int
@@ -148,6 +153,7 @@ class TransactionCounts:
 class IndexRow:
     """`indexes`: an `.index` or `.timeindex`."""
 
+    log: str
     topic: str
     partition: int
     base_offset: int

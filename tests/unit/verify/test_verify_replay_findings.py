@@ -11,11 +11,13 @@ import pytest
 from replay_stories import Story
 
 from kmirror.common.crc32c import crc32c
+from kmirror.common.ports import File
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.reader import read_partition
+from kmirror.verify.planner import list_input
 from kmirror.verify.replay.findings import Finding
-from kmirror.verify.replay.folder import replay_folder
+from kmirror.verify.replay.folder import ReplaySettings, close_parts, cuts_of, data_dirs_of, plan_tasks, replay_folder, run_task
 
 FILES = OsFileSystem()
 SEEDS = (1, 2, 3)
@@ -193,9 +195,9 @@ DAMAGE = [
 @pytest.mark.parametrize(("damage", "table", "kind"), DAMAGE, ids=[damage.__name__ for damage, _, _ in DAMAGE])
 def test_damage_is_found_and_named(tmp_path: Path, seed: int, damage: Callable[[Path], str], table: str, kind: str) -> None:
     folder = story_folder(tmp_path, seed)
-    assert replay_folder(FILES, str(tmp_path), compacted_topics=()).findings == []
+    assert replay_folder(FILES, str(tmp_path), ReplaySettings(compacted_topics=())).findings == []
     file = damage(folder)
-    findings = replay_folder(FILES, str(tmp_path), compacted_topics=()).findings
+    findings = replay_folder(FILES, str(tmp_path), ReplaySettings(compacted_topics=())).findings
     assert [finding for finding in findings if (finding.table, finding.kind) == (table, kind) and file in finding.file], text_of(findings)
     assert all("\n" not in finding.text for finding in findings)
 
@@ -233,3 +235,43 @@ def test_a_running_broker_s_append_is_no_damage(tmp_path: Path) -> None:
     os.truncate(path, path.stat().st_size - 5)
     kinds = {finding.kind for finding in replay_folder(FILES, str(tmp_path)).findings}
     assert "corrupt" not in kinds and "torn" not in kinds
+
+
+def test_a_segment_that_retention_took_meanwhile_is_no_damage(tmp_path: Path) -> None:
+    folder = story_folder(tmp_path, 1)
+
+    class Vanishing(OsFileSystem):
+        def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> File:
+            if path == str(segments(folder)[0]) and not write:
+                raise FileNotFoundError(2, "gone", path)
+            return super().open(path, create=create, exclusive=exclusive, write=write)
+
+    assert [finding.kind for finding in replay_folder(Vanishing(), str(tmp_path)).findings if finding.table == "structure"] == ["gone"]
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    assert replay_folder(Vanishing(), str(tmp_path)).findings == []
+
+
+def test_a_checkpoint_newer_than_what_was_read_is_no_damage(tmp_path: Path) -> None:
+    folder = story_folder(tmp_path, 1)
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+
+    class Growing(OsFileSystem):
+        def read_bytes(self, path: str) -> bytes:
+            data = super().read_bytes(path)
+            if path.endswith("leader-epoch-checkpoint"):
+                with open(segments(folder)[-1], "ab") as file:
+                    file.write(b"x")
+                raise_the_high_watermark(folder)
+            return data
+
+    assert replay_folder(Growing(), str(tmp_path)).findings == []
+
+
+def test_tasks_of_a_few_slices_in_any_order_give_the_same_tables(tmp_path: Path) -> None:
+    story_folder(tmp_path, 3)
+    listing = list_input(FILES, str(tmp_path))
+    tasks = [[piece] for task in plan_tasks(FILES, listing, task_bytes=300) for piece in task]
+    assert len(tasks) > len(listing.partitions[0].segments)
+    parts = [part for task in reversed(tasks) for part in run_task(FILES, task, cuts_of(listing))]
+    data_dir = data_dirs_of(FILES, listing)[str(tmp_path)]
+    assert close_parts(FILES, listing.partitions[0], parts, data_dir) == replay_folder(FILES, str(tmp_path))
