@@ -22,12 +22,14 @@ __all__ = ["register", "spark_session"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("kafka-log")` known to a session, and let it push filters down."""
+    """Make `spark.read.format("kafka-log")` known to a session, let it push filters down, and count from headers."""
+    from kmirror.spark.counting import count_from_headers
     from kmirror.spark.data_source import NAME, KafkaLogDataSource
     from kmirror.spark.pushdown import PUSHDOWN, mark_loads
 
     spark.dataSource.register(KafkaLogDataSource)
     mark_loads(NAME)
+    count_from_headers(NAME)
     spark.conf.set(PUSHDOWN, "true")
 
 

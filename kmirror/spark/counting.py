@@ -1,0 +1,134 @@
+"""`count()` of a frame of `kafka-log` from headers: nothing is unpacked, and not a row a record crosses to Spark.
+
+Spark does not tell a Python source which columns a query needs, so a count would make them all. What a count needs can be seen in its plan: the
+columns of its filters. Where the plan is filters and chosen columns over our source, `count()` loads that source anew with these columns alone:
+
+    only columns that are the same for all records of a batch     rows of batches, and the sum of their record counts
+    others                                                        rows of records with the filters' columns
+
+A count never looks at CRCs, for it does not read what they cover; `mode=PERMISSIVE` does, so its counts are Spark's own. So are those of other plans.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kmirror.spark.columns import SHARED
+from kmirror.spark.options import MARKED, NAME, ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SELECTS: Final = {"kafkacompatible", "subscribe", "subscribepattern", "assign"}
+"""With these a batch may be wanted in part."""
+
+
+def count_from_headers(source_name: str) -> None:
+    """From now on `DataFrame.count()` does so for the frames of this source."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    original = DataFrame.count
+    if getattr(original, "counts_headers", False):
+        return
+
+    def count(self: DataFrame) -> int:
+        counting = counting_frame(self, source_name)
+        if counting is None:
+            return int(original(self))
+        return int(counting.collect()[0]["n"] or 0) if counting.columns == ["n"] else int(original(counting))
+
+    count.__doc__ = original.__doc__
+    count.counts_headers = True  # type: ignore[attr-defined]
+    DataFrame.count = count
+
+
+def counting_frame(frame: DataFrame, source_name: str) -> DataFrame | None:
+    """A frame whose only row has the count as `n`, or one with as many rows and fewer columns; None if the plan is another."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return _narrowed(frame, source_name)
+    except (Py4JError, PySparkException):
+        return None  # another Spark's plans; or an error that its own count will tell
+
+
+def _narrowed(frame: DataFrame, source_name: str) -> DataFrame | None:
+    filters: list[Any] = []
+    plan = frame._jdf.queryExecution().analyzed()
+    while (kind := plan.getClass().getSimpleName()) in ("Filter", "Project", "SubqueryAlias"):
+        if kind == "Filter":
+            filters.append(plan)
+        elif kind == "Project" and not _only_chooses(plan):
+            return None
+        plan = plan.child()
+    if kind != "DataSourceV2Relation" or plan.table().name() != source_name:
+        return None
+    attributes = {one.exprId().id(): one for one in _items(plan.output())}
+    needed = set()
+    for node in filters:
+        if not _can_move(frame, node.condition()):
+            return None
+        needed |= {one.exprId().id() for one in _items(node.condition().references().toSeq())}
+    if not needed <= set(attributes):
+        return None
+    options = {str(key): str(plan.options().get(key)) for key in plan.options().keySet()}
+    kept = {attributes[number].name(): attributes[number] for number in sorted(needed)}
+    return _narrower(frame, filters, kept, options)
+
+
+def _narrower(frame: DataFrame, filters: list[Any], kept: dict[str, Any], options: dict[str, str]) -> DataFrame | None:
+    """The frame anew, with the filters' columns (`kept`, as they know them) or its batches' record counts."""
+    names = list(kept)
+    parsed = ReadOptions.parse(options)
+    if parsed.is_permissive:
+        return None
+    is_record = parsed.rows == "record"
+    sums = is_record and set(names) <= set(SHARED) and not _SELECTS & set(options)
+    changed = {key: value for key, value in options.items() if key not in ("columns", "rows", MARKED.lower())}
+    changed["rows"] = "batch" if sums or not is_record else "record"
+    changed["columns"] = ",".join([*names, "record_count"] if sums else names or ["partition"])
+    if MARKED.lower() in options:
+        changed[MARKED] = "true"  # this load has this query alone
+    made = _with_filters(frame, _load(frame, changed), filters, kept)
+    if not sums:
+        return made
+    from pyspark.sql import functions
+
+    return made.agg(functions.sum("record_count").alias("n"))
+
+
+def _load(frame: DataFrame, options: dict[str, str]) -> Any:
+    """The relation of a new `load()`, without our marker."""
+    reader = frame.sparkSession._jsparkSession.read().format(NAME)
+    for key, value in options.items():
+        reader = reader.option(key, value)
+    return reader.load().queryExecution().analyzed()
+
+
+def _with_filters(frame: DataFrame, relation: Any, filters: list[Any], kept: dict[str, Any]) -> DataFrame:
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    jvm: Any = frame.sparkSession._jvm
+    sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    output = sequence([kept.get(attribute.name(), attribute) for attribute in _items(relation.output())])
+    plan = relation.copy(relation.table(), output, relation.catalog(), relation.identifier(), relation.options(), relation.timeTravelSpec())
+    for node in reversed(filters):
+        plan = node.withNewChildren(sequence([plan]))
+    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(frame.sparkSession._jsparkSession, plan)
+    return DataFrame(rows, frame.sparkSession)
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
+def _only_chooses(project: Any) -> bool:
+    """Whether every column of a projection is one of its input, under its name."""
+    return all(one.getClass().getSimpleName() == "AttributeReference" for one in _items(project.projectList()))
+
+
+def _can_move(frame: DataFrame, condition: Any) -> bool:
+    """Whether a condition may be asked of a row by itself."""
+    jvm: Any = frame.sparkSession._jvm
+    return bool(condition.deterministic()) and not jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition)
