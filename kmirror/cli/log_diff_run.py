@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kmirror.cli.log_diff import parse_partitions
@@ -22,6 +23,7 @@ from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_i
 from kmirror.cli.log_diff_text import report_text
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.verify.cluster_prints import plan_logs
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.data_dir_logs import choose_partitions, one_sided_verdict
 from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs
@@ -58,6 +60,8 @@ def settings_of(options: argparse.Namespace) -> DiffSettings:
 def run_log_diff(options: argparse.Namespace) -> int:
     """The exit code; the report is printed."""
     settings = settings_of(options)
+    if options.deep and options.output is None:
+        raise KmirrorError("--deep goes with --output; without it all bytes are compared anyway")
     if options.topics is not None:
         try:
             re.compile(options.topics)
@@ -86,11 +90,36 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     verdicts = [one_sided_verdict(pair.left, only_left=True) for pair in pairs if pair.left is not None and pair.right is None]
     verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
     both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
-    if engine == "spark":
+    if options.output is not None:
+        verdicts += _by_prints(options, engine, both, (left, right), settings, verdicts)
+    elif engine == "spark":
         verdicts += _on_spark(both, left, right, settings, options.master)
     else:
         verdicts += _locally(both, settings)
     return make_report(left.name, right.name, engine, verdicts)
+
+
+def _by_prints(
+    options: argparse.Namespace,
+    engine: str,
+    pairs: list[tuple[ComparedLog, ComparedLog]],
+    inputs: tuple[LogInput, LogInput],
+    settings: DiffSettings,
+    others: list[PartitionVerdict],
+) -> list[PartitionVerdict]:
+    """The verdicts of `pairs`; they and `others` are written to --output."""
+    from kmirror.cli.log_diff_output import read_known, write_tables
+    from kmirror.cli.log_diff_prints import diff_by_prints
+
+    folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
+    logs = [("A", one) for one, _ in folders] + [("B", other) for _, other in folders]
+    locations = {"A": inputs[0].name, "B": inputs[1].name}
+    planned = plan_logs(logs, locations, read_known(options.output), is_deep=options.deep)
+    with _progress_bar(sum(one.size_bytes for one in planned)) as progress:
+        verdicts, printed = diff_by_prints(engine, options.master, folders, planned, settings, progress, is_deep=options.deep)
+    sort = attrgetter("topic", "partition")
+    write_tables(options.output, sorted([*others, *verdicts], key=sort), printed)
+    return verdicts
 
 
 def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list[Pair]:
@@ -123,6 +152,8 @@ def _engine(options: argparse.Namespace, left: LogInput, right: LogInput, size_b
         if not spark_is_installed():
             raise KmirrorError("--engine spark needs pyspark and pyarrow; install kmirror[spark]")
         return "spark"
+    if options.output is not None and not folders:
+        raise KmirrorError("--output fingerprints folders; a live cluster is compared without it")
     large = is_remote(left.name) or is_remote(right.name) or size_bytes > SPARK_THRESHOLD_BYTES
     return "spark" if options.engine == "auto" and folders and large and spark_is_installed() else "local"
 

@@ -47,11 +47,11 @@ def diff_prints(
     """Compare two logs that were printed. Never raises for what lies in them."""
     one, two = LogPrint(left.partition, left_prints), LogPrint(right.partition, right_prints)
     found = compare_chunks(one, two, max(left.log_start_offset, right.log_start_offset))
-    facts = _facts(left, one, left_prints), _facts(right, two, right_prints)
+    facts = facts_of(left, one, left_prints), facts_of(right, two, right_prints)
     return diff_parts(left, right, found, settings, facts=facts)
 
 
-def _facts(log: DirectoryLog, known: LogPrint, prints: Sequence[SegmentPrint]) -> LogFacts | None:
+def facts_of(log: DirectoryLog, known: LogPrint, prints: Sequence[SegmentPrint]) -> LogFacts | None:
     """What is known without reading; None of a log that is not sound."""
     if not known.is_sound:
         return None

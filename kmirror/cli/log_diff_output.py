@@ -1,0 +1,93 @@
+"""The tables of `kafka-log-diff --output DIR`: Parquet where pyarrow is installed, else JSON lines with the same columns (`verify.diff_tables`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kmirror.common.errors import KmirrorError
+from kmirror.verify.cluster_prints import KnownPrints
+from kmirror.verify.diff_tables import (
+    CHUNKS,
+    DIFFERENCES,
+    PARTITIONS,
+    SEGMENTS,
+    Columns,
+    PrintedLog,
+    Table,
+    chunk_columns,
+    difference_columns,
+    known_prints,
+    partition_columns,
+    segment_columns,
+)
+from kmirror.verify.verdict import PartitionVerdict
+
+
+def has_parquet() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def write_tables(folder: str, verdicts: Sequence[PartitionVerdict], printed: Sequence[PrintedLog]) -> None:
+    """KmirrorError, or OSError, if DIR cannot be written."""
+    tables = {
+        PARTITIONS: partition_columns(verdicts, printed),
+        DIFFERENCES: difference_columns(verdicts),
+        CHUNKS: chunk_columns(printed),
+        SEGMENTS: segment_columns(printed),
+    }
+    if has_parquet():
+        from kmirror.spark.tables import write_parquet
+
+        write_parquet(folder, tables)
+        return
+    if "://" in folder:
+        raise KmirrorError(f"{folder} is remote, and writing that needs pyarrow; install kmirror[spark]")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for table, columns in tables.items():
+        _write_lines(Path(folder) / f"{table.name}.jsonl", table, columns)
+
+
+def read_known(folder: str) -> KnownPrints:
+    """What the run before knew of the segments; nothing without one, or if its tables make no sense."""
+    try:
+        tables = _read(folder, (SEGMENTS, CHUNKS))
+        return known_prints(tables[SEGMENTS], tables[CHUNKS]) if tables is not None else {}
+    except (KeyError, ValueError, TypeError, IndexError):
+        return {}  # not ours, or half written: all is read
+
+
+def _read(folder: str, tables: Sequence[Table]) -> dict[Table, Columns] | None:
+    if has_parquet():
+        from kmirror.spark.tables import read_parquet
+
+        found = read_parquet(folder, tables)
+        if found is not None:
+            return found
+    paths = [Path(folder) / f"{table.name}.jsonl" for table in tables]
+    if "://" in folder or not all(path.is_file() for path in paths):
+        return None
+    return {table: _read_lines(path, table) for table, path in zip(tables, paths)}
+
+
+def _write_lines(path: Path, table: Table, columns: Columns) -> None:
+    names = [column.name for column in table.columns]
+    values = [_plain(columns[name]) for name in names]
+    new = path.with_suffix(".new")
+    with new.open("w", encoding="utf-8") as file:
+        for row in zip(*values):
+            file.write(json.dumps(dict(zip(names, row))) + "\n")
+    os.replace(new, path)
+
+
+def _plain(values: Any) -> Any:
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
+def _read_lines(path: Path, table: Table) -> Columns:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {column.name: [row[column.name] for row in rows] for column in table.columns}

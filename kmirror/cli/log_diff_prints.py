@@ -1,0 +1,75 @@
+"""The local engine of `kafka-log-diff --output DIR`: slices are printed in this process, or, where there is much of them, in one for each core."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final
+
+from kmirror.common.errors import KmirrorError
+from kmirror.verify.cluster_prints import Comparison, Planned, SlicePrinter, compared, print_planned, printed_slice
+from kmirror.verify.compared_log import DirectoryLog
+from kmirror.verify.diff_tables import PrintedLog
+from kmirror.verify.log_diff import DiffSettings
+from kmirror.verify.segment_print import SlicePrint
+from kmirror.verify.slices import LogSlice
+from kmirror.verify.verdict import PartitionVerdict
+
+POOL_THRESHOLD_BYTES: Final = 512 << 20
+
+
+def diff_by_prints(
+    engine: str,
+    master: str | None,
+    pairs: Sequence[tuple[DirectoryLog, DirectoryLog]],
+    planned: Sequence[Planned],
+    settings: DiffSettings,
+    progress: Callable[[int], None],
+    *,
+    is_deep: bool,
+) -> tuple[list[PartitionVerdict], list[PrintedLog]]:
+    """(the verdicts, the prints of both sides), on either engine."""
+    with _printer(engine, master, sum(one.size_bytes for one in planned), progress, is_deep=is_deep) as print_slices:
+        printed = print_planned(planned, print_slices, is_deep=is_deep)
+    outcomes = [compared(left, right, printed) for left, right in pairs]
+    verdicts = [one for one in outcomes if isinstance(one, PartitionVerdict)]
+    verdicts += [one.verdict(settings) for one in outcomes if isinstance(one, Comparison)]
+    return verdicts, [one for one in printed.values() if not isinstance(one, str)]
+
+
+def _printer(
+    engine: str, master: str | None, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool
+) -> AbstractContextManager[SlicePrinter]:
+    return local_printer(size_bytes, progress, is_deep=is_deep)
+
+
+@contextmanager
+def local_printer(size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> Iterator[SlicePrinter]:
+    """In this process; much of it in one process for each core."""
+    if size_bytes < POOL_THRESHOLD_BYTES or (os.cpu_count() or 1) < 2:
+
+        def one_by_one(slices: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterator[SlicePrint | str]:
+            for log, piece in slices:
+                yield printed_slice(log.files, piece, is_deep)
+                progress(piece.size)
+
+        yield one_by_one
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
+
+        def in_parallel(slices: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterator[SlicePrint | str]:
+            waiting = [pool.submit(printed_slice, log.files, piece, is_deep) for log, piece in slices]
+            for (_, piece), one in zip(slices, waiting):
+                try:
+                    yield one.result()
+                except BrokenProcessPool as error:
+                    what = "a process that read segments was killed, by hand or because no memory was left"
+                    raise KmirrorError(f"{what}; --topics and --partitions compare fewer at once") from error
+                progress(piece.size)
+
+        yield in_parallel

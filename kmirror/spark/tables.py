@@ -1,0 +1,48 @@
+"""Tables as Parquet files: one file a table, small enough for one machine (verdicts and fingerprints, never records)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kmirror.verify.diff_tables import Columns, Table
+
+SUFFIX = ".parquet"
+
+
+def write_parquet(folder: str, tables: Mapping[Table, Columns]) -> None:
+    """`folder` (a path or a URI) is made if it is not there; files of earlier runs are replaced, each at once."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow.fs import FileSystem
+
+    files, path = FileSystem.from_uri(folder) if "://" in folder else (FileSystem.from_uri("file:///")[0], folder)
+    files.create_dir(path, recursive=True)
+    types = {"int64": pa.int64(), "int32": pa.int32(), "string": pa.string(), "bool": pa.bool_()}
+    for table, columns in tables.items():
+        schema = pa.schema([pa.field(one.name, types[one.type], metadata={"meaning": one.meaning}) for one in table.columns])
+        arrays = [pa.array(columns[one.name], type=types[one.type]) for one in table.columns]
+        name = posixpath.join(path, table.name + SUFFIX)
+        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), f"{name}.new", filesystem=files, compression="zstd")
+        files.move(f"{name}.new", name)
+
+
+def read_parquet(folder: str, tables: Sequence[Table]) -> dict[Table, Columns] | None:
+    """What an earlier run wrote; None where a table is not there."""
+    import pyarrow.parquet as pq
+    from pyarrow.fs import FileSystem, FileType
+
+    files, path = FileSystem.from_uri(folder) if "://" in folder else (FileSystem.from_uri("file:///")[0], folder)
+    names = [posixpath.join(path, table.name + SUFFIX) for table in tables]
+    if any(files.get_file_info(name).type is not FileType.File for name in names):
+        return None
+    found: dict[Table, Columns] = {}
+    for table, name in zip(tables, names):
+        read = pq.read_table(name, filesystem=files)
+        found[table] = {one.name: _values(read.column(one.name), one.type) for one in table.columns if one.name in read.column_names}
+    return found
+
+
+def _values(column: Any, kind: str) -> Any:
+    return column.to_numpy() if kind == "int64" and not column.null_count else column.to_pylist()

@@ -1,0 +1,245 @@
+"""What `kafka-log-diff --output DIR` writes, as tables: columns, their types and what they mean. `log_diff_tables` and `spark.tables` write them.
+
+    partitions    one row a partition: the verdict and both logs
+    differences   one row a difference, a range of offsets; the first --max-differences of each partition
+    segments      one row a segment of either side: which file was read, and how far it is sound
+    chunks        one row a chunk of a segment: an interval of offsets and the fingerprint of the batches in it
+
+`segments` and `chunks` are what the next run with the same DIR knows: what has not changed is not read again. Their rows are in the same
+order, A before B, `chunk_count` of them for each segment. `schema_version` rises when a column changes its meaning or goes; new columns
+may come at any time. A value that is not known is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kmirror.verify.chunks import CHUNK_DTYPE, NO_CHUNKS
+from kmirror.verify.fingerprint import VERSION
+from kmirror.verify.segment_print import SegmentPrint
+from kmirror.verify.verdict import BatchFacts, Difference, LogFacts, PartitionVerdict
+
+SCHEMA_VERSION: Final = 1
+
+
+class Column(NamedTuple):
+    name: str
+    type: str
+    """int64, int32, string, bool."""
+    meaning: str
+
+
+class Table(NamedTuple):
+    name: str
+    columns: tuple[Column, ...]
+
+
+def _log(side: str, where: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{side}_log", "string", f"{where}'s folder; null where {where} has no such partition"),
+        Column(f"{side}_start_offset", "int64", "its log start offset"),
+        Column(f"{side}_end_offset", "int64", "its log end offset"),
+        Column(f"{side}_high_watermark", "int64", "as its replication-offset-checkpoint says"),
+        Column(f"{side}_size_bytes", "int64", "of its .log files"),
+        Column(f"{side}_segment_count", "int32", "its segments"),
+        Column(f"{side}_trailing_bytes", "int64", "of an incomplete batch at its end"),
+    )
+
+
+def _first_batch(side: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{side}_batch_count", "int64", "batches of this side in the range"),
+        Column(f"{side}_size_bytes", "int64", "their bytes"),
+        Column(f"{side}_file", "string", "where the first of them lies"),
+        Column(f"{side}_position", "int64", "and its first byte there"),
+        Column(f"{side}_leader_epoch", "int32", "its leader epoch"),
+    )
+
+
+_VERSION: Final = Column("schema_version", "int32", f"{SCHEMA_VERSION}")
+_TOPIC: Final = Column("topic", "string", "the topic")
+_PARTITION: Final = Column("partition", "int32", "the partition's number")
+_SIDE: Final = Column("side", "string", "A or B")
+
+PARTITIONS: Final = Table(
+    "partitions",
+    (
+        _VERSION,
+        _TOPIC,
+        _PARTITION,
+        Column("status", "string", "equal, different or error"),
+        Column("start_offset", "int64", "the higher log start offset: nothing below was compared"),
+        *_log("left", "A"),
+        *_log("right", "B"),
+        Column("equal_bytes", "int64", "bytes that both sides have alike"),
+        Column("difference_count", "int64", "differences that count"),
+        Column("ignored_count", "int64", "differences that --ignore and --allow-lag let pass"),
+        Column("left_bytes_read", "int64", "bytes of A's log that were read for fingerprints in this run"),
+        Column("right_bytes_read", "int64", "and of B's"),
+        Column("error", "string", "file, byte and reason where a log cannot be read to its end"),
+    ),
+)
+DIFFERENCES: Final = Table(
+    "differences",
+    (
+        _VERSION,
+        _TOPIC,
+        _PARTITION,
+        Column("kind", "string", "as kafka-log-diff --help lists them"),
+        Column("first_offset", "int64", "of the range"),
+        Column("last_offset", "int64", "of the range, included"),
+        *_first_batch("left"),
+        *_first_batch("right"),
+        Column("detail", "string", "in words"),
+    ),
+)
+SEGMENTS: Final = Table(
+    "segments",
+    (
+        _VERSION,
+        Column("fingerprint_version", "int32", f"{VERSION}; prints of another version are not used"),
+        _SIDE,
+        _TOPIC,
+        _PARTITION,
+        Column("folder", "string", "the partition's folder"),
+        Column("base_offset", "int64", "the segment's"),
+        Column("size_bytes", "int64", "of the .log when it was read"),
+        Column("mtime_ms", "int64", "its modification time then"),
+        Column("is_deep", "bool", "whether bodies were hashed, too"),
+        Column("end_position", "int64", "the byte behind the last sound batch"),
+        Column("last_position", "int64", "where that batch begins; -1 without one"),
+        Column("last_header", "string", "its 61 bytes in hex"),
+        Column("problem", "string", "why the rest is not sound"),
+        Column("chunk_count", "int32", "rows of `chunks`"),
+    ),
+)
+CHUNKS: Final = Table(
+    "chunks",
+    (
+        _VERSION,
+        _SIDE,
+        _TOPIC,
+        _PARTITION,
+        Column("segment", "int64", "base offset of the segment"),
+        Column("start", "int64", "first offset of the interval, a multiple of 2^level"),
+        Column("level", "int32", "the interval has 2^level offsets"),
+        Column("first_offset", "int64", "of the first batch in it"),
+        Column("last_offset", "int64", "of the last batch in it"),
+        Column("batch_count", "int64", "its batches"),
+        Column("bad_crc_count", "int64", "those whose CRC does not hold"),
+        Column("size_bytes", "int64", "their bytes"),
+        Column("position", "int64", "where the first of them begins in the segment"),
+        Column("fingerprint", "int64", "of the batches, mod 2^61 - 1"),
+    ),
+)
+TABLES: Final = (PARTITIONS, DIFFERENCES, SEGMENTS, CHUNKS)
+
+Columns = Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]
+"""The values of a table, by column."""
+
+
+class PrintedLog(NamedTuple):
+    """The prints of one partition on one side."""
+
+    side: str
+    topic: str
+    partition: int
+    folder: str
+    prints: Sequence[SegmentPrint]
+
+
+def _columns(table: Table, rows: Iterable[Sequence[Any]]) -> Columns:
+    values = list(zip(*((SCHEMA_VERSION, *row) for row in rows))) or [()] * len(table.columns)
+    assert len(values) == len(table.columns), f"{len(values)} values for the {len(table.columns)} columns of {table.name}"
+    return {column.name: list(one) for column, one in zip(table.columns, values)}
+
+
+def partition_columns(verdicts: Sequence[PartitionVerdict], printed: Sequence[PrintedLog]) -> Columns:
+    read = {(one.side, one.topic, one.partition): sum(segment.bytes_read for segment in one.prints) for one in printed}
+
+    def row(verdict: PartitionVerdict) -> tuple[Any, ...]:
+        name = (verdict.topic, verdict.partition)
+        counts = verdict.difference_count, sum(verdict.ignored_counts.values()), read.get(("A", *name)), read.get(("B", *name))
+        start = verdict.start_offset if verdict.start_offset >= 0 else None
+        logs = (*_log_values(verdict.left), *_log_values(verdict.right))
+        return (*name, verdict.status.value, start, *logs, verdict.bytes_compared, *counts, verdict.error)
+
+    return _columns(PARTITIONS, map(row, verdicts))
+
+
+def _log_values(log: LogFacts | None) -> tuple[Any, ...]:
+    if log is None:
+        return (None,) * 7
+    offsets = log.log_start_offset, log.log_end_offset, log.high_watermark
+    return (log.name, *offsets, log.size_bytes, log.segment_count, log.trailing_bytes)
+
+
+def difference_columns(verdicts: Sequence[PartitionVerdict]) -> Columns:
+    def row(one: Difference) -> tuple[Any, ...]:
+        left = (one.left_batch_count, one.left_size_bytes, *_batch_values(one.left))
+        right = (one.right_batch_count, one.right_size_bytes, *_batch_values(one.right))
+        return (one.topic, one.partition, one.kind.value, one.first_offset, one.last_offset, *left, *right, one.detail)
+
+    return _columns(DIFFERENCES, (row(one) for verdict in verdicts for one in verdict.differences))
+
+
+def _batch_values(batches: Sequence[BatchFacts]) -> tuple[Any, ...]:
+    return (batches[0].file, batches[0].position, batches[0].leader_epoch) if batches else (None, None, None)
+
+
+def segment_columns(printed: Sequence[PrintedLog]) -> Columns:
+    def row(log: PrintedLog, one: SegmentPrint) -> tuple[Any, ...]:
+        file = (one.base_offset, one.size_bytes, one.mtime_ms, one.is_deep, one.end_position, one.last_position)
+        last = one.last_header.hex() if one.last_header else None
+        return (VERSION, log.side, log.topic, log.partition, log.folder, *file, last, one.problem, len(one.chunks))
+
+    return _columns(SEGMENTS, (row(log, one) for log in printed for one in log.prints))
+
+
+def chunk_columns(printed: Sequence[PrintedLog]) -> Columns:
+    logs = [(log, one.chunks) for log in printed for one in log.prints]
+    counts = [len(chunks) for _, chunks in logs]
+    rows = np.concatenate([NO_CHUNKS, *(chunks for _, chunks in logs)])
+    made: dict[str, Any] = {
+        "schema_version": np.full(len(rows), SCHEMA_VERSION, dtype=np.int32),
+        "side": np.repeat(np.array([log.side for log, _ in logs], dtype=object), counts),
+        "topic": np.repeat(np.array([log.topic for log, _ in logs], dtype=object), counts),
+        "partition": np.repeat(np.array([log.partition for log, _ in logs], dtype=np.int32), counts),
+    }
+    for column in CHUNKS.columns[4:]:
+        made[column.name] = rows["value" if column.name == "fingerprint" else column.name].astype(column.type)
+    return made
+
+
+def known_prints(segments: Columns, chunks: Columns) -> dict[str, dict[int, SegmentPrint]]:
+    """What an earlier run knew: by folder, then by base offset. What is of another version, or does not add up, is not known."""
+    segments = {name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in segments.items()}
+    versions = {*segments["schema_version"], *np.unique(np.asarray(chunks["schema_version"])).tolist()}
+    if versions - {SCHEMA_VERSION} or {*segments["fingerprint_version"]} - {VERSION}:
+        return {}
+    rows = np.zeros(len(chunks["start"]), dtype=CHUNK_DTYPE)
+    for name in CHUNK_DTYPE.names or ():
+        rows[name] = np.asarray(chunks["fingerprint" if name == "value" else name])
+    found: dict[str, dict[int, SegmentPrint]] = {}
+    begin = 0
+    for index, count in enumerate(segments["chunk_count"]):
+        one = {column.name: segments[column.name][index] for column in SEGMENTS.columns}
+        behind = begin + count
+        print_ = SegmentPrint(
+            one["base_offset"],
+            one["size_bytes"],
+            one["mtime_ms"],
+            one["is_deep"],
+            one["end_position"],
+            one["last_position"],
+            bytes.fromhex(one["last_header"] or ""),
+            rows[begin:behind],
+            one["problem"],
+        )
+        if int(print_.chunks["size_bytes"].sum()) == print_.end_position and (print_.chunks["segment"] == print_.base_offset).all():
+            found.setdefault(one["folder"], {})[one["base_offset"]] = print_
+        begin = behind
+    return found

@@ -1,0 +1,167 @@
+"""`kafka-log-diff --output DIR`: the report of a run without it, tables that say what they are, and a second run that reads nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_folders import batch, batches, write_log, write_segments
+
+from kmirror.cli import log_diff_output, log_diff_prints
+from kmirror.cli.log_diff import main
+from kmirror.verify.diff_tables import CHUNKS, SEGMENTS, TABLES
+
+FORMATS = ["parquet", "jsonl"] if importlib.util.find_spec("pyarrow") else ["jsonl"]
+
+
+@pytest.fixture(params=FORMATS)
+def table_format(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name: str = request.param
+    monkeypatch.setattr(log_diff_output, "has_parquet", lambda: name == "parquet")
+    return name
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> tuple[Path, Path]:
+    """`same-0` and `empty-0` equal, `other-0` with another leader epoch and without its tail, `alone-0` in A only, `torn-0` broken in B."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    parts = batches(6)
+    write_segments(a / "same-0", (0, parts[:2]), (10, parts[2:]))
+    write_segments(b / "same-0", (0, parts[:5]), (25, parts[5:]))
+    write_log(a / "other-0", *parts)
+    write_log(b / "other-0", batch(0), batch(5, epoch=1), batch(10))
+    write_log(a / "alone-0", *parts)
+    write_log(a / "empty-0")
+    write_log(b / "empty-0")
+    write_log(a / "torn-0", *parts)
+    write_segments(b / "torn-0", (0, [*parts[:2], parts[2][:66]]), (15, parts[3:]))
+    return a, b
+
+
+def report_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any]]:
+    code = main([*map(str, arguments), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def rows_of(folder: Path, name: str, table_format: str) -> list[dict[str, Any]]:
+    if table_format == "jsonl":
+        return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+    import pyarrow.parquet as pq
+
+    rows: list[dict[str, Any]] = pq.read_table(folder / f"{name}.parquet").to_pylist()
+    return rows
+
+
+def test_the_report_is_that_of_a_run_without_it(
+    dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], table_format: str
+) -> None:
+    code, plain = report_of(capsys, *dirs)
+    assert code == 2
+    for extra in ((), (), ("--deep",)):
+        code, found = report_of(capsys, *dirs, "--output", tmp_path / "out", *extra)
+        assert (code, found) == (2, plain)
+
+
+def test_tables_have_the_columns_that_are_documented(
+    dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], table_format: str
+) -> None:
+    out = tmp_path / "out"
+    report_of(capsys, *dirs, "--output", out)
+    assert sorted(path.name for path in out.iterdir()) == sorted(f"{table.name}.{table_format}" for table in TABLES)
+    for table in TABLES:
+        for row in rows_of(out, table.name, table_format):
+            assert list(row) == [column.name for column in table.columns] and row["schema_version"] == 1
+    partitions = {row["topic"]: row for row in rows_of(out, "partitions", table_format)}
+    assert {topic: row["status"] for topic, row in partitions.items()} == {
+        "alone": "different", "empty": "equal", "other": "different", "same": "equal", "torn": "error"
+    }  # fmt: skip
+    size = sum(map(len, batches(6)))
+    same = partitions["same"]
+    assert (same["left_end_offset"], same["equal_bytes"], same["left_bytes_read"], same["difference_count"]) == (30, size, size, 0)
+    assert partitions["alone"]["right_log"] is None and "incomplete batch" in partitions["torn"]["error"]
+    found = [
+        (row["topic"], row["kind"], row["first_offset"], row["last_offset"], row["left_batch_count"], row["right_position"])
+        for row in rows_of(out, "differences", table_format)
+    ]
+    first = len(batch(0))
+    assert found == [("alone", "missing", 0, 29, 0, None), ("other", "epoch-only", 5, 9, 1, first), ("other", "missing", 15, 29, 3, None)]
+    chunks = rows_of(out, "chunks", table_format)
+    segments = rows_of(out, "segments", table_format)
+    assert sum(row["chunk_count"] for row in segments) == len(chunks)
+    assert {(row["side"], row["topic"]) for row in segments} == {
+        (side, topic) for side in "AB" for topic in ("empty", "other", "same", "torn")
+    }
+
+
+def test_a_second_run_reads_nothing_of_the_logs(
+    dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], table_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    selected = (*dirs, "--topics", "same|empty", "--output", out)
+    assert report_of(capsys, *selected)[0] == 0
+    opened: list[str] = []
+    from kmirror.runtime.os_files import OsFileSystem
+
+    original = OsFileSystem.open
+
+    def noted(self: OsFileSystem, path: str, **options: Any) -> Any:
+        opened.append(path)
+        return original(self, path, **options)
+
+    monkeypatch.setattr(OsFileSystem, "open", noted)
+    code, report = report_of(capsys, *selected)
+    assert (code, report["partitions"][1]["bytes_compared"]) == (0, sum(map(len, batches(6))))
+    assert not [path for path in opened if path.endswith(".log")]
+    assert [row["left_bytes_read"] for row in rows_of(out, "partitions", table_format)] == [0, 0]
+    parts = batches(6)
+    for side in dirs:
+        last = max((side / "same-0").glob("*.log"))
+        last.write_bytes(last.read_bytes() + batch(30))
+    assert report_of(capsys, *selected)[0] == 0
+    rows = {row["topic"]: row for row in rows_of(out, "partitions", table_format)}
+    assert (rows["same"]["left_bytes_read"], rows["same"]["left_end_offset"]) == (len(batch(30)), 35)
+    assert rows["same"]["equal_bytes"] == sum(map(len, parts)) + len(batch(30))
+
+
+@pytest.mark.parametrize("damage", ["other-version", "not-a-table", "half", "foreign-chunks"])
+def test_tables_that_make_no_sense_are_not_believed(
+    dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr(log_diff_output, "has_parquet", lambda: False)
+    out = tmp_path / "out"
+    selected = (*dirs, "--topics", "same", "--output", out)
+    report_of(capsys, *selected)
+    segments, chunks = out / f"{SEGMENTS.name}.jsonl", out / f"{CHUNKS.name}.jsonl"
+    match damage:
+        case "other-version":
+            segments.write_text(segments.read_text().replace('"fingerprint_version": 1', '"fingerprint_version": 2'))
+        case "not-a-table":
+            segments.write_text("[]\n")
+        case "half":
+            chunks.write_text("".join(chunks.read_text().splitlines(keepends=True)[:-1]))
+        case "foreign-chunks":
+            chunks.write_text(chunks.read_text().replace('"size_bytes": ', '"size_bytes": 1'))
+    assert report_of(capsys, *selected)[0] == 0
+    assert sum(row["left_bytes_read"] + row["right_bytes_read"] for row in rows_of(out, "partitions", "jsonl")) > 0
+
+
+def test_slices_of_large_logs_are_read_by_a_process_for_each_core(
+    dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_diff_prints, "POOL_THRESHOLD_BYTES", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    plain = report_of(capsys, *dirs)
+    assert report_of(capsys, *dirs, "--output", tmp_path / "out") == plain
+
+
+def test_what_does_not_go_together_is_said(dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in (
+        ((*dirs, "--deep"), "--deep goes with --output"),
+        ((*dirs, "--output", dirs[0] / "same-0" / f"{0:020d}.log"), f"{0:020d}.log"),
+    ):
+        assert main([*map(str, arguments)]) == 2
+        captured = capsys.readouterr()
+        assert not captured.out and words in captured.err and captured.err.count("\n") == 1, captured.err
