@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.common.uuid import Uuid
-from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState
+from kmirror.coordinator.common.coordinator_runtime import NO_FAILURE, CoordinatorRuntime, CoordinatorState
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.image import MetadataImage, TopicImage
@@ -328,17 +328,18 @@ class MirrorCoordinator:
             self._scope.spawn(work.run(), name=name)
 
     async def _tombstone(self, topic_partition: TopicPartition, was_loaded: bool) -> None:
-        """Again while too few replicas are in sync, as long as this broker coordinates the partition."""
+        """Again while too few replicas are in sync, as long as this broker coordinates the partition. Where its log directory fails, the next to
+        coordinate the partition does it."""
         while True:
             try:
                 return await self._shards.write(topic_partition, partial(self._delete_ended, topic_partition, was_loaded))
             except ApiException as error:
                 if error.error is Errors.NOT_ENOUGH_REPLICAS:
                     await self._runtime.sleep_ms(TOMBSTONE_BACKOFF_MS)
-                elif error.error is not Errors.REQUEST_TIMED_OUT:
-                    if error.error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE):
-                        self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
-                    return None
+                    continue
+                if error.error not in NO_FAILURE:
+                    self._runtime.report_failure(f"tombstones of deleted mirrors in {topic_partition}", error)
+                return None
 
     def _delete_ended(self, where: TopicPartition, was_loaded: bool, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
         """Looked at and written in one step: a mirror may be created anew under its name, and must neither find what was stored of the

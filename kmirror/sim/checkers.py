@@ -36,6 +36,7 @@ from kmirror.sim.history import (
     History,
     LastMirrorEpochWritten,
     LogKey,
+    MirrorDeletionAsked,
     MirrorStatesRead,
     Order,
     Recovered,
@@ -185,12 +186,16 @@ class _Epochs:
 class _Alignment:
     """What is cut goes by the last mirror epoch that the source told while the partition was PREPARING. The source may forget it before MIRRORING
     is in force (its topic is deleted), so each that it could tell since PREPARING counts. A replica that was out of sync is cut when it comes
-    back; an empty one that is in sync is aligned. Where the source tells none, what it has itself may stay (`preparing`)."""
+    back; an empty one that is in sync is aligned. Where the source tells none, or may tell none since its mirror is being deleted, what it has
+    itself may stay (`preparing`)."""
 
     shared: dict[Place, set[tuple[int, bytes]]] = field(default_factory=dict)
     told: dict[Place, tuple[Place, str, int]] = field(default_factory=dict)
+    deleted: set[tuple[str, str]] = field(default_factory=set)
 
     def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]:
+        if isinstance(event, MirrorDeletionAsked):
+            self.deleted.add((event.cluster, event.mirror_name))
         if not isinstance(event, (StateWritten, LastMirrorEpochWritten)):
             return
         for place, (source, name, epoch) in self.told.items():
@@ -202,6 +207,7 @@ class _Alignment:
         place = replay.place(event.log)
         cluster = replay.history.sources.get((place[0], event.mirror_name))
         if event.state is State.PREPARING and cluster is not None:
+            self.deleted.discard((place[0], event.mirror_name))
             source = (cluster, event.log.partition)
             self.told.setdefault(place, (source, event.mirror_name, self._tells(source, event.mirror_name, place, replay)))
             self.shared.setdefault(place, self._batches_at(source, replay))
@@ -209,10 +215,11 @@ class _Alignment:
         _, _, epoch = self.told.pop(place, (place, "", NO_EPOCH))
         shared = self.shared.pop(place, set())
         if event.state is State.MIRRORING and replay.state(event.log) is State.PREPARING and cluster is not None:
-            if epoch == NO_EPOCH:
+            may_stay = epoch == NO_EPOCH or (cluster, event.mirror_name) in self.deleted
+            if may_stay:
                 shared |= self._batches_at((cluster, event.log.partition), replay)
             above = [
-                [batch for batch in replay.log(replica) if batch.leader_epoch > epoch and (epoch != NO_EPOCH or batch.key not in shared)]
+                [batch for batch in replay.log(replica) if batch.leader_epoch > epoch and not (may_stay and batch.key in shared)]
                 for replica in replay.all_replicas(place)
             ]
             if above and all(above):

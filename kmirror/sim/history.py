@@ -127,6 +127,14 @@ class LastMirrorEpochWritten(Event):
 
 
 @dataclass(slots=True)
+class MirrorDeletionAsked(Event):
+    """An operator begins to ask for it: from now on the cluster may tell nobody what it has stored of the mirror, whenever that is removed."""
+
+    cluster: str
+    mirror_name: str
+
+
+@dataclass(slots=True)
 class MirrorStatesRead(Event):
     """What `__mirror_state` of a fleet says in the end, in the order of its log; a fleet's states count only if they are here."""
 

@@ -17,7 +17,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Random
 from kmirror.sim.checkers import Violation
 from kmirror.sim.fleet_clients import LOST
-from kmirror.sim.history import Event, History, Told
+from kmirror.sim.history import Event, History, MirrorDeletionAsked, Told
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.topic_history import UNANSWERED, asking
 
@@ -129,6 +129,7 @@ class MirrorOperator:
             if operation == "create mirror":
                 await admin.create_mirror(mirror, dict(self._controls.source_configs))
             elif operation == "delete mirror":
+                self._history.add(MirrorDeletionAsked(self._loop.now_us, self._controls.cluster, mirror))
                 await admin.delete_mirror(mirror)
             else:
                 ask = _TOPIC_OPERATIONS[operation]

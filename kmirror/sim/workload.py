@@ -29,7 +29,7 @@ from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.cluster import PORT
-from kmirror.sim.history import Acknowledged, History, LogKey, Refused, Served, Told, digest_of
+from kmirror.sim.history import Acknowledged, History, LogKey, MirrorDeletionAsked, Refused, Served, Told, digest_of
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.topic_history import ADD, CREATE_TOPIC, DELETE_TOPIC, asking
 from kmirror.wire.log_reader_tag import log_reader_tag
@@ -288,6 +288,8 @@ class Operator:
         await self._insist(f"resume {topic} in mirror {mirror} at {cluster}", attempt, done=Errors.MIRROR_TOPIC_NOT_PAUSED)
 
     async def delete_mirror(self, cluster: str, mirror: str) -> None:
+        self.history.add(MirrorDeletionAsked(self.loop.now_us, cluster, mirror))
+
         async def attempt() -> None:
             await self.admin(cluster).delete_mirror(mirror)
 

@@ -52,13 +52,16 @@ RECORDS_A_TURN = 1_000
 """A read holds tens of thousands of records: replayed in one go they would hold up everything else on the broker."""
 DEFAULT_WRITE_TIMEOUT_MS = 5_000
 RECORD_OVERHEAD_BYTES = 30
-_NO_FAILURE = (
+NO_FAILURE = (
     Errors.NOT_COORDINATOR,
     Errors.NOT_LEADER_OR_FOLLOWER,
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
     Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.REQUEST_TIMED_OUT,
+    Errors.KAFKA_STORAGE_ERROR,
 )
+"""What a write of the coordinator's own may be answered. Another leader does it, after a load or because the log directory failed here; or it is in
+the log already and waits for its commit."""
 
 
 class CoordinatorState(Enum):
@@ -193,8 +196,7 @@ class CoordinatorRuntime(Generic[S]):
     def _run(
         self, topic_partition: TopicPartition, name: str, operation: Callable[[S], CoordinatorResult[None]], again: Callable[[], None]
     ) -> None:
-        """What another leader will do, or what is in the log already and waits for its commit, is no failure; while the ISR is too small
-        nothing is written, and `again` is called. Other failures are reported."""
+        """`NO_FAILURE` is none; while the ISR is too small nothing is written, and `again` is called. Other failures are reported."""
 
         async def write() -> None:
             try:
@@ -202,7 +204,7 @@ class CoordinatorRuntime(Generic[S]):
             except ApiException as error:
                 if error.error is Errors.NOT_ENOUGH_REPLICAS:
                     again()
-                elif error.error not in _NO_FAILURE:
+                elif error.error not in NO_FAILURE:
                     self._runtime.report_failure(f"{self._name}: {name} of {topic_partition} failed", error)
 
         if not self._scope.closed:

@@ -287,6 +287,36 @@ def test_a_disk_that_stays_away_is_asked_less_and_less_and_is_no_mistake_of_the_
     scenario(body)
 
 
+@pytest.mark.parametrize(
+    ("error", "is_reported"), [(Errors.KAFKA_STORAGE_ERROR, False), (Errors.NOT_COORDINATOR, False), (Errors.INVALID_RECORD, True)]
+)
+def test_a_write_of_its_own_that_another_leader_makes_good_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, error: Errors, is_reported: bool
+) -> None:
+    """Seed 211591: a full disk was told as a mistake of the program. Its log directory goes offline, and the next leader does the same."""
+
+    async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
+        await loaded(shards)
+        reported: list[str] = []
+        asked = 0
+
+        def refuse(*arguments: object, **named: object) -> int:
+            nonlocal asked
+            asked += 1
+            raise ApiException(error)
+
+        monkeypatch.setattr(runtime, "report_failure", lambda message, error: reported.append(message))
+        monkeypatch.setattr(log, "append", refuse)
+        shards.run(TP, "clean up", lambda shard: CoordinatorResult([CoordinatorRecord(b"gone", b"v")], None))
+        while not asked:
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert bool(reported) is is_reported
+
+    scenario(body)
+
+
 def _raise(error: Exception) -> Buffer:
     raise error
 

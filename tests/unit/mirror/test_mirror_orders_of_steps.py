@@ -11,7 +11,7 @@ import pytest
 from mirror_machine import MIRROR, MirrorMachine, run
 from scripted_source import batch
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateTombstone
 from kmirror.wire.messages import bump_leader_epochs
@@ -282,6 +282,33 @@ def test_a_deleted_mirror_leaves_tombstones_of_both_keys(tmp_path: Path) -> None
             assert LastMirrorEpochs(MIRROR, None) in records[-2:] and PartitionStateTombstone(MIRROR) in records[-2:]
         found = await machine.mirror.coordinator.read_states(MIRROR, [("t", 0)])  # type: ignore[union-attr]
         assert found["t", 0].state.name == "UNKNOWN" and found["t", 0].last_mirror_epoch == -1
+        await machine.close()
+
+    run(scenario)
+
+
+def test_tombstones_on_a_disk_that_fails_are_left_to_the_next_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 211591: a full disk under `__mirror_state` was reported as a mistake of the program."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), others=(2,))
+        await machine.mirroring(batch(0, b"a", epoch=1))
+        machine.name("m.removed")
+        await machine.reach("STOPPED")
+        shards = machine.mirror.coordinator._shards  # type: ignore[union-attr]
+        with monkeypatch.context() as patch:
+
+            async def fail(*arguments: object, **named: object) -> None:
+                raise ApiException(Errors.KAFKA_STORAGE_ERROR, "the disk is full")
+
+            patch.setattr(shards, "write", fail)
+            delete_mirror(machine, "t")
+            await machine.settle()
+        assert machine.runtime.failure_count == 0 and PartitionStateTombstone(MIRROR) not in machine.state_records()
+        machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=-1)
+        machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=1)
+        await machine.advance(1_000)
+        assert LastMirrorEpochs(MIRROR, None) in machine.state_records() and PartitionStateTombstone(MIRROR) in machine.state_records()
         await machine.close()
 
     run(scenario)

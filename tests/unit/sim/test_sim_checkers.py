@@ -16,6 +16,7 @@ from kmirror.sim.history import (
     History,
     LastMirrorEpochWritten,
     LogKey,
+    MirrorDeletionAsked,
     MirrorStatesRead,
     Recovered,
     Reloaded,
@@ -248,6 +249,18 @@ class TestAlignment:
         mirrored.state(A, State.PREPARING)
         mirrored.state(A, State.MIRRORING)
         assert [violation.rule for violation in checkers.check(mirrored.history, ["alignment"])] == ["alignment"]
+
+    def test_a_mirror_that_is_being_deleted_may_tell_none(self, mirrored):
+        """Seed 211591: a full disk kept the tombstones from being written; the source told none, and its checker the stored one."""
+        mirrored.history.add(LastMirrorEpochWritten(mirrored.now(), B, "m", 0))
+        mirrored.fail_over(epoch=5)
+        mirrored.append(B, "b/2", epoch=5)
+        for batch in mirrored.logs[B][len(mirrored.logs[A]) :]:
+            mirrored.history.add(Appended(mirrored.now(), A, batch))
+        mirrored.history.add(MirrorDeletionAsked(mirrored.now(), "b", "m"))
+        mirrored.state(A, State.PREPARING)
+        mirrored.state(A, State.MIRRORING)
+        assert checkers.check(mirrored.history, ["alignment"]) == []
 
     def test_without_a_last_mirror_epoch_the_log_must_be_empty(self):
         story = Story()
