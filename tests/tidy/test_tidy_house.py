@@ -49,6 +49,7 @@ def test_importing_kmirror_loads_nothing_heavy() -> None:
         ["kmirror", "start"],
         ["kmirror", "demo"],
         ["kmirror", "sim"],
+        ["kmirror", "verify-logs"],
         ["mirrors"],
         ["dump_log"],
         ["log_diff"],

@@ -1,0 +1,233 @@
+"""`kmirror verify-logs`: what brokers wrote beside their segments, against what the segments say.
+
+    kmirror verify-logs /data/kafka                  a broker's log.dir
+    kmirror verify-logs /data/kafka/orders-0         one partition
+    kmirror verify-logs cluster/ --output tables/    a folder of log.dirs; every table as a file
+    kmirror verify-logs s3://bucket/kafka --json     a remote folder (needs kmirror[spark])
+
+Every batch is read and its CRC checked. Leader epochs, producers, transactions and index entries are computed from the batches alone and held
+against `leader-epoch-checkpoint`, every `.snapshot`, `.txnindex`, `.index`, `.timeindex` and the checkpoints of the log.dir. Nothing is written
+there, and a broker may be running on it. Nothing is said of what merely cannot be known: see `kmirror.verify.replay`.
+
+Exit code 0: nothing is wrong. 1: something is, one line each says what and where. 2: an input cannot be read, or the arguments are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import posixpath
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Final
+
+from kmirror.cli.log_diff import parse_partitions
+from kmirror.cli.log_diff_inputs import is_remote, spark_is_installed
+from kmirror.cli.user_errors import exit_code
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.runtime.os_files import OsFileSystem
+from kmirror.verify.planner import Listing, list_input
+from kmirror.verify.replay.claims import DataDirClaims
+from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
+from kmirror.verify.replay.folder import Part, ReplaySettings, close_parts, cuts_of, data_dirs_of, plan_tasks, run_task
+from kmirror.verify.replay.tables import TABLES, LogRow, ReplayTables, as_dict
+from kmirror.verify.slices import LogSlice
+
+POOL_THRESHOLD_BYTES: Final = 512 << 20
+PROGRESS_THRESHOLD_BYTES: Final = 256 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
+    add = parser.add_argument
+    add("logs", metavar="LOGS", help="a broker's log.dir, one partition's folder, or a folder of log.dirs; a path or a URI")
+    add("--topics", metavar="REGEX", help="only topics whose whole name matches")
+    add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
+    add("--compacted", metavar="TOPICS", help="the topics with cleanup.policy=compact, separated by commas, or none; without it a log whose "
+        "cleaner left a trace may have gaps")  # fmt: skip
+    add("--no-crc", action="store_true", help="do not check CRCs: large batches' bodies are then not even read")
+    add("--producer-id-expiration-ms", metavar="MS", type=int, default=ReplaySettings().producer_id_expiration_ms,
+        help="the brokers' producer.id.expiration.ms (default: %(default)s); a producer idle for longer may be missing in a snapshot")  # fmt: skip
+    add("--output", metavar="DIR", type=Path, help="also write every table there: Parquet, or JSON lines without kmirror[spark]")
+    add("--json", action="store_true", help="print logs and findings as JSON instead of text")
+
+
+def run(command: str, options: argparse.Namespace) -> int:
+    return exit_code(lambda: _run(options), failed=f"kmirror {command}: ", failure_code=2)
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings = settings_of(options)
+    wants = _wanted(options)
+    files, path = _open(options.logs)
+    listing = list_input(files, path, location=options.logs)
+    tables = verify_logs(files, listing, wants, settings)
+    if not tables.logs:
+        raise KmirrorError(f"nothing to verify: {options.logs} has no partition that was asked for")
+    if options.output is not None:
+        write_tables(tables, options.output)
+    print(json_report(options.logs, tables) if options.json else text_report(options.logs, tables))
+    return 1 if tables.findings else 0
+
+
+def settings_of(options: argparse.Namespace) -> ReplaySettings:
+    compacted = None if options.compacted is None else tuple(name for name in options.compacted.split(",") if name not in ("", "none"))
+    return ReplaySettings(
+        check_crc=not options.no_crc, producer_id_expiration_ms=options.producer_id_expiration_ms, compacted_topics=compacted
+    )
+
+
+def _wanted(options: argparse.Namespace) -> Callable[[TopicPartition], bool]:
+    numbers = parse_partitions(options.partitions)
+    try:
+        pattern = re.compile(options.topics or ".*")
+    except re.error as error:
+        raise KmirrorError(f"--topics: '{options.topics}' is not a regular expression: {error}") from error
+    return lambda name: pattern.fullmatch(name.topic) is not None and (numbers is None or name.partition in numbers)
+
+
+def _open(location: str) -> tuple[FileSystem, str]:
+    if not is_remote(location):
+        return OsFileSystem(), location
+    if not spark_is_installed():
+        raise KmirrorError(f"{location} is remote, and reading that needs pyarrow; install kmirror[spark]")
+    from kmirror.spark.files import file_system_for
+
+    return file_system_for(location)
+
+
+# replay
+def verify_logs(files: FileSystem, listing: Listing, wants: Callable[[TopicPartition], bool], settings: ReplaySettings) -> ReplayTables:
+    """The tables of the partitions that are wanted; large inputs on a process for each core."""
+    cuts = cuts_of(listing)
+    data_dirs = data_dirs_of(files, listing)
+    tasks = plan_tasks(files, listing, wants=wants)
+    parts: dict[str, list[Part]] = {}
+    for part in _parts(files, tasks, cuts, settings):
+        parts.setdefault(part.folder, []).append(part)
+    tables = ReplayTables()
+    for partition in listing.partitions:
+        if wants(partition.topic_partition):
+            data_dir = data_dirs.get(posixpath.dirname(partition.path), DataDirClaims())
+            tables.extend(close_parts(files, partition, parts.pop(partition.path, []), data_dir, settings))
+    return tables
+
+
+def _parts(files: FileSystem, tasks: list[list[LogSlice]], cuts: dict[str, tuple[int, ...]], settings: ReplaySettings) -> Iterator[Part]:
+    size = sum(piece.size for task in tasks for piece in task)
+    with _progress_bar(size) as progress:
+        if len(tasks) > 1 and size > POOL_THRESHOLD_BYTES and (os.cpu_count() or 1) > 1:
+            yield from _on_pool(files, tasks, cuts, settings, progress)
+            return
+        for task in tasks:
+            yield from run_task(files, task, cuts, check_crc=settings.check_crc, progress=progress)
+
+
+def _on_pool(
+    files: FileSystem,
+    tasks: list[list[LogSlice]],
+    cuts: dict[str, tuple[int, ...]],
+    settings: ReplaySettings,
+    progress: Callable[[int], None],
+) -> Iterator[Part]:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+
+    with ProcessPoolExecutor(min(len(tasks), os.cpu_count() or 1), mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = {}
+        for task in tasks:
+            own = {folder: cuts[folder] for folder in {posixpath.dirname(piece.path) for piece in task}}
+            done = pool.submit(run_task, files, task, own, check_crc=settings.check_crc)
+            waiting[done] = sum(piece.size for piece in task)
+        for done in as_completed(waiting):
+            progress(waiting[done])
+            try:
+                yield from done.result()
+            except BrokenProcessPool as error:
+                raise KmirrorError("a process that read logs was killed, by hand or because no memory was left") from error
+
+
+def _progress_bar(total_bytes: int) -> AbstractContextManager[Callable[[int], None]]:
+    if total_bytes < PROGRESS_THRESHOLD_BYTES or not sys.stderr.isatty():
+        return nullcontext(lambda size: None)
+    from kmirror.cli.log_diff_progress import progress_bar
+
+    return progress_bar(total_bytes)
+
+
+# reports
+def text_report(location: str, tables: ReplayTables) -> str:
+    """A line a log, its findings below it, a summary."""
+    findings: dict[str, list[Finding]] = {}
+    for finding in tables.findings:
+        findings.setdefault(finding.log, []).append(finding)
+    open_transactions = Counter(row.log for row in tables.transactions if row.state == "ONGOING")
+    lines = []
+    for row in tables.logs:
+        found = findings.get(row.log, [])
+        lines.append(f"{_name(location, row)}: {f'{len(found)} found' if found else 'sound'}, {_summary(row, open_transactions[row.log])}")
+        lines += [f"  {finding_text(finding)}" for finding in found]
+    kinds = Counter(f"{finding.table} {finding.kind}" for finding in tables.findings)
+    wrong = sum(row.findings > 0 for row in tables.logs)
+    rest = f", {wrong} with findings ({', '.join(f'{kind}: {count}' for kind, count in sorted(kinds.items()))})" if wrong else ", all sound"
+    return "\n".join([*lines, f"{len(tables.logs)} log{'' if len(tables.logs) == 1 else 's'}{rest}"])
+
+
+def _name(location: str, row: LogRow) -> str:
+    inside = row.log.partition(location.rstrip("/") + "/")[2]
+    return inside or f"{row.topic}-{row.partition}"
+
+
+def _summary(row: LogRow, open_transactions: int) -> str:
+    gaps = f", {row.missing_offsets} offsets in no batch" if row.missing_offsets else ""
+    hanging = f", {open_transactions} open transaction{'' if open_transactions == 1 else 's'}" if open_transactions else ""
+    return f"offsets {row.log_start_offset} to {row.log_end_offset} in {row.segments} segments of {row.size} bytes{gaps}{hanging}"
+
+
+def finding_text(finding: Finding) -> str:
+    """`<what>: <file>, byte N, offsets A to B: <why>`"""
+    where = [finding.file]
+    if finding.position is not None:
+        where.append(f"byte {finding.position}")
+    if finding.first_offset is not None and finding.last_offset is not None and finding.first_offset < finding.last_offset:
+        where.append(f"offsets {finding.first_offset} to {finding.last_offset}")
+    elif finding.first_offset is not None:
+        where.append(f"offset {finding.first_offset}")
+    return f"{finding.table} {finding.kind}: {', '.join(where)}: {finding.text}"
+
+
+def json_report(location: str, tables: ReplayTables) -> str:
+    return json.dumps(
+        {
+            "version": SCHEMA_VERSION,
+            "input": location,
+            "logs": [as_dict(row) for row in tables.logs],
+            "findings": [as_dict(row) for row in tables.findings],
+        },
+        indent=2,
+    )
+
+
+def write_tables(tables: ReplayTables, folder: Path) -> None:
+    """A file a table: `<table>.parquet`, or `<table>.jsonl` where pyarrow is not installed. Those of before are replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if spark_is_installed():
+        from kmirror.spark.replay_tables import write_parquet
+
+        for table in TABLES:
+            write_parquet(folder / f"{table}.parquet", table, tables.rows(table))
+        return
+    for table in TABLES:
+        _write_lines(folder / f"{table}.jsonl", (json.dumps(as_dict(row)) for row in tables.rows(table)))
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
