@@ -32,6 +32,7 @@ BENCHES = {
     "follower_append": "append_as_follower against os.pwrite and CRC",
     "dump_log": "kafka-dump-log against Kafka's",
     "log_diff": "kafka-log-diff --engine local against cmp",
+    "replay": "everything that kmirror verify-logs reads and computes, against a CRC of the same bytes",
     "simulation": "simulated failovers and failbacks a second",
     "hidden_epochs": "a consumer's fetch of a mirror with leader epochs above its own, against the same log by sendfile",
     "produce_fetch": "broker CPU of librdkafka's produce and fetch, against Apache Kafka",

@@ -21,13 +21,13 @@ import posixpath
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Final
 
 from kmirror.cli.log_diff import parse_partitions
-from kmirror.cli.log_diff_inputs import is_remote, spark_is_installed
+from kmirror.cli.log_diff_inputs import is_remote
+from kmirror.cli.log_diff_output import has_parquet
 from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
@@ -37,7 +37,7 @@ from kmirror.verify.planner import Listing, list_input
 from kmirror.verify.replay.claims import DataDirClaims
 from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
 from kmirror.verify.replay.folder import Part, ReplaySettings, close_parts, cuts_of, data_dirs_of, plan_tasks, run_task
-from kmirror.verify.replay.tables import TABLES, LogRow, ReplayTables, as_dict
+from kmirror.verify.replay.tables import TABLES, LogRow, ReplayTables, as_dict, columns_of, table_of
 from kmirror.verify.slices import LogSlice
 
 POOL_THRESHOLD_BYTES: Final = 512 << 20
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add("--no-crc", action="store_true", help="do not check CRCs: large batches' bodies are then not even read")
     add("--producer-id-expiration-ms", metavar="MS", type=int, default=ReplaySettings().producer_id_expiration_ms,
         help="the brokers' producer.id.expiration.ms (default: %(default)s); a producer idle for longer may be missing in a snapshot")  # fmt: skip
-    add("--output", metavar="DIR", type=Path, help="also write every table there: Parquet, or JSON lines without kmirror[spark]")
+    add("--output", metavar="DIR", help="also write every table there: Parquet, or JSON lines without kmirror[spark]")
     add("--json", action="store_true", help="print logs and findings as JSON instead of text")
 
 
@@ -95,7 +95,7 @@ def _wanted(options: argparse.Namespace) -> Callable[[TopicPartition], bool]:
 def _open(location: str) -> tuple[FileSystem, str]:
     if not is_remote(location):
         return OsFileSystem(), location
-    if not spark_is_installed():
+    if not has_parquet():
         raise KmirrorError(f"{location} is remote, and reading that needs pyarrow; install kmirror[spark]")
     from kmirror.spark.files import file_system_for
 
@@ -215,19 +215,18 @@ def json_report(location: str, tables: ReplayTables) -> str:
     )
 
 
-def write_tables(tables: ReplayTables, folder: Path) -> None:
+def write_tables(tables: ReplayTables, folder: str) -> None:
     """A file a table: `<table>.parquet`, or `<table>.jsonl` where pyarrow is not installed. Those of before are replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if spark_is_installed():
-        from kmirror.spark.replay_tables import write_parquet
+    written = {table_of(name): columns_of(name, tables.rows(name)) for name in TABLES}
+    if has_parquet():
+        from kmirror.spark.tables import write_parquet
 
-        for table in TABLES:
-            write_parquet(folder / f"{table}.parquet", table, tables.rows(table))
+        write_parquet(folder, written)
         return
-    for table in TABLES:
-        _write_lines(folder / f"{table}.jsonl", (json.dumps(as_dict(row)) for row in tables.rows(table)))
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    if is_remote(folder):
+        raise KmirrorError(f"{folder} is remote, and writing that needs pyarrow; install kmirror[spark]")
+    os.makedirs(folder, exist_ok=True)
+    for table, columns in written.items():
+        names = [column.name for column in table.columns]
+        with open(f"{folder}/{table.name}.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(dict(zip(names, row))) + "\n" for row in zip(*(columns[name] for name in names)))

@@ -1,167 +1,167 @@
-"""The tables of a replay: a dataclass a table, a field a column, the docstring of a field what it means. `SCHEMA_VERSION` is theirs.
+"""The tables of a replay: a dataclass a table, a field a column, annotated with its meaning. They are written as `verify.diff_tables.Table`s.
 
-`log` is the partition's folder: replicas of a topic's partition are different logs, and it joins the tables. Offsets are Kafka's, times are ms since 1970, sizes bytes. `None` is "not known" or "none"; a column never uses -1 for that.
+    logs                a row a partition's folder
+    structure           a row a segment
+    leader_epochs       a row a run of batches of one epoch, or an epoch of the checkpoint that has no batch
+    producers           a row a producer id at the end of the log, as every broker that reads the log must know it
+    transactions        a row a transaction that was aborted, is open, or was forgotten at a MIRROR_PID_RESET
+    transaction_counts  a row a partition's folder: committed transactions are counted only
+    indexes             a row an .index or .timeindex
+    findings            a row a contradiction between a file and the log
+
+`log` joins them: replicas of a topic's partition are different logs. `schema_version` rises when a column changes its meaning or goes; new columns
+may come at any time. A value that is not known, or that there is not, is null, never -1.
 """
 
 from __future__ import annotations
 
+import functools
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from types import NoneType
+from typing import Annotated, Any, Final
 
-from kmirror.verify.replay.findings import Finding
+from kmirror.verify.diff_tables import Column, Columns, Table
+from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding, Log, Partition, Topic
+
+BaseOffset = Annotated[int, "the segment's"]
 
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """`logs`: a partition as a whole."""
+    """`logs`."""
 
-    log: str
-    topic: str
-    partition: int
-    log_start_offset: int
-    """Of the first segment, or the log-start checkpoint's if that is higher."""
-    log_end_offset: int
-    high_watermark: int | None
-    """As `replication-offset-checkpoint` says."""
-    first_unstable_offset: int | None
-    """Where the oldest open transaction begins: no read_committed reader comes past it."""
-    segments: int
-    size: int
-    batches: int
-    records: int
-    gaps: int
-    missing_offsets: int
-    max_timestamp: int | None
-    resets: int
-    """MIRROR_PID_RESETs (KIP-1279)."""
-    findings: int
+    log: Log
+    topic: Topic
+    partition: Partition
+    log_start_offset: Annotated[int, "of the first segment, or of the log-start checkpoint if that is higher"]
+    log_end_offset: Annotated[int, "behind the last whole batch"]
+    high_watermark: Annotated[int | None, "as replication-offset-checkpoint says"]
+    first_unstable_offset: Annotated[int | None, "where the oldest open transaction begins: no read_committed reader comes past it"]
+    segments: Annotated[int, "its segments"]
+    size: Annotated[int, "bytes of whole batches"]
+    batches: Annotated[int, "whole batches"]
+    records: Annotated[int, "as the batches count them"]
+    gaps: Annotated[int, "places within segments where offsets are missing"]
+    missing_offsets: Annotated[int, "offsets in no batch, between segments too"]
+    max_timestamp: Annotated[int | None, "the newest, in ms"]
+    resets: Annotated[int, "MIRROR_PID_RESETs (KIP-1279)"]
+    findings: Annotated[int, "rows of findings"]
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """`structure`: a segment."""
+    """`structure`."""
 
-    log: str
-    topic: str
-    partition: int
-    base_offset: int
-    path: str
-    segment_size: int
-    size: int
-    """Of whole batches."""
-    batches: int
-    records: int
-    first_offset: int | None
-    last_offset: int | None
-    max_timestamp: int | None
-    largest_batch: int
-    control_batches: int
-    transactional_batches: int
-    producer_batches: int
-    none: int
-    """Batches by codec: none, gzip, snappy, lz4, zstd."""
-    gzip: int
-    snappy: int
-    lz4: int
-    zstd: int
-    gaps: int
-    missing_offsets: int
-    short_batches: int
-    """Batches that the cleaner took records from."""
-    crc_errors: int
-    problems: int
+    log: Log
+    topic: Topic
+    partition: Partition
+    base_offset: BaseOffset
+    path: Annotated[str, "the .log"]
+    segment_size: Annotated[int, "bytes of the .log, as listed"]
+    size: Annotated[int, "bytes of whole batches"]
+    batches: Annotated[int, "whole batches"]
+    records: Annotated[int, "as the batches count them"]
+    first_offset: Annotated[int | None, "of the first batch"]
+    last_offset: Annotated[int | None, "of the last batch"]
+    max_timestamp: Annotated[int | None, "the newest, in ms"]
+    largest_batch: Annotated[int, "bytes"]
+    control_batches: Annotated[int, "markers, resets and the like"]
+    transactional_batches: Annotated[int, "data and markers of transactions"]
+    producer_batches: Annotated[int, "batches with a producer id"]
+    none: Annotated[int, "uncompressed batches"]
+    gzip: Annotated[int, "batches of this codec"]
+    snappy: Annotated[int, "batches of this codec"]
+    lz4: Annotated[int, "batches of this codec"]
+    zstd: Annotated[int, "batches of this codec"]
+    gaps: Annotated[int, "places where offsets are missing"]
+    missing_offsets: Annotated[int, "offsets in no batch"]
+    short_batches: Annotated[int, "batches that the cleaner took records from"]
+    crc_errors: Annotated[int, "batches whose CRC is not that of their bytes"]
+    problems: Annotated[int, "batches that no broker writes, those of crc_errors too"]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderEpochRow:
-    """`leader_epochs`: a run of batches of one epoch, or an epoch of the checkpoint that has no batch."""
+    """`leader_epochs`."""
 
-    log: str
-    topic: str
-    partition: int
-    epoch: int
-    first_offset: int | None
-    next_offset: int | None
-    claimed_offset: int | None
-    """Where `leader-epoch-checkpoint` has it begin."""
+    log: Log
+    topic: Topic
+    partition: Partition
+    epoch: Annotated[int, "the leader epoch"]
+    first_offset: Annotated[int | None, "of the run; null for an epoch without a batch"]
+    next_offset: Annotated[int | None, "behind the run"]
+    claimed_offset: Annotated[int | None, "where leader-epoch-checkpoint has it begin"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerRow:
-    """`producers`: a producer id at the end of the log, as every broker that reads the log must know it."""
+    """`producers`."""
 
-    log: str
-    topic: str
-    partition: int
-    producer_id: int
-    producer_epoch: int | None
-    last_sequence: int | None
-    last_offset: int | None
-    last_timestamp: int | None
-    coordinator_epoch: int | None
-    first_open_offset: int | None
-    cached_batches: int
-    """How many of its last batches a broker can recognise as duplicates (at most 5)."""
+    log: Log
+    topic: Topic
+    partition: Partition
+    producer_id: Annotated[int, "the producer's id"]
+    producer_epoch: Annotated[int | None, "its last epoch"]
+    last_sequence: Annotated[int | None, "of its last batch"]
+    last_offset: Annotated[int | None, "of its last batch"]
+    last_timestamp: Annotated[int | None, "of its last batch or marker, in ms"]
+    coordinator_epoch: Annotated[int | None, "of its last marker"]
+    first_open_offset: Annotated[int | None, "of its open transaction"]
+    cached_batches: Annotated[int, "how many of its last batches a broker recognises as duplicates, at most 5"]
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
-    """`transactions`: one that was aborted, is open, or was forgotten at a reset. Committed ones are counted in `transaction_counts`."""
+    """`transactions`."""
 
-    log: str
-    topic: str
-    partition: int
-    producer_id: int
-    producer_epoch: int
-    state: str
-    """ABORTED, ONGOING or FORGOTTEN."""
-    first_offset: int
-    begins_before_log: bool
-    """Then `first_offset` is that of the first batch that is left."""
-    last_offset: int | None
-    """Of its marker, or of the reset."""
-    last_stable_offset: int | None
-    """At its ABORT."""
-    first_timestamp: int
-    last_timestamp: int
-    """Of its data."""
-    coordinator_epoch: int | None
-    batches: int
-    age_ms: int | None
-    """Of an open one: since its first batch, at the time of the replay, or of the log's newest batch if no time was given."""
-    protocol: int | None
-    """2 where the marker raised the producer's epoch (KIP-890), 1 where it did not, None without a marker."""
+    log: Log
+    topic: Topic
+    partition: Partition
+    producer_id: Annotated[int, "the producer's id"]
+    producer_epoch: Annotated[int, "of its last data"]
+    state: Annotated[str, "ABORTED, ONGOING or FORGOTTEN"]
+    first_offset: Annotated[int, "of its first data"]
+    begins_before_log: Annotated[bool, "whether it may have begun below the log: first_offset is then that of the first batch that is left"]
+    last_offset: Annotated[int | None, "of its marker, or of the reset"]
+    last_stable_offset: Annotated[int | None, "at its ABORT"]
+    first_timestamp: Annotated[int, "of its first data, in ms"]
+    last_timestamp: Annotated[int, "of its last data, in ms"]
+    coordinator_epoch: Annotated[int | None, "of its marker"]
+    batches: Annotated[int, "of its data"]
+    age_ms: Annotated[int | None, "of an open one: since its first batch, at the time of the replay, else of the log's newest batch"]
+    protocol: Annotated[int | None, "2 where the marker raised the producer's epoch (KIP-890), 1 where it did not"]
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionCounts:
-    """`transaction_counts`: a partition's transactions."""
+    """`transaction_counts`."""
 
-    log: str
-    topic: str
-    partition: int
-    committed: int
-    aborted: int
-    ongoing: int
-    forgotten: int
-    empty_markers: int
-    epoch_bumps: int
+    log: Log
+    topic: Topic
+    partition: Partition
+    committed: Annotated[int, "transactions with data that were committed"]
+    aborted: Annotated[int, "transactions with data that were aborted"]
+    ongoing: Annotated[int, "open ones"]
+    forgotten: Annotated[int, "open when a MIRROR_PID_RESET came"]
+    empty_markers: Annotated[int, "markers without data in front of them"]
+    epoch_bumps: Annotated[int, "transactions of protocol version 2"]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """`indexes`: an `.index` or `.timeindex`."""
+    """`indexes`."""
 
-    log: str
-    topic: str
-    partition: int
-    base_offset: int
-    kind: str
-    entries: int
-    exact: int
-    sound: int
-    wrong: int
+    log: Log
+    topic: Topic
+    partition: Partition
+    base_offset: BaseOffset
+    kind: Annotated[str, "index or timeindex"]
+    entries: Annotated[int, "slots in use"]
+    exact: Annotated[int, "entries as Kafka 4 writes them"]
+    sound: Annotated[int, "entries by which a look-up ends at the right batch all the same"]
+    wrong: Annotated[int, "entries by which a look-up may pass over batches"]
 
 
 TABLES: Final[dict[str, type[Any]]] = {
@@ -174,11 +174,12 @@ TABLES: Final[dict[str, type[Any]]] = {
     "indexes": IndexRow,
     "findings": Finding,
 }
+_TYPES: Final = {int: "int64", str: "string", bool: "bool"}
 
 
 @dataclass(slots=True)
 class ReplayTables:
-    """Rows of every table; `+=` of other partitions' rows by `extend`."""
+    """Rows of every table."""
 
     logs: list[LogRow] = field(default_factory=list)
     structure: list[SegmentRow] = field(default_factory=list)
@@ -194,8 +195,28 @@ class ReplayTables:
         return rows
 
     def extend(self, other: ReplayTables) -> None:
+        """Take in the rows of other partitions."""
         for table in TABLES:
             getattr(self, table).extend(other.rows(table))
+
+
+@functools.cache
+def table_of(name: str) -> Table:
+    """The columns of a table as they are written: `schema_version`, then the fields of its rows."""
+    columns = [Column("schema_version", "int32", str(SCHEMA_VERSION))]
+    for column, hint in typing.get_type_hints(TABLES[name], include_extras=True).items():
+        kind, meaning = typing.get_args(hint)
+        (known,) = [each for each in typing.get_args(kind) or (kind,) if each is not NoneType]
+        columns.append(Column(column, _TYPES[known], meaning))
+    return Table(name, tuple(columns))
+
+
+def columns_of(name: str, rows: Sequence[Any]) -> Columns:
+    """The values of a table's rows, by column."""
+    values: dict[str, list[Any]] = {"schema_version": [SCHEMA_VERSION] * len(rows)}
+    for column in fields(TABLES[name]):
+        values[column.name] = [getattr(row, column.name) for row in rows]
+    return values
 
 
 def as_dict(row: object) -> dict[str, Any]:

@@ -98,11 +98,11 @@ plan = verify_logs.plan_tasks
 
 
 def test_every_table_is_written_as_json_lines_without_arrow(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_logs, "spark_is_installed", lambda: False)
+    monkeypatch.setattr(verify_logs, "has_parquet", lambda: False)
     assert main(["verify-logs", str(data_dir), "--output", str(tmp_path / "out")]) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{table}.jsonl" for table in TABLES)
     rows = [json.loads(line) for line in (tmp_path / "out" / "producers.jsonl").read_text().splitlines()]
-    assert rows and {row["topic"] for row in rows} == {"t"}
+    assert rows and {(row["topic"], row["schema_version"]) for row in rows} == {("t", 1)}
 
 
 def test_every_table_is_written_as_parquet(data_dir: Path, tmp_path: Path) -> None:
@@ -111,6 +111,7 @@ def test_every_table_is_written_as_parquet(data_dir: Path, tmp_path: Path) -> No
     assert main(["verify-logs", str(data_dir), "--output", str(tmp_path / "out")]) == 1
     for table, row_type in TABLES.items():
         found = parquet.read_table(tmp_path / "out" / f"{table}.parquet")
-        assert found.schema.names == list(row_type.__slots__)
-        assert found.schema.metadata[b"kmirror.replay.version"] == b"1"
+        assert found.schema.names == ["schema_version", *row_type.__slots__]
+        assert all(len(field.metadata[b"meaning"]) > 0 for field in found.schema)
+        assert set(found.column("schema_version").to_pylist()) <= {1}
     assert parquet.read_table(tmp_path / "out" / "findings.parquet").column("kind").to_pylist() == ["crc"]
