@@ -30,9 +30,11 @@ from kmirror.record.control_record import ControlRecordType, EndTransactionMarke
 from kmirror.record.legacy import wrong_magic
 from kmirror.record.record_batch import (
     ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
     CONTROL_FLAG,
     CURRENT_MAGIC,
     HEADER_SIZE_UP_TO_MAGIC,
+    LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     MIN_LEGACY_RECORD_SIZE,
     RECORD_BATCH_OVERHEAD,
@@ -52,6 +54,15 @@ NO_CONTROL_RECORD: Final = -2
 _LENGTH: Final = struct.Struct(">i")
 _NATIVE_DTYPE: Final = np.dtype([(name, HEADER_DTYPE[name].newbyteorder("=")) for name in HEADER_DTYPE.names or ()])
 _HEADER_BYTES: Final = np.arange(RECORD_BATCH_OVERHEAD)
+
+_MARKER_BYTES: Final = 78
+"""Of an ABORT or COMMIT as brokers write it; `record.control_record` has the grammar. One whose deltas are not 0 is longer."""
+_MARKER_BODY: Final = np.arange(RECORD_BATCH_OVERHEAD, _MARKER_BYTES)
+_MARKER_TYPE: Final = 8
+_MARKER_EPOCH: Final = 12
+_MARKER_FIXED: Final = np.array([0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 16])
+_MARKER_VALUES: Final = np.array([32, 0, 0, 0, 8, 0, 0, 0, 12, 0, 0, 0], dtype=np.uint8)
+"""Record length, attributes, deltas, key length, key version, the type's first byte; value length and version; no headers."""
 
 
 class ControlBatch(NamedTuple):
@@ -162,11 +173,30 @@ class _Scan:
             ends = (starts + headers["length"] + LOG_OVERHEAD).tolist()
             computed = [crc32c(data[start + ATTRIBUTES_POSITION : end]) for start, end in zip(cursors, ends)]
             crc_ok = np.array(computed, dtype=np.uint32) == headers["crc"]
-        controls = []
-        for row in np.flatnonzero(headers["attributes"] & CONTROL_FLAG).tolist():
-            if crc_ok is None or crc_ok[row]:
-                controls.append(self._control(RecordBatch(data, cursors[row]), row, position + cursors[row]))
+        is_control = headers["attributes"] & CONTROL_FLAG != 0
+        rows = np.flatnonzero(is_control if crc_ok is None else is_control & crc_ok)
+        controls = self._controls(data, headers, starts, rows, position) if len(rows) else []
         return HeaderBlock(headers, starts + position, crc_ok, controls)
+
+    def _controls(self, data: memoryview, headers: npt.NDArray[Any], starts: Int64s, rows: Int64s, position: int) -> list[ControlBatch]:
+        """What the control batches at `rows` say. A marker as brokers write it has its fields at fixed places; all others are parsed."""
+        chosen, at = headers[rows], starts[rows]
+        is_marker = (
+            (chosen["length"] == _MARKER_BYTES - LOG_OVERHEAD)
+            & (chosen["attributes"] & COMPRESSION_MASK == 0)
+            & (chosen["record_count"] == 1)
+        )
+        places = np.where(is_marker, at, 0)[:, None] + _MARKER_BODY
+        bodies = np.frombuffer(data, dtype=np.uint8)[np.minimum(places, len(data) - 1)]
+        is_marker &= (bodies[:, _MARKER_FIXED] == _MARKER_VALUES).all(axis=1) & (bodies[:, _MARKER_TYPE] <= ControlRecordType.COMMIT)
+        epochs = np.ascontiguousarray(bodies[:, _MARKER_EPOCH : _MARKER_EPOCH + 4]).view(">i4").ravel().tolist()
+        timestamps = np.where(chosen["attributes"] & LOG_APPEND_TIME_FLAG, chosen["max_timestamp"], chosen["base_timestamp"]).tolist()
+        return [
+            ControlBatch(row, kind, epoch, timestamp, None) if plain else self._control(RecordBatch(data, start), row, position + start)
+            for row, plain, kind, epoch, timestamp, start in zip(
+                rows.tolist(), is_marker.tolist(), bodies[:, _MARKER_TYPE].tolist(), epochs, timestamps, at.tolist()
+            )
+        ]
 
     # headers one by one
     def _lone_headers(self, position: int) -> tuple[int, int, HeaderBlock | None]:

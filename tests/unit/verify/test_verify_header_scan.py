@@ -149,6 +149,34 @@ def test_what_control_batches_say(tmp_path: Path) -> None:
     assert [control.coordinator_epoch for control in block.controls] == [9, -1, -1]
 
 
+def test_a_marker_is_read_the_same_wherever_its_fields_lie(tmp_path: Path) -> None:
+    """With a delete horizon the timestamp's delta moves everything behind it; an unknown type, or a longer value, is no plain marker either."""
+    plain = next(iter_batches(marker(0)))
+    with_horizon = build_batch(
+        list(plain.records()),
+        base_offset=0,
+        producer_id=7,
+        producer_epoch=1,
+        is_transactional=True,
+        is_control=True,
+        delete_horizon_ms=TIME + 5000,
+    )
+    assert len(with_horizon) > len(marker(0))
+    record = next(plain.records())
+    longer = build_batch(
+        [Record(2, record.timestamp, record.key, bytes(record.value or b"") + b"x", [])],
+        base_offset=2,
+        producer_id=7,
+        producer_epoch=1,
+        is_transactional=True,
+        is_control=True,
+    )
+    unknown = build_batch([Record(3, TIME, b"\0\0\0\x09", b"\0\0\0\0\0\1", [])], base_offset=3, is_control=True)
+    path = written(tmp_path, with_horizon, marker(1), longer, unknown)
+    (block,) = read_headers(FILES, piece_of(path), check_crc=True)
+    assert [control[1:4] for control in block.controls] == [(0, 9, TIME), (0, 9, TIME + 1), (0, 9, TIME), (9, -1, TIME)]
+
+
 def test_a_flipped_byte_is_a_row_not_an_error(tmp_path: Path) -> None:
     parts = [bytearray(data_batch(offset)) for offset in range(3)] + [bytearray(marker(3))]
     parts[1][-1] ^= 1
