@@ -170,10 +170,12 @@ class MirrorFetcher:
     def _end_delays(self) -> None:
         for partition in self._partitions.whose_delay_is_over(self._runtime.clock.monotonic_ms()):
             with self._failures_of(partition):
-                if partition.inquiry is None and not self._end_point.asks_by_name:
-                    self._partitions.fetch_next(partition)
-                else:  # a damaged batch ended it, or it was out of sight
+                if partition.inquiry is not None:  # a damaged batch ended it
                     self._verify(partition)
+                elif self._end_point.asks_by_name:
+                    self._verify_what_was_out_of_sight(partition)
+                else:
+                    self._partitions.fetch_next(partition)
 
     def _give_back(self, partition: FetchedMirrorPartition, reason: str | None) -> None:
         if self._partitions.is_current(partition):
@@ -197,7 +199,12 @@ class MirrorFetcher:
         for topic_partition in list(self._partitions.due):
             partition = self._partitions.all[topic_partition]
             with self._failures_of(partition):
-                self._verify(partition)
+                self._verify_what_was_out_of_sight(partition)
+
+    def _verify_what_was_out_of_sight(self, partition: FetchedMirrorPartition) -> None:
+        """No answer of the source asks for this verdict, so it does not count among those that delay the next fetch."""
+        partition.verdicts = 0
+        self._verify(partition)
 
     # --- the round ----------------------------------------------------------------------------------------------------
 

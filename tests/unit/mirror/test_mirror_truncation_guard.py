@@ -102,6 +102,26 @@ def test_a_longer_topic_made_anew_was_gone_on_with_in_the_middle(tmp_path: Path,
     run(scenario)
 
 
+def test_a_source_without_topic_ids_that_refused_for_long_is_fetched_again(tmp_path: Path) -> None:
+    """Seed 213393: each comparison after a delay counted as an answer that does not fit, and from the fourth on only delays followed."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
+        await machine.mirroring()
+        log = machine.source.log("t")
+        log.error = Errors.TOPIC_AUTHORIZATION_FAILED
+        machine.source.notify()
+        await machine.advance(10_000, step_ms=500)
+        log.error = Errors.NONE
+        machine.at_source(batch(0, b"later", epoch=0))
+        machine.source.notify()
+        await machine.advance(10_000, step_ms=500)
+        assert machine.log().log_end_offset == 1
+        await machine.close()
+
+    run(scenario)
+
+
 def test_a_snapshot_of_the_source_from_yesterday_is_counted(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
