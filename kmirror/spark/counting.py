@@ -19,8 +19,8 @@ from kmirror.spark.options import MARKED, NAME, ReadOptions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_SELECTS: Final = {"kafkacompatible", "subscribe", "subscribepattern", "assign"}
-"""With these a batch may be wanted in part."""
+_WHOLE_BATCHES: Final = {"path", "paths", "rows", "columns", "splitbytes", "mode", "replica", MARKED}
+"""With other options a batch may be wanted in part."""
 
 
 def count_from_headers(source_name: str) -> None:
@@ -84,11 +84,11 @@ def _narrower(frame: DataFrame, filters: list[Any], kept: dict[str, Any], option
     if parsed.is_permissive:
         return None
     is_record = parsed.rows == "record"
-    sums = is_record and set(names) <= set(SHARED) and not _SELECTS & set(options)
-    changed = {key: value for key, value in options.items() if key not in ("columns", "rows", MARKED.lower())}
+    sums = is_record and set(names) <= set(SHARED) and set(options) <= _WHOLE_BATCHES
+    changed = {key: value for key, value in options.items() if key not in ("columns", "rows", MARKED)}
     changed["rows"] = "batch" if sums or not is_record else "record"
     changed["columns"] = ",".join([*names, "record_count"] if sums else names or ["partition"])
-    if MARKED.lower() in options:
+    if MARKED in options:
         changed[MARKED] = "true"  # this load has this query alone
     made = _with_filters(frame, _load(frame, changed), filters, kept)
     if not sums:

@@ -16,8 +16,16 @@ Options
     mode        FAILFAST (default): the query fails at the first damage, with one line that names file and byte
                 PERMISSIVE: damage is a row whose `_corrupt` says that line; topic, partition, segment, position and offset say where it is, other
                 columns are null. It goes on where the next sound batch begins.
-Filters on topic, partition and offset (base_offset for rows of batches) are pushed down (`pushdown`: how, and when not). Control records are rows too (`is_control`),
-records of aborted transactions also: this is the log, not what a consumer sees. Writing and streaming are not offered.
+    paths       more inputs, separated by commas (or `load(["a", "b"])`); each may be a glob, such as `/cluster/node-*/data`
+    replica     which copy of a partition is read that lies in several inputs: longest (default: the latest leader epoch, then the longest log), first
+    isolation.level   read_uncommitted (default); read_committed leaves out aborted transactions and what is not yet decided
+    subscribe, subscribePattern, assign, startingOffsets, endingOffsets, startingTimestamp ...   as Spark's Kafka source has them: `selection`
+    kafkaCompatible   true: rows as that source makes them, so that a query moves from format("kafka") unchanged: key, value, topic, partition, offset,
+                timestamp, timestampType (0 or 1), with includeHeaders=true headers (null without any). Control records are left out, and what
+                DeleteRecords removed. Options that begin with `kafka.` are for a consumer's connection: none but kafka.isolation.level counts.
+Filters on topic, partition and offset (base_offset for rows of batches) are pushed down (`pushdown`: how, and when not). Otherwise control records are rows too
+(`is_control`), records of aborted transactions also, up to the end of the log: this is the log, not what a consumer sees. Writing and streaming
+are not offered.
 
 Damage is an impossible length or offset, a wrong CRC (looked at wherever a record is unpacked, and always with PERMISSIVE), records that are not
 as the header says, and an incomplete batch, except at the end of a partition's last segment, where a broker may be appending: there it is left out.
@@ -35,12 +43,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kmirror.spark.columns import sql_schema
 from kmirror.spark.files import file_system_for
 from kmirror.spark.filters import Pushed
+from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
 from kmirror.spark.pushdown import widen
-from kmirror.spark.slice_reader import SliceReader, Wanted, put_together
-from kmirror.verify.planner import list_input, plan
+from kmirror.spark.slice_reader import Aborted, SliceReader, Wanted, put_together
+from kmirror.storage.offset_checkpoint_file import LOG_START_OFFSET_CHECKPOINT_FILE_NAME
+from kmirror.storage.reader import read_offset_checkpoint
+from kmirror.verify.planner import pack
 from kmirror.verify.slices import LogSlice
+from kmirror.verify.visibility import read_undecided
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,9 +88,10 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
 
 @dataclass
 class LogTask(InputPartition):  # type: ignore[misc]
-    """Slices that one task reads."""
+    """Slices that one task reads, and what of each segment is wanted, by path."""
 
     slices: list[LogSlice] = field(default_factory=list)
+    wanted: dict[str, Wanted] = field(default_factory=dict)
 
 
 class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
@@ -90,13 +103,30 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
 
     @in_one_line
     def partitions(self) -> Sequence[LogTask]:
-        files, path = file_system_for(self.options.path)
-        listing = list_input(files, path, location=self.options.path)
-        tasks = plan(files, listing, wants=self._wants, task_bytes=self.options.split_bytes)
-        return [LogTask(task) for task in tasks] or [LogTask()]
+        options = self.options
+        log_starts = LogStarts(use_checkpoints=options.is_kafka)
+        slices: list[LogSlice] = []
+        wanted: dict[str, Wanted] = {}
+        for one in options.selection.partitions(find_partitions(options.locations, replica=options.replica)):
+            if not self.pushed.wants(*one.name):
+                continue
+            ours = self._wanted(one, log_starts)
+            pieces = one.listing.slices(one.files, one.partition, task_bytes=options.split_bytes, low=ours.low, high=ours.high)
+            for piece in pieces:
+                slices.append(piece)
+                wanted[piece.path] = ours
+        tasks = pack(slices, task_bytes=options.split_bytes)
+        return [LogTask(task, {piece.path: wanted[piece.path] for piece in task}) for task in tasks] or [LogTask()]
 
-    def _wants(self, name: TopicPartition) -> tuple[int, int] | None:
-        return (self.pushed.low, self.pushed.high) if self.pushed.wants(*name) else None
+    def _wanted(self, one: FoundPartition, log_starts: LogStarts) -> Wanted:
+        options, pushed = self.options, self.pushed
+        low, high = options.selection.offsets(one, lambda: log_starts.of(one))
+        aborted = None
+        if options.is_committed:
+            undecided = read_undecided(one.files, one.listing, one.partition)
+            high = min(high, undecided.last_stable_offset - 1)
+            aborted = Aborted.of(undecided.aborted)
+        return Wanted(max(low, pushed.low), min(high, pushed.high), no_control=options.is_kafka, aborted=aborted)
 
     @in_one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -105,13 +135,35 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
 
     def _rows(self, task: LogTask) -> Iterator[pa.RecordBatch]:
         options = self.options
-        reader = SliceReader(options.columns, rows_of_batches=options.rows == "batch", permissive=options.is_permissive)
-        wanted = Wanted(self.pushed.low, self.pushed.high)
+        reader = SliceReader(
+            options.columns,
+            rows_of_batches=options.rows == "batch",
+            permissive=options.is_permissive,
+            null_headers=options.is_kafka,
+        )
         opened: dict[str, FileSystem] = {}
         for piece in task.slices:
             if piece.location not in opened:
                 opened[piece.location] = file_system_for(piece.location)[0]
-            yield from reader.read(opened[piece.location], piece, wanted)
+            yield from reader.read(opened[piece.location], piece, task.wanted[piece.path])
+
+
+class LogStarts:
+    """Where logs begin: at their first segment, or with checkpoints where DeleteRecords said, as consumers see it."""
+
+    def __init__(self, *, use_checkpoints: bool) -> None:
+        self._use_checkpoints = use_checkpoints
+        self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
+
+    def of(self, one: FoundPartition) -> int:
+        segments = one.partition.segments
+        first = segments[0].base_offset if segments else 0
+        if not self._use_checkpoints:
+            return first
+        if one.data_dir not in self._checkpoints:
+            name = LOG_START_OFFSET_CHECKPOINT_FILE_NAME
+            self._checkpoints[one.data_dir] = read_offset_checkpoint(one.files, one.data_dir, name)
+        return max(first, self._checkpoints[one.data_dir].get(one.name, 0))
 
 
 class PushingReader(KafkaLogReader):

@@ -2,65 +2,140 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from kmirror.common.errors import KmirrorError
-from kmirror.spark.columns import BATCH_COLUMNS, CORRUPT_COLUMN, MORE_BATCH_COLUMNS, MORE_RECORD_COLUMNS, RECORD_COLUMNS
+from kmirror.spark import selection
+from kmirror.spark.columns import (
+    BATCH_COLUMNS,
+    CORRUPT_COLUMN,
+    KAFKA_COLUMNS,
+    MORE_BATCH_COLUMNS,
+    MORE_RECORD_COLUMNS,
+    RECORD_COLUMNS,
+)
+from kmirror.spark.selection import Selection
 from kmirror.verify.planner import TASK_BYTES
 
 NAME: Final = "kafka-log"
 MARKED: Final = "kmirror.marked"
 """Set by our own `load()`: the frame has a filter in every query (`pushdown`)."""
-OPTIONS: Final = {name.lower(): name for name in ("path", "rows", "columns", "splitBytes", "mode")}
+_OWN: Final = ("path", "paths", "rows", "columns", "splitBytes", "mode", "kafkaCompatible", "includeHeaders", "isolation.level", "replica")
+OPTIONS: Final = {name.lower(): name for name in (*_OWN, *selection.OPTIONS)}
+_KAFKA_PREFIX: Final = "kafka."
+_ISOLATION: Final = "isolation.level"
 
 
 @dataclass(frozen=True)
 class ReadOptions:
     """The checked options of one read."""
 
-    path: str
+    locations: tuple[str, ...]
     rows: str
     columns: tuple[str, ...]
     split_bytes: int
     is_permissive: bool
+    is_kafka: bool
+    is_committed: bool
+    replica: str
+    selection: Selection
     is_marked: bool
 
     @property
     def offset_column(self) -> str:
         return "offset" if self.rows == "record" else "base_offset"
 
+    @property
+    def _default_columns(self) -> tuple[str, ...]:
+        return KAFKA_COLUMNS if self.is_kafka else RECORD_COLUMNS if self.rows == "record" else BATCH_COLUMNS
+
+    @property
+    def _known_columns(self) -> tuple[str, ...]:
+        if self.is_kafka:
+            more: tuple[str, ...] = ("headers",)
+        else:
+            more = MORE_RECORD_COLUMNS if self.rows == "record" else MORE_BATCH_COLUMNS
+        return (*self._default_columns, *more, *([CORRUPT_COLUMN] if self.is_permissive else []))
+
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """KmirrorError with one line for what is unknown, missing or not allowed."""
         given = {key.lower(): value for key, value in options.items()}
         is_marked = given.pop(MARKED, None) is not None
+        is_kafka = _is_true(given, "kafkaCompatible")
+        if is_kafka:
+            given = _without_connection(given)
         unknown = sorted(set(given) - set(OPTIONS))
         if unknown:
             raise KmirrorError(f"{NAME}: there is no option {', '.join(unknown)}; the options are {', '.join(OPTIONS.values())}")
-        if not given.get("path"):
-            raise KmirrorError(f'{NAME}: no path; use spark.read.format("{NAME}").load("/a/log/dir")')
         rows = _one_of(given, "rows", "record", "batch")
+        if is_kafka and rows == "batch":
+            raise KmirrorError(f"{NAME}: kafkaCompatible=true has rows of records alone, not rows=batch")
         split = given.get("splitbytes", str(TASK_BYTES))
         if not split.isdecimal() or int(split) < 1:
             raise KmirrorError(f"{NAME}: option splitBytes is a number of bytes, not '{split}'")
-        is_permissive = _one_of(given, "mode", "FAILFAST", "PERMISSIVE") == "PERMISSIVE"
-        made = cls(given["path"], rows, (), int(split), is_permissive, is_marked)
-        default = RECORD_COLUMNS if rows == "record" else BATCH_COLUMNS
-        names = [name.strip() for name in given.get("columns", ",".join(default)).split(",")]
-        return made.with_columns([*names, CORRUPT_COLUMN] if is_permissive else names)
+        made = cls(
+            locations=_locations(given),
+            rows=rows,
+            columns=(),
+            split_bytes=int(split),
+            is_permissive=_one_of(given, "mode", "FAILFAST", "PERMISSIVE") == "PERMISSIVE",
+            is_kafka=is_kafka,
+            is_committed=_one_of(given, _ISOLATION, "read_uncommitted", "read_committed") == "read_committed",
+            replica=_one_of(given, "replica", "longest", "first"),
+            selection=_selection(given),
+            is_marked=is_marked,
+        )
+        with_headers = is_kafka and _is_true(given, "includeHeaders")
+        names = [*made._default_columns, *(["headers"] if with_headers else [])]
+        if "columns" in given:
+            names = [name.strip() for name in given["columns"].split(",")]
+        return made.with_columns([*names, CORRUPT_COLUMN] if made.is_permissive else names)
 
     def with_columns(self, names: Sequence[str]) -> ReadOptions:
         """KmirrorError for a column that there is not."""
-        known = (*RECORD_COLUMNS, *MORE_RECORD_COLUMNS) if self.rows == "record" else (*BATCH_COLUMNS, *MORE_BATCH_COLUMNS)
-        known = (*known, CORRUPT_COLUMN) if self.is_permissive else known
+        known = self._known_columns
         wrong = [name for name in names if name not in known]
         if wrong:
             raise KmirrorError(
                 f"{NAME}: a {self.rows} has no column {', '.join(wrong) or 'without a name'}; the columns are {', '.join(known)}"
             )
         return replace(self, columns=tuple(dict.fromkeys(names)))
+
+
+def _locations(given: Mapping[str, str]) -> tuple[str, ...]:
+    """`path`, and `paths` as Spark gives those of `load([...])` (JSON) or as a user writes them."""
+    found = [given["path"]] if given.get("path") else []
+    several = given.get("paths", "").strip()
+    if several.startswith("["):
+        found += json.loads(several)
+    elif several:
+        found += [one.strip() for one in several.split(",") if one.strip()]
+    if not found:
+        raise KmirrorError(f'{NAME}: no path; use spark.read.format("{NAME}").load("/a/log/dir")')
+    return tuple(found)
+
+
+def _without_connection(given: dict[str, str]) -> dict[str, str]:
+    """Without the `kafka.` options of a consumer: there is none. The one that says what is read counts."""
+    kept = {key: value for key, value in given.items() if not key.startswith(_KAFKA_PREFIX)}
+    if _KAFKA_PREFIX + _ISOLATION in given:
+        kept.setdefault(_ISOLATION, given[_KAFKA_PREFIX + _ISOLATION])
+    return kept
+
+
+def _selection(given: Mapping[str, str]) -> Selection:
+    try:
+        return Selection.parse(given)
+    except KmirrorError as error:
+        raise KmirrorError(f"{NAME}: {error}") from error
+
+
+def _is_true(given: Mapping[str, str], name: str) -> bool:
+    return _one_of(given, name, "false", "true") == "true"
 
 
 def _one_of(given: Mapping[str, str], name: str, *allowed: str) -> str:

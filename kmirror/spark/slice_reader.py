@@ -30,6 +30,7 @@ from kmirror.verify.planner import MAX_OFFSET
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.tail import check_tail
 from kmirror.verify.unpacking import MalformedBatchError, Unpacker
+from kmirror.verify.visibility import AbortedTransaction
 
 PIECE_BYTES: Final = 4 << 20
 MOST_ROWS: Final = 1 << 17
@@ -45,6 +46,11 @@ class Aborted:
     producer_id: Int64s
     first_offset: Int64s
     last_offset: Int64s
+
+    @classmethod
+    def of(cls, transactions: Sequence[AbortedTransaction]) -> Aborted:
+        table = np.array(transactions, dtype=np.int64).reshape(len(transactions), 3)
+        return cls(table[:, 0], table[:, 1], table[:, 2])
 
     def rows(self, headers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Which batches are of an aborted transaction."""

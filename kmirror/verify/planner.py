@@ -26,6 +26,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import CURRENT_MAGIC, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
+from kmirror.storage.index_reader import read_offset_index
 from kmirror.storage.log_file_names import (
     INDEX_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
@@ -42,7 +43,7 @@ OPEN_COST_BYTES: Final = 128 << 10
 """What opening a slice is worth in bytes of reading: it bounds the number of small partitions in a task."""
 MAX_DEPTH: Final = 3
 MAX_OFFSET: Final = (1 << 63) - 1
-_INDEX_DTYPE: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_ENTRY_DTYPE: Final = np.dtype([("offset", np.int64), ("position", np.int64)])
 _NOT_A_LOG: Final = ("-delete", "-future", "-stray")
 _BATCH_START: Final = struct.Struct(">qiib")
 _SEGMENT_SUFFIXES: Final = (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX)
@@ -184,11 +185,11 @@ def plan(
 
 def index_entries(files: FileSystem, segment: SegmentFiles) -> npt.NDArray[Any]:
     """The entries of a segment's offset index that can be true, as rows of (offset, position), both rising; offsets are the log's."""
-    made = np.dtype([("offset", np.int64), ("position", np.int64)])
     if not segment.sizes.get(INDEX_FILE_SUFFIX, 0):
-        return np.zeros(0, dtype=made)
-    data = files.read_bytes(segment.path(INDEX_FILE_SUFFIX))
-    entries = np.frombuffer(data, dtype=_INDEX_DTYPE, count=len(data) // _INDEX_DTYPE.itemsize).astype(made)
+        return np.zeros(0, dtype=_ENTRY_DTYPE)
+    slots = read_offset_index(files, segment.path(INDEX_FILE_SUFFIX))
+    entries = np.empty(len(slots), dtype=_ENTRY_DTYPE)
+    entries["offset"], entries["position"] = slots["relative_offset"], slots["position"]
     position = entries["position"]
     sound = (position > 0) & (position <= segment.log_size - RECORD_BATCH_OVERHEAD)
     sound[1:] &= (np.diff(position) > 0) & (np.diff(entries["offset"]) > 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from waiting import PROGRAM_S
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
+from spark_rows import read_rows as read
+
 from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.record.builder import build_batch
@@ -29,16 +30,6 @@ from kmirror.spark.options import ReadOptions
 PARTS = batches(6)
 START = sum(map(len, PARTS[:2]))
 NAME = f"{0:020d}.log"
-
-
-def read(path: Path, **options: str) -> list[dict[str, Any]]:
-    """The rows as a task makes them, without Spark."""
-    reader = KafkaLogReader(ReadOptions.parse({"path": str(path), **options}))
-    rows: list[dict[str, Any]] = []
-    for task in reader.partitions():
-        for table in pickle.loads(pickle.dumps(reader)).read(pickle.loads(pickle.dumps(task))):
-            rows += table.to_pylist()
-    return rows
 
 
 def frame(spark: Any, path: Path, **options: str) -> Any:

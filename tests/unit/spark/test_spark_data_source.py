@@ -138,7 +138,7 @@ def test_golden_logs_have_the_rows_that_the_strict_reader_gives(spark: Any) -> N
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"row": "batch"}, "there is no option row; the options are path, rows, columns, splitBytes"),
+        ({"row": "batch"}, "there is no option row; the options are path, paths, rows, columns, splitBytes"),
         ({"rows": "both"}, "option rows is 'record' or 'batch', not 'both'"),
         ({"columns": "offset,valeu"}, "a record has no column valeu"),
         ({"splitBytes": "-1"}, "option splitBytes is a number of bytes"),

@@ -1,0 +1,91 @@
+"""The inputs of one read: paths, globs, the log.dirs of many brokers, and which replica of a partition is read.
+
+A partition that lies in several places (the replicas of a cluster) is read once. `replica=longest` takes the copy that an election would: with the latest
+leader epoch in its `leader-epoch-checkpoint`, of those the one whose log ends last. `replica=first` takes the first input that has it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.spark.files import file_system_for
+from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.offset_lookup import log_end_offset
+from kmirror.verify.planner import Listing, list_input
+
+_GLOB: Final = re.compile(r"[*?[]")
+
+
+class FoundPartition(NamedTuple):
+    """A partition that is read, and where it was found."""
+
+    files: FileSystem
+    listing: Listing
+    partition: PartitionFiles
+
+    @property
+    def name(self) -> TopicPartition:
+        return self.partition.topic_partition
+
+    @property
+    def data_dir(self) -> str:
+        return posixpath.dirname(self.partition.path) or "."
+
+
+def find_partitions(locations: Sequence[str], *, replica: str) -> list[FoundPartition]:
+    """What the inputs have, each partition once, by name within the order of the inputs. KmirrorError for an input without a log."""
+    found: dict[TopicPartition, list[FoundPartition]] = {}
+    for location in dict.fromkeys(one for given in locations for one in expand(given)):
+        files, path = file_system_for(location)
+        listing = list_input(files, path, location=location)
+        for partition in listing.partitions:
+            found.setdefault(partition.topic_partition, []).append(FoundPartition(files, listing, partition))
+    return [copies[0] if len(copies) == 1 or replica == "first" else max(copies, key=_age) for copies in found.values()]
+
+
+def _age(copy: FoundPartition) -> tuple[int, int]:
+    """(its latest leader epoch, where its log ends); of equal ones `max` takes the first."""
+    epoch = -1
+    if LEADER_EPOCH_CHECKPOINT_FILE_NAME in copy.partition.other_files:
+        entries = LeaderEpochCheckpointFile(copy.files, copy.partition.path, deferred=True).read()
+        epoch = entries[-1].epoch if entries else -1
+    return epoch, log_end_offset(copy.files, copy.partition)
+
+
+def expand(location: str) -> list[str]:
+    """The folders that a glob names, sorted; a location without `*`, `?` and `[`, or one that is there as it is written, is itself."""
+    if not _GLOB.search(location):
+        return [location]
+    files, path = file_system_for(location)
+    if files.is_dir(path):
+        return [location]
+    prefix = location[: len(location) - len(path)] if location.endswith(path) else ""
+    found = [prefix + one for one in _matches(files, path)]
+    if not found:
+        raise KmirrorError(f"{location}: no folder is named so")
+    return found
+
+
+def _matches(files: FileSystem, path: str) -> Iterator[str]:
+    parts = path.split("/")
+    first = next(index for index, part in enumerate(parts) if _GLOB.search(part))
+    folder = "/".join(parts[:first]) or ("/" if path.startswith("/") else ".")
+    rest = parts[first + 1 :]
+    if not files.is_dir(folder):
+        return
+    for name in files.list_dir(folder):
+        if not fnmatch.fnmatchcase(name, parts[first]) or (name.startswith(".") and not parts[first].startswith(".")):
+            continue
+        below = "/".join([folder.rstrip("/") if parts[:first] != [] else "", name]) if parts[:first] else name
+        if any(_GLOB.search(part) for part in rest):
+            yield from _matches(files, "/".join([below, *rest]))
+        elif files.is_dir(whole := "/".join([below, *rest])):
+            yield whole

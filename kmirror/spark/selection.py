@@ -1,0 +1,176 @@
+"""Which partitions and offsets a read wants, in the words of Spark's Kafka source.
+
+    subscribe                 topics, separated by commas
+    subscribePattern          a regular expression that the whole name matches; internal topics are left out, as consumers do
+    assign                    {"topic": [partition ...]}
+    startingOffsets           earliest (default), or {"topic": {"partition": offset}} with -2 for earliest
+    endingOffsets             latest (default), or the same with -1 for latest; an end is the offset behind the last record
+    startingOffsetsByTimestamp, endingOffsetsByTimestamp     {"topic": {"partition": milliseconds}}
+    startingTimestamp, endingTimestamp                       milliseconds, for every partition
+    startingOffsetsByTimestampStrategy   error (default) or latest: what holds where no record is so late. (An end is the log's end then.)
+    failOnDataLoss            true (default): the query fails if a starting offset lies before the log
+
+As there, a timestamp for all beats one by partition, which beats offsets, and offsets by partition must name all partitions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.spark.inputs import FoundPartition
+from kmirror.verify.data_dir_logs import is_internal
+from kmirror.verify.offset_lookup import offset_for_time
+from kmirror.verify.planner import MAX_OFFSET
+
+OPTIONS: Final = (
+    *("subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"),
+    *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss"),
+)
+_EARLIEST, _LATEST = -2, -1
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One end of the offsets: `everywhere` (a timestamp), or by partition as offsets or timestamps; without any the log's own end."""
+
+    option: str
+    timestamp: int | None = None
+    timestamps: Mapping[TopicPartition, int] | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+
+    def of(self, name: TopicPartition) -> tuple[int | None, int | None]:
+        """(timestamp, offset) of a partition, each None if not given. KmirrorError if others are named and this one is not."""
+        if self.timestamp is not None:
+            return self.timestamp, None
+        for given, is_time in ((self.timestamps, True), (self.offsets, False)):
+            if given is not None:
+                if name not in given:
+                    raise KmirrorError(
+                        f"option {self.option} says nothing of {name}; if it names partitions, it must name all that are read"
+                    )
+                return (given[name], None) if is_time else (None, given[name])
+        return None, None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The checked options."""
+
+    topics: frozenset[str] | None = None
+    pattern: str | None = None
+    assigned: frozenset[TopicPartition] | None = None
+    start: Bound = Bound("startingOffsets")
+    end: Bound = Bound("endingOffsets")
+    latest_if_no_record: bool = False
+    fail_on_data_loss: bool = True
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Selection:
+        """Of options in lower case. KmirrorError, in one line, for what does not fit."""
+        chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
+        if len(chosen) > 1:
+            raise KmirrorError(f"only one of the options subscribe, subscribePattern and assign can be given, not {' and '.join(chosen)}")
+        topics = given.get("subscribe")
+        pattern = given.get("subscribepattern")
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise KmirrorError(f"option subscribePattern: {pattern!r} is no regular expression: {error}") from error
+        strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
+        if strategy not in ("error", "latest"):
+            raise KmirrorError(f"option startingOffsetsByTimestampStrategy is 'error' or 'latest', not '{strategy}'")
+        return cls(
+            topics=None if topics is None else frozenset(one.strip() for one in topics.split(",") if one.strip()),
+            pattern=pattern,
+            assigned=_assigned(given["assign"]) if "assign" in given else None,
+            start=_bound(given, "starting", "earliest", _EARLIEST),
+            end=_bound(given, "ending", "latest", _LATEST),
+            latest_if_no_record=strategy == "latest",
+            fail_on_data_loss=given.get("failondataloss", "true").lower() != "false",
+        )
+
+    def partitions(self, found: Sequence[FoundPartition]) -> list[FoundPartition]:
+        """Those that are wanted. KmirrorError for a topic or partition that was asked for by name and is not there."""
+        names = {one.name for one in found}
+        missing = [str(name) for name in sorted(self.assigned or ()) if name not in names]
+        missing += sorted((self.topics or frozenset()) - {name.topic for name in names})
+        if missing:
+            raise KmirrorError(f"{', '.join(missing)} is not in the input; it has {_some(sorted({name.topic for name in names}))}")
+        return [one for one in found if self._wants(one.name)]
+
+    def _wants(self, name: TopicPartition) -> bool:
+        if self.assigned is not None:
+            return name in self.assigned
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, name.topic) is not None and not is_internal(name.topic)
+        return self.topics is None or name.topic in self.topics
+
+    def offsets(self, one: FoundPartition, log_start: Callable[[], int]) -> tuple[int, int]:
+        """(first, last) offset wanted of a partition."""
+        timestamp, low = self.start.of(one.name)
+        if timestamp is not None:
+            at = offset_for_time(one.files, one.listing, one.partition, timestamp)
+            if at is None and not self.latest_if_no_record:
+                raise KmirrorError(
+                    f"{one.name} has no record at or after {timestamp}; with startingOffsetsByTimestampStrategy=latest it would be left out"
+                )
+            low = MAX_OFFSET if at is None else at
+        if low is None or low == _EARLIEST:
+            low = log_start()
+        elif low < log_start() and timestamp is None:
+            if self.fail_on_data_loss:
+                raise KmirrorError(f"{one.name} begins at offset {log_start()}, behind the starting offset {low} (failOnDataLoss=true)")
+            low = log_start()
+        return low, self._last(one)
+
+    def _last(self, one: FoundPartition) -> int:
+        timestamp, end = self.end.of(one.name)
+        if timestamp is not None:
+            end = offset_for_time(one.files, one.listing, one.partition, timestamp)
+        return MAX_OFFSET if end is None or end == _LATEST else end - 1
+
+
+def _bound(given: Mapping[str, str], kind: str, word: str, meaning: int) -> Bound:
+    option, by_time, everywhere = f"{kind}Offsets", f"{kind}OffsetsByTimestamp", f"{kind}Timestamp"
+    if everywhere.lower() in given:
+        text = given[everywhere.lower()].strip()
+        if not re.fullmatch(r"-?[0-9]+", text):
+            raise KmirrorError(f"option {everywhere} is milliseconds since 1970, not '{text}'")
+        return Bound(everywhere, timestamp=int(text))
+    if by_time.lower() in given:
+        return Bound(by_time, timestamps=_numbers(given[by_time.lower()], by_time))
+    text = given.get(option.lower(), word).strip()
+    if text.lower() == word:
+        return Bound(option)
+    if text.lower() in ("earliest", "latest"):
+        raise KmirrorError(f"option {option} cannot be '{text}' in a batch query; '{word}' or offsets by partition can")
+    offsets = _numbers(text, option)
+    for name, offset in offsets.items():
+        if offset < 0 and offset != meaning:
+            raise KmirrorError(f"option {option}: offset {offset} of {name}; only {meaning} ({word}) is below 0 in a batch query")
+    return Bound(option, offsets=offsets)
+
+
+def _numbers(text: str, option: str) -> dict[TopicPartition, int]:
+    try:
+        given = json.loads(text)
+        return {TopicPartition(topic, int(partition)): int(number) for topic, by in given.items() for partition, number in by.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise KmirrorError(f'option {option} is like {{"topic":{{"0":23,"1":-2}}}}, not {text}') from error
+
+
+def _assigned(text: str) -> frozenset[TopicPartition]:
+    try:
+        return frozenset(TopicPartition(topic, int(number)) for topic, numbers in json.loads(text).items() for number in numbers)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise KmirrorError(f'option assign is like {{"topic":[0,1]}}, not {text}') from error
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,91 @@
+"""What a consumer with `isolation.level=read_committed` does not see of a partition on disk: aborted transactions, and what is not yet decided.
+
+A broker tells its consumers the entries of `.txnindex`, and nothing at or above the last stable offset, the first offset of the oldest open
+transaction. The newest producer snapshot has the transactions that were open at its offset, and the batches behind it say what became of them.
+Where segments lie there without indexes (a copy of the `.log` files), all of it is computed from headers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import FileSystem
+from kmirror.record.control_record import ControlRecordType
+from kmirror.record.record_batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kmirror.storage.index_reader import read_transaction_index
+from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX, producer_snapshot_file
+from kmirror.storage.producer_snapshot_file import read_producer_snapshot
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.header_scan import HeaderBlock, read_headers
+from kmirror.verify.planner import MAX_OFFSET, Listing
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """That of the ABORT marker."""
+
+
+class Undecided(NamedTuple):
+    """A partition's transactions."""
+
+    aborted: list[AbortedTransaction]
+    last_stable_offset: int
+    """MAX_OFFSET without an open transaction."""
+
+
+def read_undecided(files: FileSystem, listing: Listing, partition: PartitionFiles) -> Undecided:
+    """CorruptFileError if a file that a broker would read is damaged."""
+    start, open_offsets = _newest_snapshot(files, partition)
+    aborted: set[AbortedTransaction] = set()
+    for segment in partition.segments:
+        if TXN_INDEX_FILE_SUFFIX in segment.sizes:
+            rows = read_transaction_index(files, segment.path(TXN_INDEX_FILE_SUFFIX))
+            aborted |= {AbortedTransaction(int(row[1]), int(row[2]), int(row[3])) for row in rows.tolist() if row[3] < start}
+    for piece in listing.slices(files, partition, low=start):
+        for block in read_headers(files, piece, check_crc=False):
+            _follow(block, start, open_offsets, aborted)
+    return Undecided(sorted(aborted, key=lambda each: each.first_offset), min(open_offsets.values(), default=MAX_OFFSET))
+
+
+def _newest_snapshot(files: FileSystem, partition: PartitionFiles) -> tuple[int, dict[int, int]]:
+    """(the offset from which on batches must be read, the first offsets of the transactions that are open there by producer)."""
+    has_indexes = all(INDEX_FILE_SUFFIX in segment.sizes for segment in partition.segments)
+    for offset in reversed(partition.snapshots if has_indexes else []):
+        path = producer_snapshot_file(partition.path, offset)
+        try:
+            entries = read_producer_snapshot(files, path)
+        except CorruptFileError:
+            continue  # an older one, or the log itself, says the same
+        return offset, {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset is not None}
+    return 0, {}
+
+
+def _follow(block: HeaderBlock, start: int, open_offsets: dict[int, int], aborted: set[AbortedTransaction]) -> None:
+    """What the batches of a block from offset `start` on do to open transactions."""
+    headers = block.headers
+    is_data = (headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)) == TRANSACTIONAL_FLAG
+    rows = np.flatnonzero(is_data & (headers["base_offset"] >= start))
+    data = iter([*zip(rows.tolist(), headers["producer_id"][rows].tolist(), headers["base_offset"][rows].tolist()), (len(headers), -1, -1)])
+    row, producer_id, base_offset = next(data)
+    for control in block.controls:
+        while row < control.row:
+            open_offsets.setdefault(producer_id, base_offset)
+            row, producer_id, base_offset = next(data)
+        offset = int(headers["base_offset"][control.row])
+        if offset < start:
+            continue
+        if control.control_type == ControlRecordType.MIRROR_PID_RESET:
+            open_offsets.clear()
+        elif control.control_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+            ended = int(headers["producer_id"][control.row])
+            first = open_offsets.pop(ended, None)
+            if first is not None and control.control_type == ControlRecordType.ABORT:
+                aborted.add(AbortedTransaction(ended, first, offset))
+    while row < len(headers):
+        open_offsets.setdefault(producer_id, base_offset)
+        row, producer_id, base_offset = next(data)

@@ -1,0 +1,233 @@
+"""`kafkaCompatible=true` and the options of Spark's Kafka source: which records, in which columns. Mostly without a JVM."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_folders import TIME, batches, write_log, write_segments
+from replay_stories import Story
+from waiting import PROGRAM_S
+
+pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
+
+from spark_rows import read_rows
+
+from kmirror.common.errors import KmirrorError
+from kmirror.record.builder import build_batch
+from kmirror.record.control_record import ControlRecordType, build_mirror_pid_reset
+from kmirror.record.record import Record
+from kmirror.record.record_batch import TimestampType, iter_batches
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """`t-0` offsets 10 to 49 in two segments, `t-1` offsets 0 to 9 and a reset, `u-0` offsets 0 to 4, an internal topic."""
+    write_segments(tmp_path / "t-0", (10, batches(4, first=10)), (30, batches(4, first=30)))
+    reset = build_mirror_pid_reset("c" * 22, timestamp=TIME, base_offset=10, partition_leader_epoch=1)
+    write_log(tmp_path / "t-1", *batches(2), bytes(reset))
+    write_log(tmp_path / "u-0", *batches(1))
+    write_log(tmp_path / "__consumer_offsets-0", *batches(1))
+    return tmp_path
+
+
+def names(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
+
+
+def span(topic: str, partition: int, first: int, end: int) -> list[tuple[str, int, int]]:
+    return [(topic, partition, offset) for offset in range(first, end)]
+
+
+def kafka(path: Path, **options: str) -> list[dict[str, Any]]:
+    return read_rows(path, kafkaCompatible="true", **options)
+
+
+def test_columns_and_values_of_sparks_own_source(tmp_path: Path) -> None:
+    append_time = build_batch(
+        [Record(1, TIME, b"", None, [])], base_offset=1, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=TIME + 9
+    )
+    write_log(tmp_path / "t-3", bytes(build_batch([Record(0, TIME, None, b"v", [("h", None)])], base_offset=0)), bytes(append_time))
+    first, second = kafka(tmp_path, subscribe="t", includeHeaders="true")
+    at = datetime.fromtimestamp(TIME / 1000, UTC)
+    assert list(first) == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert list(first.values()) == [None, b"v", "t", 3, 0, at, 0, [{"key": "h", "value": None}]]
+    assert list(second.values())[:5] == [b"", None, "t", 3, 1]
+    assert (second["timestampType"], second["timestamp"].microsecond, second["headers"]) == (1, at.microsecond + 9000, None)
+    assert list(kafka(tmp_path)[0]) == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+
+
+def test_partitions_are_chosen_as_consumers_choose_them(data_dir: Path) -> None:
+    t, t1, u = span("t", 0, 10, 50), span("t", 1, 0, 10), span("u", 0, 0, 5)
+    assert names(kafka(data_dir, subscribe="t, u")) == t + t1 + u, "no control record"
+    assert names(kafka(data_dir, subscribePattern="[tu_].*")) == t + t1 + u, "no internal topic"
+    assert names(kafka(data_dir, assign='{"t":[1],"u":[0]}')) == t1 + u
+    assert names(read_rows(data_dir, subscribe="t")) == t + t1 + [("t", 1, 10)], "the control record is a row here"
+    assert sum(row["record_count"] for row in read_rows(data_dir, subscribe="u", rows="batch")) == 5
+
+
+def test_offsets_are_those_of_the_options(data_dir: Path) -> None:
+    starting = json.dumps({"t": {"0": 12, "1": -2}})
+    ending = json.dumps({"t": {"0": 33, "1": -1}})
+    assert names(kafka(data_dir, subscribe="t", startingOffsets=starting, endingOffsets=ending)) == span("t", 0, 12, 33) + span(
+        "t", 1, 0, 10
+    )
+    assert names(kafka(data_dir, subscribe="t", startingOffsets="earliest", endingOffsets="latest")) == span("t", 0, 10, 50) + span(
+        "t", 1, 0, 10
+    )
+    assert names(kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":100}}')) == []
+    assert names(read_rows(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":48}}', columns="topic,partition,offset")) == span(
+        "t", 0, 48, 50
+    )
+
+
+def test_times_are_those_of_the_options(data_dir: Path) -> None:
+    assert names(kafka(data_dir, assign='{"t":[0]}', startingTimestamp=str(TIME + 33), endingTimestamp=str(TIME + 36))) == span(
+        "t", 0, 33, 36
+    )
+    by_partition = json.dumps({"t": {"0": TIME + 47, "1": TIME + 4}})
+    assert names(kafka(data_dir, subscribe="t", startingOffsetsByTimestamp=by_partition)) == span("t", 0, 47, 50) + span("t", 1, 4, 10)
+    with pytest.raises(KmirrorError, match=f"t-1 has no record at or after {TIME + 20}; with startingOffsetsByTimestampStrategy=latest"):
+        kafka(data_dir, subscribe="t", startingTimestamp=str(TIME + 20))
+    late = kafka(data_dir, subscribe="t", startingTimestamp=str(TIME + 20), startingOffsetsByTimestampStrategy="latest")
+    assert names(late) == span("t", 0, 20, 50)
+
+
+def test_what_delete_records_removed_is_not_there(data_dir: Path) -> None:
+    (data_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 17\n")
+    assert names(kafka(data_dir, assign='{"t":[0]}')) == span("t", 0, 17, 50)
+    with pytest.raises(KmirrorError, match="t-0 begins at offset 17, behind the starting offset 12"):
+        kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":12}}')
+    assert names(kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":12}}', failOnDataLoss="false")) == span("t", 0, 17, 50)
+    assert len(read_rows(data_dir / "t-0")) == 40, "the log as it lies there"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_read_committed_is_what_was_committed(tmp_path: Path, seed: int) -> None:
+    told = Story(tmp_path, seed, others=("roll", "restart", "reset"))
+    told.tell(80)
+    stable = told.log.last_stable_offset
+    told.end()
+    open_offsets: dict[int, list[int]] = {}
+    visible: set[int] = set()
+    for path in sorted((tmp_path / "t-0").glob("*.log")):
+        for one in iter_batches(path.read_bytes()):
+            offsets = [record.offset for record in one.records()]
+            if not one.is_control:
+                visible.update(offsets)
+                if one.is_transactional:
+                    open_offsets.setdefault(one.producer_id, []).extend(offsets)
+                continue
+            kind = ControlRecordType.parse(next(iter(one.records())).key)
+            if kind is ControlRecordType.MIRROR_PID_RESET:
+                open_offsets.clear()
+            ended = open_offsets.pop(one.producer_id, [])
+            if kind is ControlRecordType.ABORT:
+                visible.difference_update(ended)
+    expected = sorted(offset for offset in visible if offset < stable)
+    for options in ({"isolation_level": "read_committed"}, {"kafka_isolation_level": "read_committed", "splitBytes": "300"}):
+        assert sorted(row["offset"] for row in kafka(tmp_path, **options)) == expected
+        assert sorted(row["offset"] for row in kafka(tmp_path, columns="offset", **options)) == expected
+
+
+def test_replicas_are_read_once(tmp_path: Path) -> None:
+    for node, count, epoch in (("node-1", 4, 3), ("node-2", 6, 2), ("node-3", 5, 3)):
+        folder = write_log(tmp_path / node / "data" / "t-0", *batches(count))
+        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} 0\n")
+    write_log(tmp_path / "node-2" / "data" / "u-0", *batches(1))
+    for path in (f"{tmp_path}/node-*/data", str(tmp_path)):
+        assert names(read_rows(path)) == span("t", 0, 0, 25) + span("u", 0, 0, 5), "the latest epoch, then the longest"
+        assert names(read_rows(path, replica="first")) == span("t", 0, 0, 20) + span("u", 0, 0, 5)
+    both = read_rows(f"{tmp_path}/node-1/data", paths=f"{tmp_path}/node-2/data", replica="first")
+    assert names(both) == span("t", 0, 0, 20) + span("u", 0, 0, 5)
+    with pytest.raises(KmirrorError, match=r"nodes-\*: no folder is named so"):
+        read_rows(f"{tmp_path}/nodes-*")
+
+
+def test_a_folder_whose_name_looks_like_a_glob_is_itself(tmp_path: Path) -> None:
+    write_log(tmp_path / "a [x]* b" / "t-0", *batches(1))
+    assert len(read_rows(tmp_path / "a [x]* b")) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"subscribe": "t", "assign": "{}"},
+            "only one of the options subscribe, subscribePattern and assign can be given, not subscribe and assign",
+        ),
+        ({"subscribe": "t,nope"}, "nope is not in the input; it has __consumer_offsets, t, u"),
+        ({"assign": '{"t":[7]}'}, "t-7 is not in the input"),
+        ({"assign": "t"}, 'option assign is like {"topic":[0,1]}, not t'),
+        ({"subscribePattern": "("}, "option subscribePattern: '(' is no regular expression"),
+        ({"startingOffsets": "latest"}, "option startingOffsets cannot be 'latest' in a batch query"),
+        ({"endingOffsets": '{"t":{"0":-2}}'}, "option endingOffsets: offset -2 of t-0; only -1 (latest)"),
+        ({"subscribe": "t", "startingOffsets": '{"t":{"0":10}}'}, "option startingOffsets says nothing of t-1"),
+        ({"startingTimestamp": "yesterday"}, "option startingTimestamp is milliseconds since 1970, not 'yesterday'"),
+        ({"rows": "batch"}, "kafkaCompatible=true has rows of records alone"),
+        ({"columns": "leader_epoch"}, "a record has no column leader_epoch; the columns are key, value, topic"),
+        ({"isolation_level": "committed"}, "option isolation.level is 'read_uncommitted' or 'read_committed', not 'committed'"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_one_line(data_dir: Path, options: dict[str, str], words: str) -> None:
+    with pytest.raises(KmirrorError) as raised:
+        kafka(data_dir, **options)
+    assert words in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_query_of_sparks_source_moves(spark: Any, data_dir: Path) -> None:
+    reader = spark.read.format("kafka-log").option("kafkaCompatible", "true").option("kafka.bootstrap.servers", "ignored:9092")
+    frame = reader.option("subscribe", "t").option("includeHeaders", "true").load(str(data_dir))
+    assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+        ("headers", "array<struct<key:string,value:binary>>"),
+    ]
+    values = frame.selectExpr("cast(value as string) v", "partition").where("partition = 1").orderBy("v").collect()
+    assert [row.v for row in values] == [f"value-{number}" for number in range(10)]
+    assert frame.count() == 50 and frame.where("offset >= 30").count() == 20
+    several = spark.read.format("kafka-log").load([str(data_dir / "t-0"), str(data_dir / "u-0")])
+    assert several.count() == 45 and several.where("topic = 'u'").count() == 5
+
+
+def test_the_installed_package_needs_no_register(data_dir: Path, tmp_path: Path) -> None:
+    """A session that nobody told of us: the module that the wheel has at the top is found by Spark itself."""
+    assert '"kmirror/spark/pyspark_kafka_log.py" = "pyspark_kafka_log.py"' in (ROOT / "pyproject.toml").read_text()
+    top = tmp_path / "site"
+    top.mkdir()
+    shutil.copy(ROOT / "kmirror" / "spark" / "pyspark_kafka_log.py", top)
+    program = (
+        "import sys\n"
+        "import kmirror.spark.session as session, kmirror.spark as ours\n"
+        "register, ours.register = ours.register, lambda spark: None\n"
+        "spark = session.spark_session('plain', 1)\n"
+        "spark.conf.set('spark.sql.python.filterPushdown.enabled', 'false')\n"
+        "load = lambda: spark.read.format('kafka-log').load(sys.argv[1])\n"
+        "plain = [load().count(), load().where(\"topic = 'u'\").count()]\n"
+        "register(spark)\n"
+        "print(*plain, load().count(), load().where(\"topic = 'u'\").count())\n"
+    )
+    paths = os.pathsep.join([str(top), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(data_dir / "t-0")],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_S,
+    )
+    assert done.stdout.split() == ["40", "0", "40", "0"], done.stderr[-3000:]
