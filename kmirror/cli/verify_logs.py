@@ -36,8 +36,20 @@ from kmirror.runtime.os_files import OsFileSystem
 from kmirror.verify.planner import Listing, list_input
 from kmirror.verify.replay.claims import DataDirClaims
 from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
-from kmirror.verify.replay.folder import Part, ReplaySettings, close_parts, cuts_of, data_dirs_of, plan_tasks, run_task
+from kmirror.verify.replay.folder import (
+    Part,
+    ReplaySettings,
+    close_parts,
+    clusters_of,
+    cross_check,
+    cuts_of,
+    data_dirs_of,
+    known_from_metadata,
+    plan_tasks,
+    run_task,
+)
 from kmirror.verify.replay.tables import TABLES, LogRow, ReplayTables, as_dict, columns_of, table_of
+from kmirror.verify.replay.timelines import read_timelines
 from kmirror.verify.slices import LogSlice
 
 POOL_THRESHOLD_BYTES: Final = 512 << 20
@@ -49,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add("logs", metavar="LOGS", help="a broker's log.dir, one partition's folder, or a folder of log.dirs; a path or a URI")
     add("--topics", metavar="REGEX", help="only topics whose whole name matches")
     add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
-    add("--compacted", metavar="TOPICS", help="the topics with cleanup.policy=compact, separated by commas, or none; without it a log whose "
-        "cleaner left a trace may have gaps")  # fmt: skip
+    add("--compacted", metavar="TOPICS", help="the topics with cleanup.policy=compact, separated by commas, or none (default: what the "
+        "metadata log says; without one, a log whose cleaner left a trace may have gaps)")  # fmt: skip
     add("--no-crc", action="store_true", help="do not check CRCs: large batches' bodies are then not even read")
     add("--producer-id-expiration-ms", metavar="MS", type=int, default=ReplaySettings().producer_id_expiration_ms,
         help="the brokers' producer.id.expiration.ms (default: %(default)s); a producer idle for longer may be missing in a snapshot")  # fmt: skip
@@ -67,7 +79,9 @@ def _run(options: argparse.Namespace) -> int:
     wants = _wanted(options)
     files, path = _open(options.logs)
     listing = list_input(files, path, location=options.logs)
-    tables = verify_logs(files, listing, wants, settings)
+    tables = ReplayTables()
+    for cluster in clusters_of(files, listing):
+        tables.extend(verify_cluster(files, cluster, wants, settings))
     if not tables.logs:
         raise KmirrorError(f"nothing to verify: {options.logs} has no partition that was asked for")
     if options.output is not None:
@@ -103,10 +117,12 @@ def _open(location: str) -> tuple[FileSystem, str]:
 
 
 # replay
-def verify_logs(files: FileSystem, listing: Listing, wants: Callable[[TopicPartition], bool], settings: ReplaySettings) -> ReplayTables:
+def verify_cluster(files: FileSystem, listing: Listing, wants: Callable[[TopicPartition], bool], settings: ReplaySettings) -> ReplayTables:
     """The tables of the partitions that are wanted; large inputs on a process for each core."""
     cuts = cuts_of(listing)
     data_dirs = data_dirs_of(files, listing)
+    timelines = read_timelines(files, listing)
+    settings = known_from_metadata(timelines, settings)
     tasks = plan_tasks(files, listing, wants=wants)
     parts: dict[str, list[Part]] = {}
     for part in _parts(files, tasks, cuts, settings):
@@ -116,6 +132,8 @@ def verify_logs(files: FileSystem, listing: Listing, wants: Callable[[TopicParti
         if wants(partition.topic_partition):
             data_dir = data_dirs.get(posixpath.dirname(partition.path), DataDirClaims())
             tables.extend(close_parts(files, partition, parts.pop(partition.path, []), data_dir, settings))
+    if all(wants(partition.topic_partition) for partition in listing.partitions):
+        cross_check(files, listing, timelines, tables, data_dirs)
     return tables
 
 

@@ -12,7 +12,7 @@ from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.reader import read_partition
 from kmirror.verify.replay.claims import DataDirClaims, read_partition_claims
 from kmirror.verify.replay.close import close_partition
-from kmirror.verify.replay.folder import replay_partition
+from kmirror.verify.replay.folder import replay_folder, replay_partition
 from kmirror.verify.replay.tables import ReplayTables
 
 FILES = OsFileSystem()
@@ -70,3 +70,18 @@ def test_nothing_is_wrong_where_apache_recovered_the_last_segment(case: str) -> 
     for folder in folders(case):
         if folder.name == "after":
             assert replayed(case, folder).findings == []
+
+
+@pytest.mark.parametrize("case", golden_cases("03-txn-coordinator-topics", "08-", "09-"))
+def test_every_record_of_apache_s_own_topics_is_read(case: str) -> None:
+    for folder in sorted((golden_dir() / case).glob("logs*")):
+        tables = replay_folder(FILES, str(folder))
+        assert tables.findings == []
+        if case.startswith("03-"):
+            assert {row.state for row in tables.coordinator_transactions} >= {1, 4, 5}
+            assert {row.state for row in tables.group_offsets} >= {"COMMITTED", "ABORTED"}
+        elif case == "08-consumer-offsets":
+            assert {row.kind for row in tables.groups} == {"classic", "consumer", "share"}
+            assert any(row.committed_offset is None for row in tables.group_offsets)
+        elif case.startswith("09-") and not case.endswith("-formatted"):
+            assert tables.leaders and {"created", "removed", "cleanup.policy"} <= {row.event for row in tables.topics}

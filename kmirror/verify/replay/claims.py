@@ -118,11 +118,12 @@ def read_partition_claims(files: FileSystem, partition: PartitionFiles, data_dir
         aborted=aborted,
         aborted_errors=aborted_errors,
         data_dir=data_dir,
-        has_grown=not data_dir.at_rest and _has_grown(files, partition),
+        has_grown=not data_dir.at_rest and has_grown(files, partition),
     )
 
 
-def _has_grown(files: FileSystem, partition: PartitionFiles) -> bool:
+def has_grown(files: FileSystem, partition: PartitionFiles) -> bool:
+    """Whether a broker has appended since the folder was listed."""
     if not partition.segments:
         return False
     last = partition.segments[-1]

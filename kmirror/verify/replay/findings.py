@@ -25,11 +25,14 @@ class Finding:
     log: Log
     topic: Topic
     partition: Partition
-    table: Annotated[str, "which part says so: structure, leader_epochs, producers, transactions, indexes, checkpoints"]
+    table: Annotated[
+        str,
+        "which part says so: structure, leader_epochs, producers, transactions, indexes, checkpoints, records, group_offsets, mirror_states, leaders",
+    ]
     kind: Annotated[
         str,
         "one word: corrupt, crc, order, gap, torn, count, magic, codec, name, gone, unreadable, epoch, missing, unexpected, differs, beyond_end, "
-        "wrong, size, more",
+        "wrong, size, more, step, hanging",
     ]
     file: Annotated[str, "the file that is wrong, or that contradicts the log"]
     segment: Annotated[int | None, "base offset of the segment that it is about"]

@@ -3,6 +3,7 @@
     plan      one listing, slices packed into tasks of about 64 MB (`verify.planner`)
     run_task  each slice's partial, neighbours merged: what travels is a few hundred bytes a segment and producer
     close     a partition's parts in the order of the log, merged, and held against the files beside the segments
+    timelines what the internal topics say: before the closing, for the metadata log names the compacted topics; held against the logs behind it
 
 `replay_folder` does all of it in this process. A broker may be running on the folder: what it appends after the listing is not looked at, a
 segment that retention took since is no damage, and checkpoints that may be newer than the listing are not held against it.
@@ -10,20 +11,25 @@ segment that retention took since is no damage, and checkpoints that may be newe
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME, read_meta_properties
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import TASK_BYTES, Listing, list_input, pack
-from kmirror.verify.replay.claims import DataDirClaims, read_data_dir_claims, read_partition_claims
+from kmirror.verify.replay.claims import DataDirClaims, has_grown, read_data_dir_claims, read_partition_claims
 from kmirror.verify.replay.close import PRODUCER_ID_EXPIRATION_MS, close_partition
+from kmirror.verify.replay.cross_checks import CrossChecks
 from kmirror.verify.replay.partial import ReplayPartial, merge
 from kmirror.verify.replay.slice_replay import replay_slice
 from kmirror.verify.replay.tables import ReplayTables
+from kmirror.verify.replay.timelines import Timelines, read_timelines
 from kmirror.verify.slices import LogSlice
 
 Cuts = Mapping[str, Sequence[int]]
@@ -128,14 +134,75 @@ def data_dirs_of(files: FileSystem, listing: Listing) -> dict[str, DataDirClaims
     return {folder: read_data_dir_claims(files, folder) for folder in listing.data_dir_files}
 
 
+def clusters_of(files: FileSystem, listing: Listing) -> list[Listing]:
+    """The data dirs of each cluster as an input of their own, by `meta.properties`; those that name none are one together."""
+    clusters: dict[str | None, set[str]] = {}
+    for folder, names in listing.data_dir_files.items():
+        cluster_id = None
+        if META_PROPERTIES_FILE_NAME in names:
+            try:
+                found = read_meta_properties(files, folder)
+                cluster_id = None if found is None else found.cluster_id
+            except (KmirrorError, OSError):
+                pass  # a broker would not start there; its logs can be read all the same
+        clusters.setdefault(cluster_id, set()).add(folder)
+    if len(clusters) < 2:
+        return [listing]
+    return [
+        replace(
+            listing,
+            partitions=[partition for partition in listing.partitions if posixpath.dirname(partition.path) in folders],
+            data_dir_files={folder: names for folder, names in listing.data_dir_files.items() if folder in folders},
+        )
+        for folders in clusters.values()
+    ]
+
+
+def known_from_metadata(timelines: Timelines, settings: ReplaySettings) -> ReplaySettings:
+    """The settings with the compacted topics that the metadata log names, unless the caller named them."""
+    if settings.compacted_topics is not None or timelines.compacted_topics is None:
+        return settings
+    return replace(settings, compacted_topics=timelines.compacted_topics)
+
+
+def cross_check(
+    files: FileSystem, listing: Listing, timelines: Timelines, tables: ReplayTables, data_dirs: Mapping[str, DataDirClaims]
+) -> None:
+    """Put the rows of the internal topics into the tables, and what they and the logs contradict each other in."""
+    partitions = {partition.path: partition for partition in listing.partitions}
+
+    def at_rest(log: str) -> bool:
+        data_dir = data_dirs.get(posixpath.dirname(log))
+        return data_dir is not None and data_dir.at_rest
+
+    @functools.cache
+    def topic_id(log: str) -> str | None:
+        try:
+            found = partitions[log].topic_id(files)
+        except (KmirrorError, OSError):
+            return None
+        return None if found is None else str(found)
+
+    CrossChecks(timelines, tables, topic_ids=topic_id, at_rest=at_rest, has_grown=lambda log: has_grown(files, partitions[log])).run()
+
+
 def replay_folder(files: FileSystem, folder: str, settings: ReplaySettings = DEFAULTS) -> ReplayTables:
     """The tables of all partitions in `folder`: a partition's folder, a broker's log.dir or a folder of log.dirs. KmirrorError if it is none."""
-    listing = list_input(files, folder)
+    tables = ReplayTables()
+    for cluster in clusters_of(files, list_input(files, folder)):
+        tables.extend(_replay_cluster(files, cluster, settings))
+    return tables
+
+
+def _replay_cluster(files: FileSystem, listing: Listing, settings: ReplaySettings) -> ReplayTables:
     cuts = cuts_of(listing)
     data_dirs = data_dirs_of(files, listing)
+    timelines = read_timelines(files, listing)
+    settings = known_from_metadata(timelines, settings)
     tables = ReplayTables()
     for partition in listing.partitions:
         parts = run_task(files, listing.slices(files, partition), cuts, check_crc=settings.check_crc)
         data_dir = data_dirs.get(posixpath.dirname(partition.path), DataDirClaims())
         tables.extend(close_parts(files, partition, parts, data_dir, settings))
+    cross_check(files, listing, timelines, tables, data_dirs)
     return tables

@@ -9,6 +9,9 @@
     indexes             a row an .index or .timeindex
     findings            a row a contradiction between a file and the log
 
+And of the internal topics, a row a record (`internal_records`): group_offsets, groups, mirror_states, last_mirror_epochs, coordinator_transactions,
+leaders, topics.
+
 `log` joins them: replicas of a topic's partition are different logs. `schema_version` rises when a column changes its meaning or goes; new columns
 may come at any time. A value that is not known, or that there is not, is null, never -1.
 """
@@ -24,6 +27,15 @@ from typing import Annotated, Any, Final
 
 from kmirror.verify.diff_tables import Column, Columns, Table
 from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding, Log, Partition, Topic
+from kmirror.verify.replay.internal_records import (
+    CoordinatorTransactionRow,
+    GroupRow,
+    LastMirrorEpochRow,
+    LeaderRow,
+    MirrorStateRow,
+    OffsetCommitRow,
+    TopicRow,
+)
 
 BaseOffset = Annotated[int, "the segment's"]
 
@@ -172,6 +184,13 @@ TABLES: Final[dict[str, type[Any]]] = {
     "transactions": TransactionRow,
     "transaction_counts": TransactionCounts,
     "indexes": IndexRow,
+    "group_offsets": OffsetCommitRow,
+    "groups": GroupRow,
+    "mirror_states": MirrorStateRow,
+    "last_mirror_epochs": LastMirrorEpochRow,
+    "coordinator_transactions": CoordinatorTransactionRow,
+    "leaders": LeaderRow,
+    "topics": TopicRow,
     "findings": Finding,
 }
 _TYPES: Final = {int: "int64", str: "string", bool: "bool"}
@@ -188,6 +207,13 @@ class ReplayTables:
     transactions: list[TransactionRow] = field(default_factory=list)
     transaction_counts: list[TransactionCounts] = field(default_factory=list)
     indexes: list[IndexRow] = field(default_factory=list)
+    group_offsets: list[OffsetCommitRow] = field(default_factory=list)
+    groups: list[GroupRow] = field(default_factory=list)
+    mirror_states: list[MirrorStateRow] = field(default_factory=list)
+    last_mirror_epochs: list[LastMirrorEpochRow] = field(default_factory=list)
+    coordinator_transactions: list[CoordinatorTransactionRow] = field(default_factory=list)
+    leaders: list[LeaderRow] = field(default_factory=list)
+    topics: list[TopicRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def rows(self, table: str) -> Sequence[Any]:
