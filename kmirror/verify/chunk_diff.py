@@ -16,19 +16,18 @@ import numpy as np
 
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.chunks import NO_CHUNKS, Chunks, coalesced
+from kmirror.verify.compared_log import Place
 from kmirror.verify.fingerprint import concatenated
 from kmirror.verify.segment_print import SegmentPrint
 
-Place = tuple[int, int]
-"""(index of the segment, byte in it)."""
-
 
 class Part(NamedTuple):
-    """Where to compare byte by byte: from these places, or from where the comparison begins; to the batches from `end_offset` on, or to both ends."""
+    """Where to compare byte by byte: from these places to those, or from where the comparison begins, or to the ends of both logs."""
 
     left: Place | None
     right: Place | None
-    end_offset: int | None
+    left_end: Place | None
+    right_end: Place | None
 
 
 class ComparedChunks(NamedTuple):
@@ -111,13 +110,13 @@ class _Walk:
             if size is None:
                 self._differs()
             else:
-                self._agrees(min(side.starts[side.row] for side in (left, right)))
+                self._agrees()
                 self.equal_bytes += size
             left.row, right.row = rows
         if not (left.log.is_sound and right.log.is_sound):
             self._differs()
         if self._open is not None:
-            self.parts.append(Part(*self._open, None))
+            self.parts.append(Part(*self._open, None, None))
 
     def _interval_end(self) -> int:
         """The end of the first interval at hand, or of the larger one that holds it."""
@@ -140,9 +139,10 @@ class _Walk:
             left, right = (side.log.place(side.row) for side in sides)
             self._open = (None, None) if is_cut or is_below else (left, right)
 
-    def _agrees(self, start: int) -> None:
+    def _agrees(self) -> None:
         if self._open is not None:
-            self.parts.append(Part(*self._open, start))
+            left, right = (side.log.place(side.row) for side in (self._left, self._right))
+            self.parts.append(Part(*self._open, left, right))
             self._open = None
 
 

@@ -27,6 +27,8 @@ from kmirror.storage.reader import PartitionFiles, SegmentFiles, SegmentReader
 from kmirror.verify.verdict import LocatedBatch, LogFacts
 
 WALK_BLOCK_BYTES: Final = 256 * 1024
+Place = tuple[int, int]
+"""(index of a segment, byte in it)."""
 ALL_MAY_BE_CLEANED: Final = (1 << 63) - 1
 _INDEX_SLOT: Final = struct.Struct(">ii")
 
@@ -60,6 +62,10 @@ class LogCursor(Protocol):
 
     def advance(self) -> None:
         """Past the batch that `peek` gave."""
+        ...
+
+    def at_end(self) -> bool:
+        """Whether nothing more is to be compared: the log, or the part of it, is over."""
         ...
 
     def close(self) -> None: ...
@@ -131,17 +137,17 @@ class DirectoryLog:
     def size_bytes(self) -> int:
         return self.partition.size
 
-    def cursor_at(self, index: int, position: int) -> LogCursor:
-        """At a byte of a segment, where a batch begins."""
-        return DirectoryCursor(self, index, position)
+    def cursor_at(self, place: Place, end: Place | None = None) -> DirectoryCursor:
+        """Where a batch begins; what lies from `end` on, where another one does, can be peeked at only."""
+        return DirectoryCursor(self, *place, end=end)
 
-    def cursor(self, offset: int) -> LogCursor:
+    def cursor(self, offset: int, end: Place | None = None) -> DirectoryCursor:
         segments = self.partition.segments
         index = max((row for row, segment in enumerate(segments) if segment.base_offset <= offset), default=0)
         position = 0
         if index < len(segments) and offset > segments[index].base_offset:
             position = self._position_of(segments[index], offset)
-        return DirectoryCursor(self, index, position)
+        return DirectoryCursor(self, index, position, end=end)
 
     def _position_of(self, segment: SegmentFiles, offset: int) -> int:
         """Where the first batch that ends at `offset` or later begins; the end of the last batch if there is none."""
@@ -215,8 +221,9 @@ class DirectoryLog:
 class DirectoryCursor:
     """`LogCursor` over the segments of a folder."""
 
-    def __init__(self, log: DirectoryLog, index: int, position: int) -> None:
+    def __init__(self, log: DirectoryLog, index: int, position: int, *, end: Place | None = None) -> None:
         self._log = log
+        self._end = end
         self._segments = log.partition.segments
         self._index = index
         self._position = position
@@ -245,7 +252,23 @@ class DirectoryCursor:
         self._index += 1
         self._position = self._boundary = 0
 
+    @property
+    def place(self) -> Place:
+        """Where it is; between two segments, at the beginning of the second one."""
+        self._left_in_segment()
+        return self._index, self._position
+
     def remaining(self) -> int:
+        left = self._left_in_segment()
+        if self._end is None or self._index < self._end[0]:
+            return left
+        return max(min(left, self._end[1] - self._position), 0) if self._index == self._end[0] else 0
+
+    def at_end(self) -> bool:
+        return (self._end is not None and self.place >= self._end) or self.peek() is None
+
+    def _left_in_segment(self) -> int:
+        """Bytes from here to the end of the segment, or of the next one; 0 at the end of the log."""
         while self._index < len(self._segments):
             left = self._segments[self._index].log_size - self._position
             if left > 0:
@@ -294,7 +317,7 @@ class DirectoryCursor:
         return CorruptFileError(self._segments[index].path(), 0, "no batch begins here in the other log, though all bytes before are equal")
 
     def peek(self) -> LocatedBatch | None:
-        while self._head is None and self.remaining():
+        while self._head is None and self._left_in_segment():
             segment = self._segments[self._index]
             if self._batches is None:
                 self._reader = SegmentReader(self._log.files, segment.path(), start=self._position, end=segment.log_size)
@@ -363,6 +386,9 @@ class FetchedCursor:
 
     def close(self) -> None:
         self._chunk = b""
+
+    def at_end(self) -> bool:
+        return self.peek() is None
 
     def remaining(self) -> int:
         if self._position == len(self._chunk) and self._next_offset < self._log.end_offset:

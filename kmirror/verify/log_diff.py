@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.batch_diff import Finding, read_difference
 from kmirror.verify.chain import Side
-from kmirror.verify.compared_log import ComparedLog, DirectoryLog, LogCursor
+from kmirror.verify.compared_log import ComparedLog, DirectoryLog, LogCursor, Place
 from kmirror.verify.key_evidence import Evidence, KeyEvidence
-from kmirror.verify.verdict import Difference, DifferenceKind, LocatedBatch, LogFacts, PartitionVerdict, Status
+from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
 
 if TYPE_CHECKING:
     from kmirror.verify.chunk_diff import ComparedChunks
@@ -32,7 +32,6 @@ BLOCK_BYTES: Final = 64 * 1024
 """Two blocks stay in the cache, and the allocator hands the same memory out again: 1 MiB ones take half as much time again."""
 FIRST_BLOCK_BYTES: Final = 16 * 1024
 DEFAULT_MAX_DIFFERENCES: Final = 1_000
-MAX_OFFSET: Final = (1 << 63) - 1
 
 Progress = Callable[[int], None]
 """Told the bytes (of both logs together) that have been compared since the last call."""
@@ -172,24 +171,20 @@ class _Comparison:
 
     def run(self) -> None:
         """All from the start offset on."""
-        self._run(lambda: self._left_log.cursor(self._start_offset), lambda: self._right_log.cursor(self._start_offset), None)
+        self._run(lambda: self._left_log.cursor(self._start_offset), lambda: self._right_log.cursor(self._start_offset))
 
     def run_parts(self, left: DirectoryLog, right: DirectoryLog, found: ComparedChunks) -> None:
         """The parts only; the rest is equal."""
         self.bytes_compared = found.equal_bytes
         for part in found.parts:
-            places = zip((left, right), (part.left, part.right))
-            one, two = (partial(_opened, log, place, self._start_offset) for log, place in places)
-            self._run(one, two, part.end_offset)
+            one = partial(_opened, left, part.left, self._start_offset, part.left_end)
+            two = partial(_opened, right, part.right, self._start_offset, part.right_end)
+            self._run(one, two)
             self._findings.end_run()
 
-    def _run(self, open_left: Callable[[], LogCursor], open_right: Callable[[], LogCursor], end_offset: int | None) -> None:
+    def _run(self, open_left: Callable[[], LogCursor], open_right: Callable[[], LogCursor]) -> None:
         with closing(open_left()) as left, closing(open_right()) as right:
             sides = Side(self._left_log, left, self._evidence), Side(self._right_log, right, self._evidence)
-            if end_offset is not None:
-                while self._tell_apart(*sides, end_offset):
-                    """Batch by batch: what lies behind the part is not read."""
-                return
             while not self._pass_equal_bytes(left, right):
                 if not self._tell_apart(*sides):
                     break
@@ -228,9 +223,10 @@ class _Comparison:
         self.bytes_compared += size
         self._progress(2 * size)
 
-    def _tell_apart(self, left: Side, right: Side, end_offset: int = MAX_OFFSET) -> bool:
-        """Read differing batches until two are equal; False at the end of both logs, or where both have come to `end_offset`."""
-        while _begins_below(head := left.cursor.peek(), end_offset) or _begins_below(right.cursor.peek(), end_offset):
+    def _tell_apart(self, left: Side, right: Side) -> bool:
+        """Read differing batches until two are equal; False at the end of both logs, or of the part that is compared."""
+        while not (left.cursor.at_end() and right.cursor.at_end()):
+            head = left.cursor.peek()
             finding = read_difference(left, right)
             if finding is None:
                 self._findings.end_run()
@@ -241,12 +237,8 @@ class _Comparison:
         return False
 
 
-def _opened(log: DirectoryLog, place: tuple[int, int] | None, start_offset: int) -> LogCursor:
-    return log.cursor(start_offset) if place is None else log.cursor_at(*place)
-
-
-def _begins_below(located: LocatedBatch | None, end_offset: int) -> bool:
-    return located is not None and located.batch.base_offset < end_offset
+def _opened(log: DirectoryLog, place: Place | None, start_offset: int, end: Place | None) -> LogCursor:
+    return log.cursor(start_offset, end) if place is None else log.cursor_at(place, end)
 
 
 def _equal_bytes(one: bytes, two: bytes) -> int:
