@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Final
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.cluster_prints import Comparison, Planned, SlicePrinter, compared, print_planned, printed_slice
@@ -16,12 +16,22 @@ from kmirror.verify.segment_print import SlicePrint
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.verdict import PartitionVerdict
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 POOL_THRESHOLD_BYTES: Final = 512 << 20
 
 
+class PrintEngine(Protocol):
+    """Where slices are printed, and where parts that differ are compared."""
+
+    def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]: ...
+
+    def verdicts(self, comparisons: Sequence[Comparison], settings: DiffSettings) -> list[PartitionVerdict]: ...
+
+
 def diff_by_prints(
-    engine: str,
-    master: str | None,
+    engine: PrintEngine,
     pairs: Sequence[tuple[DirectoryLog, DirectoryLog]],
     planned: Sequence[Planned],
     settings: DiffSettings,
@@ -29,19 +39,55 @@ def diff_by_prints(
     *,
     is_deep: bool,
 ) -> tuple[list[PartitionVerdict], list[PrintedLog]]:
-    """(the verdicts, the prints of both sides), on either engine."""
-    with _printer(engine, master, sum(one.size_bytes for one in planned), progress, is_deep=is_deep) as print_slices:
+    """(the verdicts, the prints of both sides)."""
+    with engine.printing(sum(one.size_bytes for one in planned), progress, is_deep=is_deep) as print_slices:
         printed = print_planned(planned, print_slices, is_deep=is_deep)
     outcomes = [compared(left, right, printed) for left, right in pairs]
+    comparisons = [one for one in outcomes if isinstance(one, Comparison)]
     verdicts = [one for one in outcomes if isinstance(one, PartitionVerdict)]
-    verdicts += [one.verdict(settings) for one in outcomes if isinstance(one, Comparison)]
+    verdicts += [one.verdict(settings) for one in comparisons if not one.found.parts]
+    verdicts += engine.verdicts([one for one in comparisons if one.found.parts], settings)
     return verdicts, [one for one in printed.values() if not isinstance(one, str)]
 
 
-def _printer(
-    engine: str, master: str | None, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool
-) -> AbstractContextManager[SlicePrinter]:
-    return local_printer(size_bytes, progress, is_deep=is_deep)
+class LocalEngine:
+    """This machine."""
+
+    def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]:
+        return local_printer(size_bytes, progress, is_deep=is_deep)
+
+    def verdicts(self, comparisons: Sequence[Comparison], settings: DiffSettings) -> list[PartitionVerdict]:
+        return [one.verdict(settings) for one in comparisons]
+
+
+class SparkEngine:
+    """Executors; the driver sees fingerprints and verdicts."""
+
+    def __init__(self, master: str | None, left: str, right: str) -> None:
+        self._master = master
+        self._left = left
+        self._right = right
+
+    def _session(self) -> SparkSession:
+        from kmirror.spark.session import spark_session
+
+        return spark_session("kafka-log-diff", master=self._master)
+
+    def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]:
+        from kmirror.spark.log_diff import spark_printer
+
+        return nullcontext(spark_printer(self._session(), progress, is_deep=is_deep) if size_bytes else _nothing)
+
+    def verdicts(self, comparisons: Sequence[Comparison], settings: DiffSettings) -> list[PartitionVerdict]:
+        from kmirror.spark.log_diff import diff_parts_on_spark
+
+        return diff_parts_on_spark(self._session(), comparisons, self._left, self._right, settings) if comparisons else []
+
+
+def _nothing(slices: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterator[SlicePrint | str]:
+    """What has not changed is not read: no session is needed. Empty segments are slices of nothing."""
+    for log, piece in slices:
+        yield printed_slice(log.files, piece, False)
 
 
 @contextmanager

@@ -109,14 +109,15 @@ def _by_prints(
 ) -> list[PartitionVerdict]:
     """The verdicts of `pairs`; they and `others` are written to --output."""
     from kmirror.cli.log_diff_output import read_known, write_tables
-    from kmirror.cli.log_diff_prints import diff_by_prints
+    from kmirror.cli.log_diff_prints import LocalEngine, SparkEngine, diff_by_prints
 
     folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
     logs = [("A", one) for one, _ in folders] + [("B", other) for _, other in folders]
     locations = {"A": inputs[0].name, "B": inputs[1].name}
     planned = plan_logs(logs, locations, read_known(options.output), is_deep=options.deep)
     with _progress_bar(sum(one.size_bytes for one in planned)) as progress:
-        verdicts, printed = diff_by_prints(engine, options.master, folders, planned, settings, progress, is_deep=options.deep)
+        runs = SparkEngine(options.master, locations["A"], locations["B"]) if engine == "spark" else LocalEngine()
+        verdicts, printed = diff_by_prints(runs, folders, planned, settings, progress, is_deep=options.deep)
     sort = attrgetter("topic", "partition")
     write_tables(options.output, sorted([*others, *verdicts], key=sort), printed)
     return verdicts
@@ -165,7 +166,8 @@ def _on_spark(
     from kmirror.spark.session import spark_session
 
     folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
-    return diff_on_spark(spark_session("kafka-log-diff", master=master), folders, left.name, right.name, settings)
+    with _progress_bar(sum(one.size_bytes + other.size_bytes for one, other in folders)) as progress:
+        return diff_on_spark(spark_session("kafka-log-diff", master=master), folders, left.name, right.name, settings, progress)
 
 
 def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSettings) -> list[PartitionVerdict]:

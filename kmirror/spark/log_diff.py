@@ -1,38 +1,125 @@
-"""`kafka-log-diff --engine spark`: one task a pair of partitions, the same function as on one machine.
+"""`kafka-log-diff --engine spark`: the functions of one machine, in tasks of about 64 MB, on executors that read both logs themselves.
 
-Folders are listed on the driver; a task carries the names and sizes of the files of both logs, reads them where it runs and sends back its
-verdict as JSON. With paths instead of URIs every executor must see the same disk.
+Folders are listed on the driver; a task carries the names and sizes of the files that it reads, and sends back verdicts or fingerprints. With paths
+instead of URIs every executor must see the same disk.
+
+- Without `--output` small partitions are compared whole, many in a task. A large one is cut where both logs have a batch at the same offset
+  (`verify.paired_slices`), and bytes are compared. Pieces that differ are told apart by a second job, one task a partition.
+- With it slices are printed, of either side by itself (`verify.cluster_prints`); only fingerprints come to the driver. Partitions whose chunks differ
+  are compared where they do, one task a partition.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kmirror.common.errors import KmirrorError
 from kmirror.spark.files import file_system_for
+from kmirror.spark.job_progress import watched
 from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.chunk_diff import ComparedChunks
+from kmirror.verify.cluster_prints import Comparison, SlicePrinter, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
-from kmirror.verify.log_diff import DiffSettings, diff_logs
-from kmirror.verify.verdict import PartitionVerdict, to_json, verdict_from_json
+from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts
+from kmirror.verify.paired_slices import PairedSlice, are_equal, outcome_of, paired_slices
+from kmirror.verify.planner import OPEN_COST_BYTES, TASK_BYTES, pack
+from kmirror.verify.segment_print import SlicePrint
+from kmirror.verify.slices import LogSlice
+from kmirror.verify.verdict import LogFacts, PartitionVerdict, to_json, verdict_from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LogDescription = tuple[str, PartitionFiles, int, int | None, int]
 """Where it is (path or URI), its files, log start offset, high watermark, cleaned offset."""
+Pair = tuple[DirectoryLog, DirectoryLog]
+Progress = Callable[[int], None]
+
+T = TypeVar("T")
+
+
+def _ignore(size: int) -> None:
+    """For whoever does not look."""
 
 
 def diff_on_spark(
-    spark: SparkSession, pairs: Sequence[tuple[DirectoryLog, DirectoryLog]], left: str, right: str, settings: DiffSettings
+    spark: SparkSession, pairs: Sequence[Pair], left: str, right: str, settings: DiffSettings, progress: Progress = _ignore
 ) -> list[PartitionVerdict]:
     """A verdict for each pair, in no particular order. `left` and `right` are the inputs as given, to open them on the executors."""
-    ordered = sorted(pairs, key=lambda pair: -(pair[0].size_bytes + pair[1].size_bytes))
-    tasks = [pickle.dumps((_describe(one, left), _describe(other, right), settings)) for one, other in ordered]
+    cut = [(pair, paired_slices(*pair, TASK_BYTES)) for pair in pairs]
+    whole = [pair for pair, slices in cut if not slices]
+    pieces = [(index, piece) for index, (_, slices) in enumerate(cut) for piece in slices]
+    described = [(_describe(one, left), _describe(other, right)) for (one, other), _ in cut]
+
+    def weight(task: tuple[Any, ...]) -> int:
+        return int(task[-1])
+
+    work: list[tuple[Any, ...]] = [
+        ("whole", _describe(one, left), _describe(other, right), settings, one.size_bytes + other.size_bytes) for one, other in whole
+    ]
+    work += [("slice", *described[index], piece, piece.left_bytes + piece.right_bytes) for index, piece in pieces]
+    answers = _run(spark, _packed(work, weight, 2 * TASK_BYTES), _work, weight, progress)
+    verdicts = [verdict_from_json(answer) for answer in answers[: len(whole)]]
+    equal: list[list[bool]] = [[] for _ in cut]
+    for (index, _), answer in zip(pieces, answers[len(whole) :]):
+        equal[index].append(bool(answer))
+    outcomes = [Comparison(*pair, outcome_of(slices, equal[index]), (None, None)) for index, (pair, slices) in enumerate(cut) if slices]
+    return verdicts + diff_parts_on_spark(spark, outcomes, left, right, settings)
+
+
+def diff_parts_on_spark(
+    spark: SparkSession, comparisons: Sequence[Comparison], left: str, right: str, settings: DiffSettings
+) -> list[PartitionVerdict]:
+    """The verdicts of logs that were cut or printed, in their order: what differs is told apart, one task a partition."""
+    work = [
+        (_describe(one.left, left), _describe(one.right, right), one.found, one.facts, settings, len(one.found.parts) * TASK_BYTES // 4)
+        for one in comparisons
+    ]
+    answers = _run(spark, _packed(work, lambda task: int(task[-1]), TASK_BYTES), _diff_parts, lambda task: 0, _ignore)
+    return [verdict_from_json(answer) for answer in answers]
+
+
+def spark_printer(spark: SparkSession, progress: Progress, *, is_deep: bool) -> SlicePrinter:
+    """Prints slices on the executors."""
+
+    def print_slices(asked: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterable[SlicePrint | str]:
+        tasks = [[(piece, is_deep) for piece in task] for task in pack(piece for _, piece in asked)]
+        found: list[SlicePrint | str] = _run(spark, tasks, _print, lambda task: task[0].size, progress)
+        return found
+
+    return print_slices
+
+
+def _run(
+    spark: SparkSession, tasks: Sequence[Sequence[T]], work: Callable[[T], Any], weight: Callable[[T], int], progress: Progress
+) -> list[Any]:
+    """`work` of everything in `tasks`, in order; a list is a Spark task."""
     if not tasks:
         return []
-    answers: list[bytes] = spark.sparkContext.parallelize(tasks, len(tasks)).map(_diff_task).collect()
-    return [verdict_from_json(answer) for answer in answers]
+
+    def run(data: bytes) -> list[Any]:
+        return [work(one) for one in pickle.loads(data)]
+
+    rows = spark.sparkContext.parallelize([pickle.dumps(list(task)) for task in tasks], len(tasks)).map(run)
+    with watched(spark.sparkContext, [sum(map(weight, task)) for task in tasks], progress):
+        answers: list[list[Any]] = rows.collect()
+    return [one for task in answers for one in task]
+
+
+def _packed(work: Sequence[T], weight: Callable[[T], int], task_bytes: int) -> list[list[T]]:
+    """In their order, as many in a task as have about `task_bytes`."""
+    tasks: list[list[T]] = []
+    left = 0
+    for one in work:
+        cost = weight(one) + OPEN_COST_BYTES
+        if not tasks or left < cost // 2:
+            tasks.append([])
+            left = task_bytes + OPEN_COST_BYTES
+        tasks[-1].append(one)
+        left -= cost
+    return tasks
 
 
 def _describe(log: DirectoryLog, location: str) -> LogDescription:
@@ -45,6 +132,26 @@ def _open(description: LogDescription) -> DirectoryLog:
     return DirectoryLog(files, partition, log_start_offset=log_start_offset, high_watermark=high_watermark, cleaned_offset=cleaned_offset)
 
 
-def _diff_task(task: bytes) -> bytes:
-    left, right, settings = pickle.loads(task)
-    return to_json(diff_logs(_open(left), _open(right), settings))
+def _work(task: tuple[Any, ...]) -> bytes | bool:
+    """A verdict, or of a slice whether it is equal; one that cannot be read is not."""
+    kind, left, right, what, _ = task
+    if kind == "whole":
+        return to_json(diff_logs(_open(left), _open(right), what))
+    assert isinstance(what, PairedSlice), f"a task of {what!r}"
+    try:
+        return are_equal(_open(left), _open(right), what)
+    except (OSError, KmirrorError):
+        return False
+
+
+def _diff_parts(
+    task: tuple[LogDescription, LogDescription, ComparedChunks, tuple[LogFacts | None, LogFacts | None], DiffSettings, int],
+) -> bytes:
+    left, right, found, facts, settings, _ = task
+    return to_json(diff_parts(_open(left), _open(right), found, settings, facts=facts))
+
+
+def _print(task: tuple[LogSlice, bool]) -> SlicePrint | str:
+    piece, is_deep = task
+    files, _ = file_system_for(piece.location)
+    return printed_slice(files, piece, is_deep)

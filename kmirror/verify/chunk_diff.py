@@ -72,6 +72,8 @@ class LogPrint:
 
 def compare_chunks(left: LogPrint, right: LogPrint, start_offset: int) -> ComparedChunks:
     """From `start_offset` on, which is the higher one of the log starts."""
+    if any(not log.is_sound and log.segments and start_offset > log.segments[0] for log in (left, right)):
+        return ComparedChunks([Part(None, None, None, None)], 0)  # where an offset is found in a damaged log is for whoever looks for it
     walk = _Walk(left, right, start_offset)
     walk.run()
     return ComparedChunks(walk.parts, walk.equal_bytes)
@@ -135,9 +137,8 @@ class _Walk:
         if self._open is None:
             sides = self._left, self._right
             is_cut = any(side.row < side.count and int(side.rows["first_offset"][side.row]) < self._start_offset for side in sides)
-            is_below = any(not side.log.is_sound and (side.log.next_offset or 0) <= self._start_offset for side in sides)
             left, right = (side.log.place(side.row) for side in sides)
-            self._open = (None, None) if is_cut or is_below else (left, right)
+            self._open = (None, None) if is_cut else (left, right)
 
     def _agrees(self) -> None:
         if self._open is not None:

@@ -44,12 +44,12 @@ class LogCursor(Protocol):
         """The next `size` bytes of this part (at most `remaining`)."""
         ...
 
-    def bytes_into_batch(self) -> int:
-        """How many bytes behind the beginning of a batch this place is."""
+    def bytes_into_batch(self, *, trusts_index: bool) -> int:
+        """How many bytes behind the beginning of a batch this place is, walked from the last one known, or from where an index says that one is."""
         ...
 
-    def rewind(self, size: int) -> None:
-        """Back by `size` bytes, within the part."""
+    def rewind(self, size: int, *, to_batch: bool = False) -> None:
+        """Back by `size` bytes, within the part; `to_batch`: to where a batch begins."""
         ...
 
     def misplaced(self) -> KmirrorError:
@@ -267,6 +267,10 @@ class DirectoryCursor:
     def at_end(self) -> bool:
         return (self._end is not None and self.place >= self._end) or self.peek() is None
 
+    def is_astray(self) -> bool:
+        """Whether reading on, batch by batch, did not lead to the end that the cursor was given: one of them has a wrong length."""
+        return self._end is not None and self.place != self._end
+
     def _left_in_segment(self) -> int:
         """Bytes from here to the end of the segment, or of the next one; 0 at the end of the log."""
         while self._index < len(self._segments):
@@ -290,20 +294,23 @@ class DirectoryCursor:
         self._position += size
         return data
 
-    def bytes_into_batch(self) -> int:
+    def bytes_into_batch(self, *, trusts_index: bool) -> int:
         if self._index >= len(self._segments) or not self._position:
             return 0
         segment = self._segments[self._index]
-        start = max(self._log.indexed_position(segment, position=self._position), self._boundary)
+        start = self._boundary
+        if trusts_index:
+            start = max(self._log.indexed_position(segment, position=self._position), start)
         with SegmentReader(self._log.files, segment.path(), start=start, end=self._position) as reader:
             reader.headers()
-            self._boundary = reader.valid_bytes
-        return self._position - self._boundary
+            return self._position - reader.valid_bytes
 
-    def rewind(self, size: int) -> None:
+    def rewind(self, size: int, *, to_batch: bool = False) -> None:
         assert size <= self._position, f"rewinding {size} bytes from {self._position}"
         self._drop_walk()
         self._position -= size
+        if to_batch:
+            self._boundary = self._position
 
     def misplaced(self) -> CorruptFileError:
         index = min(self._index, len(self._segments) - 1)
@@ -421,7 +428,7 @@ class FetchedCursor:
         start, self._position = self._position, self._position + size
         return self._chunk[start : self._position] if size < len(self._chunk) else self._chunk
 
-    def bytes_into_batch(self) -> int:
+    def bytes_into_batch(self, *, trusts_index: bool) -> int:
         start = 0
         while start < self._position:
             size = RecordBatch(self._chunk, start).size_in_bytes
@@ -430,7 +437,7 @@ class FetchedCursor:
             start += size
         return 0
 
-    def rewind(self, size: int) -> None:
+    def rewind(self, size: int, *, to_batch: bool = False) -> None:
         assert size <= self._position, f"rewinding {size} bytes from {self._position}"
         self._head = None
         self._position -= size

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.batch_diff import Finding, read_difference
 from kmirror.verify.chain import Side
-from kmirror.verify.compared_log import ComparedLog, DirectoryLog, LogCursor, Place
+from kmirror.verify.compared_log import ComparedLog, DirectoryCursor, DirectoryLog, LogCursor, Place
 from kmirror.verify.key_evidence import Evidence, KeyEvidence
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
 
@@ -103,7 +102,10 @@ def diff_parts(
     facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
 ) -> PartitionVerdict:
     """The verdict of `diff_logs`, for logs that were compared by chunks: only `found.parts` are read. `facts` are those that are known."""
-    return _verdict(left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts)
+    try:
+        return _verdict(left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts)
+    except _AstrayError:
+        return diff_logs(left, right, settings, progress)
 
 
 def _verdict(
@@ -149,6 +151,10 @@ def _verdict(
     )
 
 
+class _AstrayError(Exception):
+    """Reading on does not lead to the end of a part. So its end is no place to begin the next one at, and both logs are read as they are."""
+
+
 class _Comparison:
     """One run over two cursors."""
 
@@ -171,23 +177,26 @@ class _Comparison:
 
     def run(self) -> None:
         """All from the start offset on."""
-        self._run(lambda: self._left_log.cursor(self._start_offset), lambda: self._right_log.cursor(self._start_offset))
+        with closing(self._left_log.cursor(self._start_offset)) as left, closing(self._right_log.cursor(self._start_offset)) as right:
+            self._run(left, right)
 
     def run_parts(self, left: DirectoryLog, right: DirectoryLog, found: ComparedChunks) -> None:
         """The parts only; the rest is equal."""
         self.bytes_compared = found.equal_bytes
         for part in found.parts:
-            one = partial(_opened, left, part.left, self._start_offset, part.left_end)
-            two = partial(_opened, right, part.right, self._start_offset, part.right_end)
-            self._run(one, two)
+            one = _opened(left, part.left, self._start_offset, part.left_end)
+            two = _opened(right, part.right, self._start_offset, part.right_end)
+            with closing(one) as cursor, closing(two) as other:
+                self._run(cursor, other)
+                if cursor.is_astray() or other.is_astray():
+                    raise _AstrayError
             self._findings.end_run()
 
-    def _run(self, open_left: Callable[[], LogCursor], open_right: Callable[[], LogCursor]) -> None:
-        with closing(open_left()) as left, closing(open_right()) as right:
-            sides = Side(self._left_log, left, self._evidence), Side(self._right_log, right, self._evidence)
-            while not self._pass_equal_bytes(left, right):
-                if not self._tell_apart(*sides):
-                    break
+    def _run(self, left: LogCursor, right: LogCursor) -> None:
+        sides = Side(self._left_log, left, self._evidence), Side(self._right_log, right, self._evidence)
+        while not self._pass_equal_bytes(left, right):
+            if not self._tell_apart(*sides):
+                break
 
     def _pass_equal_bytes(self, left: LogCursor, right: LogCursor) -> bool:
         """Whether both logs are equal to their ends; else both cursors are at the beginning of the first batch that is not."""
@@ -211,13 +220,16 @@ class _Comparison:
             block = min(block * 2, BLOCK_BYTES)
 
     def _to_batch_start(self, left: LogCursor, right: LogCursor) -> None:
-        """Both are as far into a batch, for their bytes are equal; but for a part that begins within one, because the part before it is torn."""
-        into, into_right = left.bytes_into_batch(), right.bytes_into_batch()
+        """Both are as far into a batch, for their bytes are equal; but where an index knows of a batch behind bytes that are lost, and where a
+        segment begins within a batch, because the one before it is torn."""
+        into, into_right = (cursor.bytes_into_batch(trusts_index=True) for cursor in (left, right))
+        if into != into_right:
+            into, into_right = (cursor.bytes_into_batch(trusts_index=False) for cursor in (left, right))
         if into != into_right:
             raise (left if into < into_right else right).misplaced()
         self.bytes_compared -= into
-        left.rewind(into)
-        right.rewind(into)
+        left.rewind(into, to_batch=True)
+        right.rewind(into, to_batch=True)
 
     def _note_compared(self, size: int) -> None:
         self.bytes_compared += size
@@ -237,7 +249,7 @@ class _Comparison:
         return False
 
 
-def _opened(log: DirectoryLog, place: Place | None, start_offset: int, end: Place | None) -> LogCursor:
+def _opened(log: DirectoryLog, place: Place | None, start_offset: int, end: Place | None) -> DirectoryCursor:
     return log.cursor(start_offset, end) if place is None else log.cursor_at(place, end)
 
 

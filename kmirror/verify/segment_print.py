@@ -10,6 +10,7 @@ comparison goes on from there, and says what it is.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -19,11 +20,12 @@ import numpy as np
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import FileSystem
 from kmirror.record.record_batch import ATTRIBUTES_POSITION, RECORD_BATCH_OVERHEAD
-from kmirror.storage.reader import PartitionFiles
+from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX
+from kmirror.storage.reader import PartitionFiles, SegmentFiles
 from kmirror.verify.chunks import NO_CHUNKS, Chunks, chunks_of, coalesced
 from kmirror.verify.fingerprint import Uint64s, body_hash
 from kmirror.verify.header_scan import HeaderBlock, read_headers
-from kmirror.verify.planner import TASK_BYTES, Listing
+from kmirror.verify.planner import TASK_BYTES, Listing, index_entries
 from kmirror.verify.slices import LogSlice
 
 NO_BATCH: Final = -1
@@ -89,11 +91,11 @@ def plan_partition(
     last = partition.segments[-1] if partition.segments else None
     for segment in partition.segments:
         before = known.get(segment.base_offset)
-        if before is None or before.is_deep is not is_deep or before.problem is not None or before.size_bytes > segment.log_size:
+        if before is None or before.is_deep is not is_deep or before.size_bytes > segment.log_size:
             anew.append(segment)
         elif before.size_bytes == segment.log_size and before.mtime_ms == mtimes[segment.base_offset]:
             kept[segment.base_offset] = before
-        elif _still_lies(files, segment.path(), before):
+        elif before.problem is None and _still_lies(files, segment.path(), before):
             kept[segment.base_offset] = before
             name = partition.topic_partition
             size = segment.log_size
@@ -138,6 +140,8 @@ def print_slice(files: FileSystem, piece: LogSlice, *, is_deep: bool) -> SlicePr
                 break
     except CorruptFileError as error:
         problem = str(error)
+    if problem is None and end < piece.end and _index_goes_on(files, piece, last_position):
+        problem = f"{piece.path}: at byte {end}: a batch claims more than is left, and the index knows of another one"
     if last_position != NO_BATCH:
         file = files.open(piece.path, write=False)
         try:
@@ -146,6 +150,18 @@ def print_slice(files: FileSystem, piece: LogSlice, *, is_deep: bool) -> SlicePr
             file.close()
     chunks = coalesced(np.concatenate(found)) if found else NO_CHUNKS
     return SlicePrint(piece.path, piece.base_offset, piece.start, end, last_position, last_header, chunks, problem)
+
+
+def _index_goes_on(files: FileSystem, piece: LogSlice, last_position: int) -> bool:
+    """Whether the offset index knows of a batch behind the last one that was found, so that no append is under way there."""
+    index = piece.path.removesuffix(LOG_FILE_SUFFIX) + INDEX_FILE_SUFFIX
+    if not files.exists(index):
+        return False
+    segment = SegmentFiles(
+        posixpath.dirname(piece.path), piece.base_offset, {LOG_FILE_SUFFIX: piece.segment_size, INDEX_FILE_SUFFIX: files.size(index)}
+    )
+    positions = index_entries(files, segment)["position"]
+    return bool(len(positions)) and int(positions[-1]) > last_position
 
 
 def _rising(block: HeaderBlock, next_offset: int) -> int:
@@ -199,7 +215,7 @@ def _segment_print(
     chunks = [known.chunks] if known is not None else []
     end = known.end_position if known is not None else 0
     last_position, last_header = (known.last_position, known.last_header) if known is not None else (NO_BATCH, b"")
-    problem = None
+    problem = known.problem if known is not None else None
     for piece in _sound_pieces(pieces, end, chunks):
         if isinstance(piece, str):
             problem = piece

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import struct
 import tempfile
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,7 +22,8 @@ from kmirror.verify import chunks
 from kmirror.verify.chunks import Chunks, chunks_of, coalesced
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.fingerprint import PRIME, batch_hashes, concatenated
-from kmirror.verify.log_diff import DiffSettings, diff_logs
+from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts
+from kmirror.verify.paired_slices import are_equal, outcome_of, paired_slices
 from kmirror.verify.print_diff import diff_prints, print_log
 
 SETTINGS = DiffSettings(max_differences=10_000)
@@ -145,13 +148,21 @@ def damaged(chance: random.Random, parts: list[tuple[int, bytes]]) -> list[tuple
 
 
 def written(chance: random.Random, folder: Path, parts: list[tuple[int, bytes]]) -> DirectoryLog:
-    """In segments of any size, perhaps with a log start within a batch."""
+    """In segments of any size, each batch in the index, perhaps with a log start within a batch."""
     cuts = sorted({0, *(chance.randrange(len(parts) + 1) for _ in range(chance.randrange(4)))})
     segments: dict[int, list[bytes]] = {}
     for first, behind in zip(cuts, [*cuts[1:], len(parts)]):
         base = parts[first][0] if first < len(parts) else (parts[-1][0] + 20 if parts else 0)
         segments.setdefault(base, []).extend(data for _, data in parts[first:behind])
     write_segments(folder, *segments.items())
+    for base, inside in segments.items():
+        entries, position = b"", 0
+        for data in inside:
+            offset = int.from_bytes(data[:8], "big") if len(data) > 8 else -1
+            if position and 0 <= offset - base < 1 << 31:
+                entries += struct.pack(">ii", offset - base, position)
+            position += len(data)
+        (folder / f"{base:020d}.index").write_bytes(entries)
     start = chance.choice((None, None, parts[len(parts) // 3][0] + 1 if parts else None))
     return open_log(folder, log_start_offset=start, high_watermark=chance.choice((None, None, parts[-1][0] if parts else None)))
 
@@ -166,8 +177,37 @@ def test_chunks_give_the_verdict_that_bytes_give(is_deep: bool, chance: random.R
         left, right = (written(chance, Path(name) / side / "t-0", damaged(chance, parts)) for side in "ab")
         exact = diff_logs(left, right, SETTINGS)
         found = diff_prints(left, right, print_log(left, "a", is_deep=is_deep), print_log(right, "b", is_deep=is_deep), SETTINGS)
-    names = ["status", "start_offset", "difference_counts", "differences", "error", "left", "right"]
-    trailing = [facts.trailing_bytes for facts in (exact.left, exact.right) if facts is not None]
-    if exact.error is None and not all(trailing):  # of what cannot be read, and of torn tails that are equal, bytes are counted otherwise
-        names.append("bytes_compared")
+    names = ["status", "start_offset", "difference_counts", "differences", "error"]
+    trailing = [facts.trailing_bytes for facts in (found.left, found.right) if facts is not None]
+    if exact.error is None and not any(
+        trailing
+    ):  # bytes behind which nothing can be read are counted otherwise, or an index leads past them
+        names += ["left", "right", "bytes_compared"]
     assert [getattr(found, one) for one in names] == [getattr(exact, one) for one in names]
+
+
+@given(chance=st.randoms(use_true_random=False))
+@settings(max_examples=120, deadline=None)
+def test_pieces_of_two_logs_give_the_verdict_of_the_whole(chance: random.Random) -> None:
+    """As Spark compares them, each in a task of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        parts = random_parts(chance)
+        left, right = (written(chance, Path(name) / side / "t-0", damaged_in_order(chance, parts)) for side in "ab")
+        exact = diff_logs(left, right, SETTINGS)
+        slices = paired_slices(left, right, chance.choice((200, 900)))
+        if not slices:
+            return
+        equal = [are_equal(left, right, piece) for piece in slices]
+        found = diff_parts(left, right, outcome_of(slices, equal), SETTINGS)
+    assert found == (exact if exact.error is None else msgspec.structs.replace(exact, bytes_compared=found.bytes_compared))
+
+
+def damaged_in_order(chance: random.Random, parts: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Damaged, but every batch lies behind the one before it: of others a log has no pieces, and one difference may reach over several."""
+    while True:
+        found = damaged(chance, parts)
+        if any(len(data) < 61 for _, data in found):
+            continue
+        ranges = [(int.from_bytes(data[:8], "big"), int.from_bytes(data[23:27], "big")) for _, data in found]
+        if all(first + delta < following for (first, delta), (following, _) in zip(ranges, ranges[1:])):
+            return found

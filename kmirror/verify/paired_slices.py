@@ -1,0 +1,118 @@
+"""Two large logs of one partition in pieces that can be compared apart: bytes against bytes, on many machines.
+
+A cut is an offset at which a batch begins in both logs: no difference reaches across, since both have a boundary there, and none is joined with one
+behind it, since what is missing on one side cannot begin there. The left log's offset index proposes a cut every `task_bytes`; the right log is
+asked for the same offset. Without a common batch there is no cut, and the piece grows.
+
+Pieces whose bytes are equal need nothing more. The others become `Part`s, in their order, for `diff_parts`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from kmirror.common.errors import KmirrorError
+from kmirror.verify.chunk_diff import ComparedChunks, Part
+from kmirror.verify.compared_log import DirectoryLog, Place
+from kmirror.verify.log_diff import BLOCK_BYTES
+from kmirror.verify.planner import index_entries
+
+
+class PairedSlice(NamedTuple):
+    """From a place to a place, in both logs."""
+
+    left: Place
+    left_end: Place
+    right: Place
+    right_end: Place
+    left_bytes: int
+    right_bytes: int
+
+
+def paired_slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> list[PairedSlice]:
+    """The pieces of two logs, from the higher log start on; none if they are small, or cannot be cut."""
+    if left.size_bytes <= task_bytes * 3 // 2 or not right.partition.segments:
+        return []
+    try:
+        return list(_slices(left, right, task_bytes))
+    except (KmirrorError, OSError):
+        return []  # whoever compares them whole says what it is
+
+
+def _slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> Iterator[PairedSlice]:
+    start_offset = max(left.log_start_offset, right.log_start_offset)
+    with closing(left.cursor(start_offset)) as one, closing(right.cursor(start_offset)) as two:
+        places = one.place, two.place
+    ends = _end(left), _end(right)
+    for cut in _proposed(left, places[0], task_bytes):
+        with closing(left.cursor_at(cut)) as cursor:
+            head = cursor.peek()
+        if head is None:
+            break
+        offset = head.batch.base_offset
+        with closing(right.cursor(offset)) as cursor:
+            other = cursor.peek()
+            found = cursor.place
+        if offset <= start_offset or other is None or other.batch.base_offset != offset:
+            continue
+        yield _slice(left, right, (places[0], cut), (places[1], found))
+        places = cut, found
+    yield _slice(left, right, (places[0], ends[0]), (places[1], ends[1]))
+
+
+def _slice(left: DirectoryLog, right: DirectoryLog, ours: tuple[Place, Place], theirs: tuple[Place, Place]) -> PairedSlice:
+    return PairedSlice(*ours, *theirs, _bytes_between(left, *ours), _bytes_between(right, *theirs))
+
+
+def _proposed(log: DirectoryLog, start: Place, task_bytes: int) -> Iterator[Place]:
+    """Where batches begin in a log, about `task_bytes` apart."""
+    last = start
+    for index, segment in enumerate(log.partition.segments):
+        if index < start[0] or not segment.log_size:
+            continue
+        if index > start[0] and _bytes_between(log, last, (index, 0)) >= task_bytes:
+            last = (index, 0)
+            yield last
+        positions = index_entries(log.files, segment)["position"] if segment.log_size > task_bytes // 2 else ()
+        while True:
+            wanted = task_bytes - _bytes_between(log, last, (index, 0))
+            row = bisect_left(positions, max(wanted, last[1] + 1 if last[0] == index else 1))
+            if row == len(positions) or segment.log_size - int(positions[row]) < task_bytes // 2:
+                break
+            last = (index, int(positions[row]))
+            yield last
+
+
+def _end(log: DirectoryLog) -> Place:
+    segments = log.partition.segments
+    return (len(segments) - 1, segments[-1].log_size) if segments else (0, 0)
+
+
+def _bytes_between(log: DirectoryLog, start: Place, end: Place) -> int:
+    segments = log.partition.segments
+    return sum(segment.log_size for segment in segments[start[0] : end[0]]) - start[1] + end[1]
+
+
+def are_equal(left: DirectoryLog, right: DirectoryLog, piece: PairedSlice) -> bool:
+    """Whether the bytes of both logs are. OSError, or CorruptFileError if a file became shorter."""
+    if piece.left_bytes != piece.right_bytes:
+        return False
+    with closing(left.cursor_at(piece.left, piece.left_end)) as one, closing(right.cursor_at(piece.right, piece.right_end)) as two:
+        while size := min(one.remaining(), two.remaining(), BLOCK_BYTES):
+            if one.read(size) != two.read(size):
+                return False
+    return True
+
+
+def outcome_of(slices: Sequence[PairedSlice], equal: Sequence[bool]) -> ComparedChunks:
+    """What `diff_parts` is to look at."""
+    parts = []
+    for index, (piece, is_equal) in enumerate(zip(slices, equal)):
+        if not is_equal:
+            is_last = index + 1 == len(slices)
+            ends = (None, None) if is_last else (piece.left_end, piece.right_end)
+            parts.append(Part(piece.left, piece.right, *ends))
+    return ComparedChunks(parts, sum(piece.left_bytes for piece, is_equal in zip(slices, equal) if is_equal))

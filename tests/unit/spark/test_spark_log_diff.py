@@ -1,0 +1,80 @@
+"""`kafka-log-diff --engine spark`: one report whatever the engine, and a large partition in many tasks."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_folders import batch, batches, write_log, write_segments
+
+from kmirror.cli.log_diff import main
+from kmirror.spark import log_diff
+from kmirror.verify import chunks, planner
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> tuple[Path, Path]:
+    """`large-0` with an index and three differences, many small ones, one of which differs, one torn in B, one only in A."""
+    parts = batches(400)
+    other = [*parts[:50], batch(250, text="other"), *parts[51:200], *parts[203:380]]
+    for side, log in (("a", parts), ("b", other)):
+        folder = write_segments(tmp_path / side / "large-0", (0, log[:40]), (200, log[40:]))
+        position, entries = 0, b""
+        for data in log[40:]:
+            if position:
+                entries += struct.pack(">ii", int.from_bytes(data[:8], "big") - 200, position)
+            position += len(data)
+        (folder / f"{200:020d}.index").write_bytes(entries)
+        for number in range(30):
+            write_log(tmp_path / side / f"small-{number}", *parts[: number % 4], *([batch(500)] if side == "a" and number == 7 else []))
+    write_log(tmp_path / "a" / "torn-0", *parts[:6])
+    write_segments(tmp_path / "b" / "torn-0", (0, [*parts[:2], parts[2][:66]]), (15, parts[3:6]))
+    write_log(tmp_path / "a" / "alone-0", *parts[:6])
+    return tmp_path / "a", tmp_path / "b"
+
+
+def report_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main([*map(str, arguments), "--json"]) == 2
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    report.pop("engine")
+    return report
+
+
+def test_the_report_does_not_depend_on_the_engine(
+    spark: Any, dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = report_of(capsys, *dirs)
+    assert expected["difference_counts"] == {"missing": 4, "bytes-differ": 1}
+    monkeypatch.setattr(log_diff, "TASK_BYTES", 3_000)
+    monkeypatch.setattr(planner, "TASK_BYTES", 3_000)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2_000)
+    ran: list[int] = []
+    original = log_diff._run
+
+    def counted(session: Any, tasks: Any, *rest: Any) -> Any:
+        ran.append(len(tasks))
+        return original(session, tasks, *rest)
+
+    monkeypatch.setattr(log_diff, "_run", counted)
+    assert report_of(capsys, *dirs, "--engine", "spark") == expected
+    assert ran[0] > 8, "pieces of the large one"
+    ran.clear()
+    for _ in range(2):
+        assert report_of(capsys, *dirs, "--engine", "spark", "--output", tmp_path / "out") == expected
+    assert len(ran) == 3, "printed and told apart; the second time only told apart"
+    assert report_of(capsys, *dirs, "--engine", "local", "--output", tmp_path / "out") == expected
+
+
+def test_progress_is_told_as_tasks_end(spark: Any, dirs: tuple[Path, Path]) -> None:
+    from kmirror.cli.log_diff_inputs import FolderInput
+    from kmirror.verify.log_diff import DiffSettings
+
+    left, right = (FolderInput(str(path)) for path in dirs)
+    names = [name for name in left.names if name in right.names]
+    told: list[int] = []
+    pairs = [(left.log(name), right.log(name)) for name in names]
+    log_diff.diff_on_spark(spark, pairs, left.name, right.name, DiffSettings(), told.append)
+    assert sum(told) == sum(one.size_bytes + other.size_bytes for one, other in pairs)
