@@ -23,7 +23,8 @@ Options
     kafkaCompatible   true: rows as that source makes them, so that a query moves from format("kafka") unchanged: key, value, topic, partition, offset,
                 timestamp, timestampType (0 or 1), with includeHeaders=true headers (null without any). Control records are left out, and what
                 DeleteRecords removed. Options that begin with `kafka.` are for a consumer's connection: none but kafka.isolation.level counts.
-Filters on topic, partition and offset (base_offset for rows of batches) are pushed down (`pushdown`: how, and when not). Otherwise control records are rows too
+Filters on topic, partition, offset and the least timestamp (base_offset and max_timestamp for rows of batches) are pushed down (`filters`; `pushdown`: when not).
+Otherwise control records are rows too
 (`is_control`), records of aborted transactions also, up to the end of the log: this is the log, not what a consumer sees. Writing and streaming
 are not offered.
 
@@ -42,7 +43,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kmirror.spark.columns import sql_schema
 from kmirror.spark.files import file_system_for
-from kmirror.spark.filters import Pushed
+from kmirror.spark.filters import NO_TIME, Pushed
 from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
@@ -50,6 +51,7 @@ from kmirror.spark.pushdown import widen
 from kmirror.spark.slice_reader import Aborted, SliceReader, Wanted, put_together
 from kmirror.storage.offset_checkpoint_file import LOG_START_OFFSET_CHECKPOINT_FILE_NAME
 from kmirror.storage.reader import read_offset_checkpoint
+from kmirror.verify.offset_lookup import time_index_entries
 from kmirror.verify.planner import pack
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.visibility import read_undecided
@@ -112,7 +114,7 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
                 continue
             ours = self._wanted(one, log_starts)
             pieces = one.listing.slices(one.files, one.partition, task_bytes=options.split_bytes, low=ours.low, high=ours.high)
-            for piece in pieces:
+            for piece in without_old_segments(one, pieces, ours.time_low):
                 slices.append(piece)
                 wanted[piece.path] = ours
         tasks = pack(slices, task_bytes=options.split_bytes)
@@ -126,7 +128,7 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
             undecided = read_undecided(one.files, one.listing, one.partition)
             high = min(high, undecided.last_stable_offset - 1)
             aborted = Aborted.of(undecided.aborted)
-        return Wanted(max(low, pushed.low), min(high, pushed.high), no_control=options.is_kafka, aborted=aborted)
+        return Wanted(max(low, pushed.low), min(high, pushed.high), time_low=pushed.time_low, no_control=options.is_kafka, aborted=aborted)
 
     @in_one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -146,6 +148,21 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
             if piece.location not in opened:
                 opened[piece.location] = file_system_for(piece.location)[0]
             yield from reader.read(opened[piece.location], piece, task.wanted[piece.path])
+
+
+def without_old_segments(one: FoundPartition, pieces: Iterable[LogSlice], time_low: int) -> Iterator[LogSlice]:
+    """Without the slices of closed segments whose time index ends before `time_low` (ms)."""
+    if time_low == NO_TIME:
+        yield from pieces
+        return
+    bases = {segment.base_offset: segment for segment in one.partition.segments[:-1]}
+    is_old: dict[int, bool] = {}
+    for piece in pieces:
+        if piece.base_offset in bases and piece.base_offset not in is_old:
+            times, _ = time_index_entries(one.files, bases[piece.base_offset])
+            is_old[piece.base_offset] = bool(len(times)) and int(times[-1]) < time_low
+        if not is_old.get(piece.base_offset, False):
+            yield piece
 
 
 class LogStarts:

@@ -1,20 +1,23 @@
-"""Filters that `kafka-log` answers by itself: comparisons of topic, partition and offset with constants.
+"""Filters that `kafka-log` answers by itself: comparisons of topic, partition, offset and timestamp with constants.
 
-Topics and partitions choose folders,
-offsets choose segments, bytes of a segment (by its offset index), batches and at last rows. For rows of batches the offset is
-`base_offset`. Spark evaluates all of them again: see `pushdown` for why.
+Topics and partitions choose folders, offsets choose segments, bytes of a segment (by its offset index), batches and at last rows. The least timestamp
+chooses segments (by their time index) and batches (by the largest in their header); the greatest one can choose nothing, for no header has the
+least of its records. For rows of batches these are `base_offset` and `max_timestamp`. Spark evaluates all of them again: see `pushdown` for why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
 MAX_OFFSET: Final = (1 << 63) - 1
+NO_TIME: Final = -(1 << 63)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -29,6 +32,12 @@ class Pushed:
     partition_high: int = MAX_OFFSET
     low: int = 0
     high: int = MAX_OFFSET
+    time_low: int = NO_TIME
+    """Milliseconds; older batches are not wanted."""
+
+    @property
+    def time_column(self) -> str:
+        return "timestamp" if self.offset_column == "offset" else "max_timestamp"
 
     def wants(self, topic: str, partition: int) -> bool:
         return (
@@ -49,6 +58,7 @@ class Pushed:
             partition_high=max(self.partition_high, other.partition_high),
             low=min(self.low, other.low),
             high=max(self.high, other.high),
+            time_low=min(self.time_low, other.time_low),
         )
 
     def push(self, filters: Iterable[Filter]) -> list[Filter]:
@@ -64,6 +74,8 @@ class Pushed:
             return attribute in ("topic", "partition", self.offset_column)
         if attribute == "topic":
             return self._take_topic(one, value)
+        if attribute == self.time_column:
+            return self._take_time(one, value)
         if attribute not in ("partition", self.offset_column):
             return False
         if isinstance(one, spark.In):
@@ -100,6 +112,15 @@ class Pushed:
         else:
             return False
         self.topics = names if self.topics is None else self.topics & names
+        return True
+
+    def _take_time(self, one: Filter, value: object) -> bool:
+        from pyspark.sql import datasource as spark
+
+        kinds = (spark.GreaterThan, spark.GreaterThanOrEqual, spark.EqualTo, spark.EqualNullSafe)
+        if not isinstance(one, kinds) or not isinstance(value, datetime) or value.tzinfo is None:
+            return False
+        self.time_low = max(self.time_low, (value - _EPOCH) // timedelta(milliseconds=1))
         return True
 
     def _keep_partitions(self, numbers: Iterable[int]) -> None:

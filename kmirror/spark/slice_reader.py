@@ -24,6 +24,7 @@ from kmirror.record.columns import Int64s, headers_from
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import CONTROL_FLAG, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, TRANSACTIONAL_FLAG, RecordBatch
 from kmirror.spark.columns import WITHOUT_UNPACKING, Batches, Records, batch_rows, corrupt_row, record_rows
+from kmirror.spark.filters import NO_TIME
 from kmirror.verify.batch_walk import BadBytes, walk
 from kmirror.verify.header_scan import HeaderBlock, read_headers
 from kmirror.verify.planner import MAX_OFFSET
@@ -67,15 +68,19 @@ class Aborted:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of a slice is wanted: offsets from `low` to `high`; without control batches, or without what was aborted."""
+    """What of a slice is wanted: offsets from `low` to `high`, batches with a record at `time_low` or later; without control batches, or
+    without what was aborted."""
 
     low: int = 0
     high: int = MAX_OFFSET
+    time_low: int = NO_TIME
     no_control: bool = False
     aborted: Aborted | None = None
 
     def rows(self, headers: npt.NDArray[Any], last_offset: Int64s) -> npt.NDArray[np.bool_]:
         kept: npt.NDArray[np.bool_] = (last_offset >= self.low) & (headers["base_offset"] <= self.high)
+        if self.time_low != NO_TIME:
+            kept &= headers["max_timestamp"] >= self.time_low
         if self.no_control:
             kept &= headers["attributes"] & CONTROL_FLAG == 0
         if self.aborted is not None:

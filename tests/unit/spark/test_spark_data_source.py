@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from golden_vectors import golden_dir, unpacked_stage
 from log_folders import TIME, batch, batches, write_log, write_segments
+from replay_stories import Story
 
 from kmirror.cli.log_diff import main
 from kmirror.common.errors import KmirrorError
@@ -76,6 +77,24 @@ def test_filters_choose_tasks(spark: Any, data_dir: Path) -> None:
     assert (narrow.rdd.getNumPartitions(), [row.offset for row in narrow.orderBy("offset").collect()]) == (1, list(range(22, 33)))
     assert load(spark, data_dir).filter("topic in ('u', 'v')").rdd.getNumPartitions() == 1
     assert load(spark, data_dir).filter("topic like 't%' and partition > 0").rdd.getNumPartitions() == 1
+
+
+def test_the_least_time_chooses_segments_and_batches(spark: Any, tmp_path: Path) -> None:
+    """Damage in what is older is not seen: neither a segment whose time index ends before, nor batches by their headers."""
+    told = Story(tmp_path, 5, others=("roll",))
+    told.tell(80)
+    told.end()
+    frame = load(spark, tmp_path)
+    times = sorted(row.timestamp_ms for row in load(spark, tmp_path, columns="timestamp_ms").collect())
+    for time in (times[0], times[len(times) // 2], times[-1], times[-1] + 1):
+        expected = sum(one >= time for one in times)
+        assert len(load(spark, tmp_path).where(f"timestamp >= timestamp_millis({time})").collect()) == expected
+        assert frame.where(f"timestamp >= timestamp_millis({time})").count() == expected
+    first = min((tmp_path / "t-0").glob("*.log"))
+    first.write_bytes(b"\xff" * first.stat().st_size)
+    assert len(load(spark, tmp_path).where(f"timestamp >= timestamp_millis({times[-1]})").collect()) == sum(
+        one == times[-1] for one in times
+    )
 
 
 def test_what_is_filtered_out_is_not_read(spark: Any, data_dir: Path) -> None:

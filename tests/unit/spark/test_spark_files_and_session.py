@@ -88,6 +88,21 @@ def test_filters_become_ranges_and_what_is_unknown_comes_back() -> None:
     assert hull.wants("x", 0) and hull.wants("t", 3) and not hull.wants("y", 3)
 
 
+def test_times_become_a_lower_bound_that_never_says_too_much() -> None:
+    from datetime import UTC, datetime, timedelta
+
+    from pyspark.sql.datasource import GreaterThan, LessThan
+
+    at = datetime(2025, 6, 15, tzinfo=UTC) + timedelta(microseconds=1500)
+    pushed = Pushed()
+    assert pushed.push([GreaterThan(("timestamp",), at), LessThan(("timestamp",), at)]) == [LessThan(("timestamp",), at)]
+    assert pushed.time_low == 1_749_945_600_001
+    assert pushed.hull(Pushed(time_low=5)).time_low == 5
+    of_batches = Pushed(offset_column="base_offset")
+    of_batches.push([GreaterThan(("timestamp",), at), GreaterThan(("max_timestamp",), datetime(1969, 12, 31, 23, tzinfo=UTC))])
+    assert of_batches.time_low == -3_600_000
+
+
 def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     def fake(name: str, version: str) -> Path:
         home = tmp_path / name
