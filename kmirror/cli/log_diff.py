@@ -18,7 +18,8 @@ from kmirror.common.errors import KmirrorError
 
 DESCRIPTION = """\
 Compare A with B, byte by byte from the higher log start offset on, and classify each difference. A and B are, in any mix:
-  a directory             a broker's log.dir (all its partitions, matched by name) or one partition's folder
+  a directory             a broker's log.dir (all its partitions, matched by name), one partition's folder, or a folder of log.dirs, of a
+                          whole cluster for example: then the replicas of a partition are compared with each other, too
   bootstrap:HOST:PORT,... a live cluster, read as a consumer does (read_uncommitted, up to the high watermark)
   hdfs://... s3://...     a remote folder (needs kmirror[spark])
 Segment boundaries may differ. Nothing is written to A or B; a broker may be running on them."""
@@ -60,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also Kafka's own topics, like __consumer_offsets (left out in data dirs and clusters)",
     )
+    add("--no-replicas", action="store_true", help="of a cluster's folders compare one replica of each partition, and leave the others out")
     add("--ignore", metavar="KINDS", default="", help="kinds that do not count, separated by commas; see below")
     add("--allow-lag", action="store_true", help="a tail that B does not have yet does not count")
     add("--max-differences", metavar="N", type=int, default=100, help="how many to show of a partition; all are counted (default: 100)")

@@ -11,7 +11,7 @@ from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
-from kmirror.verify.data_dir_logs import open_folder
+from kmirror.verify.data_dir_logs import chosen_replica, open_folder
 
 LIVE_PREFIX: Final = "bootstrap:"
 
@@ -45,7 +45,13 @@ class FolderInput:
         if is_remote(path):
             self.files, location = _remote(path)
         logs, self.is_single = open_folder(self.files, location)
-        self.logs: Mapping[TopicPartition, DirectoryLog] = {log.topic_partition: log for log in logs}
+        copies: dict[TopicPartition, list[DirectoryLog]] = {}
+        for log in logs:
+            copies.setdefault(log.topic_partition, []).append(log)
+        self.logs: Mapping[TopicPartition, DirectoryLog] = {name: chosen_replica(found) for name, found in copies.items()}
+        """One replica of each partition: what is compared with the other side."""
+        self.replicas = {name: [log for log in found if log is not self.logs[name]] for name, found in copies.items()}
+        """The others."""
 
     @property
     def names(self) -> list[TopicPartition]:

@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kmirror.common.errors import KmirrorError
-from kmirror.verify.cluster_prints import Comparison, Planned, SlicePrinter, compared, print_planned, printed_slice
+from kmirror.verify.cluster_prints import Comparison, Planned, PrintedLogs, SlicePrinter, compared, print_planned, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
-from kmirror.verify.diff_tables import PrintedLog
 from kmirror.verify.log_diff import DiffSettings
 from kmirror.verify.segment_print import SlicePrint
 from kmirror.verify.slices import LogSlice
@@ -22,32 +21,43 @@ if TYPE_CHECKING:
 POOL_THRESHOLD_BYTES: Final = 512 << 20
 
 
+class ComparedGroup(Protocol):
+    """What `log_diff_run` compares in pairs."""
+
+    @property
+    def folders(self) -> list[tuple[DirectoryLog, DirectoryLog]]: ...
+
+    @property
+    def sides(self) -> tuple[str, str]: ...
+
+    @property
+    def locations(self) -> tuple[str, str]: ...
+
+    @property
+    def settings(self) -> DiffSettings: ...
+
+
 class PrintEngine(Protocol):
     """Where slices are printed, and where parts that differ are compared."""
 
     def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]: ...
 
-    def verdicts(self, comparisons: Sequence[Comparison], settings: DiffSettings) -> list[PartitionVerdict]: ...
+    def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]: ...
 
 
-def diff_by_prints(
-    engine: PrintEngine,
-    pairs: Sequence[tuple[DirectoryLog, DirectoryLog]],
-    planned: Sequence[Planned],
-    settings: DiffSettings,
-    progress: Callable[[int], None],
-    *,
-    is_deep: bool,
-) -> tuple[list[PartitionVerdict], list[PrintedLog]]:
-    """(the verdicts, the prints of both sides)."""
+def print_logs(engine: PrintEngine, planned: Sequence[Planned], progress: Callable[[int], None], *, is_deep: bool) -> PrintedLogs:
+    """The prints of all logs."""
     with engine.printing(sum(one.size_bytes for one in planned), progress, is_deep=is_deep) as print_slices:
-        printed = print_planned(planned, print_slices, is_deep=is_deep)
-    outcomes = [compared(left, right, printed) for left, right in pairs]
+        return print_planned(planned, print_slices, is_deep=is_deep)
+
+
+def diff_by_prints(engine: PrintEngine, group: ComparedGroup, printed: PrintedLogs) -> list[PartitionVerdict]:
+    """The verdicts of a group; the engine reads where chunks differ."""
+    outcomes = [compared(left, right, printed, group.sides) for left, right in group.folders]
     comparisons = [one for one in outcomes if isinstance(one, Comparison)]
     verdicts = [one for one in outcomes if isinstance(one, PartitionVerdict)]
-    verdicts += [one.verdict(settings) for one in comparisons if not one.found.parts]
-    verdicts += engine.verdicts([one for one in comparisons if one.found.parts], settings)
-    return verdicts, [one for one in printed.values() if not isinstance(one, str)]
+    verdicts += [one.verdict(group.settings) for one in comparisons if not one.found.parts]
+    return verdicts + engine.verdicts([one for one in comparisons if one.found.parts], group)
 
 
 class LocalEngine:
@@ -56,17 +66,15 @@ class LocalEngine:
     def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]:
         return local_printer(size_bytes, progress, is_deep=is_deep)
 
-    def verdicts(self, comparisons: Sequence[Comparison], settings: DiffSettings) -> list[PartitionVerdict]:
-        return [one.verdict(settings) for one in comparisons]
+    def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]:
+        return [one.verdict(group.settings) for one in comparisons]
 
 
 class SparkEngine:
     """Executors; the driver sees fingerprints and verdicts."""
 
-    def __init__(self, master: str | None, left: str, right: str) -> None:
+    def __init__(self, master: str | None) -> None:
         self._master = master
-        self._left = left
-        self._right = right
 
     def _session(self) -> SparkSession:
         from kmirror.spark.session import spark_session
@@ -78,10 +86,10 @@ class SparkEngine:
 
         return nullcontext(spark_printer(self._session(), progress, is_deep=is_deep) if size_bytes else _nothing)
 
-    def verdicts(self, comparisons: Sequence[Comparison], settings: DiffSettings) -> list[PartitionVerdict]:
+    def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]:
         from kmirror.spark.log_diff import diff_parts_on_spark
 
-        return diff_parts_on_spark(self._session(), comparisons, self._left, self._right, settings) if comparisons else []
+        return diff_parts_on_spark(self._session(), comparisons, *group.locations, group.settings) if comparisons else []
 
 
 def _nothing(slices: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterator[SlicePrint | str]:

@@ -15,8 +15,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from operator import attrgetter
 from typing import Final, NamedTuple
+
+import msgspec
 
 from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input, spark_is_installed
@@ -84,42 +87,82 @@ def run_log_diff(options: argparse.Namespace) -> int:
     return report.exit_code
 
 
+class Group(NamedTuple):
+    """Logs that are compared in pairs."""
+
+    replicas_of: str | None
+    """A or B, if both logs of each pair are of that side."""
+    pairs: list[tuple[ComparedLog, ComparedLog]]
+    locations: tuple[str, str]
+    """The inputs that left and right logs are of, as they were given."""
+    settings: DiffSettings
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        return (self.replicas_of, self.replicas_of) if self.replicas_of else ("A", "B")
+
+    @property
+    def folders(self) -> list[tuple[DirectoryLog, DirectoryLog]]:
+        return [(one, other) for one, other in self.pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
+
+    def named(self, verdicts: list[PartitionVerdict]) -> list[PartitionVerdict]:
+        return [msgspec.structs.replace(one, replicas_of=self.replicas_of) for one in verdicts] if self.replicas_of else verdicts
+
+
 def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput, right: LogInput) -> LogDiffReport:
     pairs = _pairs(options, left, right)
     engine = _engine(options, left, right, sum(pair.size_bytes for pair in pairs))
     verdicts = [one_sided_verdict(pair.left, only_left=True) for pair in pairs if pair.left is not None and pair.right is None]
     verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
     both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
+    groups = [Group(None, both, (left.name, right.name), settings)]
+    if not options.no_replicas:
+        groups += _replica_groups(pairs, left, right, settings)
     if options.output is not None:
-        verdicts += _by_prints(options, engine, both, (left, right), settings, verdicts)
+        verdicts += _by_prints(options, engine, groups, verdicts)
     elif engine == "spark":
-        verdicts += _on_spark(both, left, right, settings, options.master)
+        verdicts += [verdict for group in groups for verdict in group.named(_on_spark(group, options.master))]
     else:
-        verdicts += _locally(both, settings)
+        verdicts += [verdict for group in groups for verdict in group.named(_locally(group.pairs, group.settings))]
     return make_report(left.name, right.name, engine, verdicts)
 
 
-def _by_prints(
-    options: argparse.Namespace,
-    engine: str,
-    pairs: list[tuple[ComparedLog, ComparedLog]],
-    inputs: tuple[LogInput, LogInput],
-    settings: DiffSettings,
-    others: list[PartitionVerdict],
-) -> list[PartitionVerdict]:
-    """The verdicts of `pairs`; they and `others` are written to --output."""
-    from kmirror.cli.log_diff_output import read_known, write_tables
-    from kmirror.cli.log_diff_prints import LocalEngine, SparkEngine, diff_by_prints
+def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings: DiffSettings) -> list[Group]:
+    """The replicas of each side beside the one that is compared with the other side: they may lag, have what is not committed, and their
+    cleaners come by at other times."""
+    ignored = settings.ignored | {DifferenceKind.BEYOND_HIGH_WATERMARK, DifferenceKind.COMPACTED}
+    lenient = replace(settings, ignored=ignored, allow_lag=True)
+    groups = []
+    for title, side in (("A", left), ("B", right)):
+        if isinstance(side, FolderInput):
+            names = [pair.name for pair in pairs if (pair.left if title == "A" else pair.right) is not None]
+            copies: list[tuple[ComparedLog, ComparedLog]] = [
+                (side.logs[name], other) for name in names for other in side.replicas.get(name, [])
+            ]
+            if copies:
+                groups.append(Group(title, copies, (side.name, side.name), lenient))
+    return groups
 
-    folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
-    logs = [("A", one) for one, _ in folders] + [("B", other) for _, other in folders]
-    locations = {"A": inputs[0].name, "B": inputs[1].name}
-    planned = plan_logs(logs, locations, read_known(options.output), is_deep=options.deep)
+
+def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group], others: list[PartitionVerdict]) -> list[PartitionVerdict]:
+    """The verdicts of `groups`; they and `others` are written to --output."""
+    from kmirror.cli.log_diff_output import read_known, write_tables
+    from kmirror.cli.log_diff_prints import LocalEngine, SparkEngine, diff_by_prints, print_logs
+
+    locations: dict[str, str] = {}
+    logs: dict[tuple[str, str], tuple[str, DirectoryLog]] = {}
+    for group in groups:
+        locations |= dict(zip(group.sides, group.locations))
+        for pair in group.folders:
+            logs |= {(side, log.name): (side, log) for side, log in zip(group.sides, pair)}
+    planned = plan_logs(list(logs.values()), locations, read_known(options.output), is_deep=options.deep)
+    planned.sort(key=attrgetter("side"))
+    runs = SparkEngine(options.master) if engine == "spark" else LocalEngine()
     with _progress_bar(sum(one.size_bytes for one in planned)) as progress:
-        runs = SparkEngine(options.master, locations["A"], locations["B"]) if engine == "spark" else LocalEngine()
-        verdicts, printed = diff_by_prints(runs, folders, planned, settings, progress, is_deep=options.deep)
+        printed = print_logs(runs, planned, progress, is_deep=options.deep)
+    verdicts = [verdict for group in groups for verdict in group.named(diff_by_prints(runs, group, printed))]
     sort = attrgetter("topic", "partition")
-    write_tables(options.output, sorted([*others, *verdicts], key=sort), printed)
+    write_tables(options.output, sorted([*others, *verdicts], key=sort), [one for one in printed.values() if not isinstance(one, str)])
     return verdicts
 
 
@@ -159,15 +202,12 @@ def _engine(options: argparse.Namespace, left: LogInput, right: LogInput, size_b
     return "spark" if options.engine == "auto" and folders and large and spark_is_installed() else "local"
 
 
-def _on_spark(
-    pairs: list[tuple[ComparedLog, ComparedLog]], left: LogInput, right: LogInput, settings: DiffSettings, master: str | None
-) -> list[PartitionVerdict]:
+def _on_spark(group: Group, master: str | None) -> list[PartitionVerdict]:
     from kmirror.spark.log_diff import diff_on_spark
     from kmirror.spark.session import spark_session
 
-    folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
-    with _progress_bar(sum(one.size_bytes + other.size_bytes for one, other in folders)) as progress:
-        return diff_on_spark(spark_session("kafka-log-diff", master=master), folders, left.name, right.name, settings, progress)
+    with _progress_bar(sum(one.size_bytes + other.size_bytes for one, other in group.folders)) as progress:
+        return diff_on_spark(spark_session("kafka-log-diff", master=master), group.folders, *group.locations, group.settings, progress)
 
 
 def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSettings) -> list[PartitionVerdict]:

@@ -88,9 +88,11 @@ def print_planned(planned: Sequence[Planned], print_slices: SlicePrinter, *, is_
     return found
 
 
-def compared(left: DirectoryLog, right: DirectoryLog, printed: PrintedLogs) -> Comparison | PartitionVerdict:
+def compared(
+    left: DirectoryLog, right: DirectoryLog, printed: PrintedLogs, sides: tuple[str, str] = ("A", "B")
+) -> Comparison | PartitionVerdict:
     """What the chunks of two logs say; a verdict at once where one of them could not be read."""
-    one, two = printed["A", left.name], printed["B", right.name]
+    one, two = printed[sides[0], left.name], printed[sides[1], right.name]
     for found in (one, two):
         if isinstance(found, str):
             return error_verdict(*left.topic_partition, found)

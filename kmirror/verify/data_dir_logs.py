@@ -1,7 +1,8 @@
 """The logs of a folder, ready to be compared, with what the checkpoint files beside them say.
 
-A folder is a broker's log.dir (all its partitions), one partition's folder, or any folder that holds segments itself (a copy under
-another name; it counts as partition 0 of a topic of that name). Of a log.dir, `replication-offset-checkpoint` gives high watermarks,
+A folder is a broker's log.dir (all its partitions), a folder of log.dirs (of one broker or of a whole cluster: then a partition may be there several
+times, as replicas), one partition's folder, or any folder that holds segments itself (a copy under another name; it counts as partition 0 of a topic
+of that name). Of a log.dir, `replication-offset-checkpoint` gives high watermarks,
 `log-start-offset-checkpoint` log starts (after DeleteRecords) and `cleaner-offset-checkpoint` how far each cleaner got. They are
 written every few seconds: after a crash a high watermark may be older than the log.
 """
@@ -15,6 +16,7 @@ from typing import Final
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, INTERNAL_TOPICS, TopicPartition
+from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
 from kmirror.storage.offset_checkpoint_file import (
     CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
     HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
@@ -22,6 +24,7 @@ from kmirror.storage.offset_checkpoint_file import (
 )
 from kmirror.storage.reader import PartitionFiles, is_partition_dir, read_data_dir, read_offset_checkpoint, read_partition
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
+from kmirror.verify.planner import list_input
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
 
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
@@ -42,9 +45,29 @@ def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]
     if any(_SEGMENT.fullmatch(name) for name in files.list_dir(path)):
         return [DirectoryLog(files, read_partition(files, path, TopicPartition(posixpath.basename(path), 0)))], True
     partitions = read_data_dir(files, path)
-    if not partitions:
-        raise KmirrorError(f"{path} holds no partition: neither segments nor a folder named <topic>-<partition> with a .log file")
-    return _with_checkpoints(files, path, partitions), False
+    if partitions:
+        return _with_checkpoints(files, path, partitions), False
+    below: dict[str, list[PartitionFiles]] = {}
+    for partition in list_input(files, path).partitions:
+        below.setdefault(posixpath.dirname(partition.path), []).append(partition)
+    return [log for data_dir, inside in below.items() for log in _with_checkpoints(files, data_dir, inside)], False
+
+
+def chosen_replica(copies: list[DirectoryLog]) -> DirectoryLog:
+    """The one that an election would take: with the latest leader epoch, of those the one whose log ends last, of those the first."""
+    return copies[0] if len(copies) == 1 else max(copies, key=_age)
+
+
+def _age(log: DirectoryLog) -> tuple[int, int]:
+    """(latest leader epoch, log end offset); one that cannot be read comes last."""
+    try:
+        epoch = -1
+        if LEADER_EPOCH_CHECKPOINT_FILE_NAME in log.partition.other_files:
+            entries = LeaderEpochCheckpointFile(log.files, log.partition.path, deferred=True).read()
+            epoch = entries[-1].epoch if entries else -1
+        return epoch, log.log_end_offset()
+    except (KmirrorError, OSError):
+        return -1, -1
 
 
 def _with_checkpoints(files: FileSystem, data_dir: str, partitions: list[PartitionFiles]) -> list[DirectoryLog]:

@@ -70,6 +70,7 @@ PARTITIONS: Final = Table(
         _VERSION,
         _TOPIC,
         _PARTITION,
+        Column("replicas_of", "string", "A or B, if both logs are replicas of that side; null where A is compared with B"),
         Column("status", "string", "equal, different or error"),
         Column("start_offset", "int64", "the higher log start offset: nothing below was compared"),
         *_log("left", "A"),
@@ -88,6 +89,7 @@ DIFFERENCES: Final = Table(
         _VERSION,
         _TOPIC,
         _PARTITION,
+        Column("replicas_of", "string", "as in `partitions`"),
         Column("kind", "string", "as kafka-log-diff --help lists them"),
         Column("first_offset", "int64", "of the range"),
         Column("last_offset", "int64", "of the range, included"),
@@ -158,14 +160,20 @@ def _columns(table: Table, rows: Iterable[Sequence[Any]]) -> Columns:
 
 
 def partition_columns(verdicts: Sequence[PartitionVerdict], printed: Sequence[PrintedLog]) -> Columns:
-    read = {(one.side, one.topic, one.partition): sum(segment.bytes_read for segment in one.prints) for one in printed}
+    read = {(one.side, one.folder): sum(segment.bytes_read for segment in one.prints) for one in printed}
 
     def row(verdict: PartitionVerdict) -> tuple[Any, ...]:
         name = (verdict.topic, verdict.partition)
-        counts = verdict.difference_count, sum(verdict.ignored_counts.values()), read.get(("A", *name)), read.get(("B", *name))
+        sides = (verdict.replicas_of or "A", verdict.replicas_of or "B")
+        folders = zip(sides, (verdict.left, verdict.right))
+        counts = (
+            verdict.difference_count,
+            sum(verdict.ignored_counts.values()),
+            *(log and read.get((side, log.name)) for side, log in folders),
+        )
         start = verdict.start_offset if verdict.start_offset >= 0 else None
         logs = (*_log_values(verdict.left), *_log_values(verdict.right))
-        return (*name, verdict.status.value, start, *logs, verdict.bytes_compared, *counts, verdict.error)
+        return (*name, verdict.replicas_of, verdict.status.value, start, *logs, verdict.bytes_compared, *counts, verdict.error)
 
     return _columns(PARTITIONS, map(row, verdicts))
 
@@ -178,12 +186,12 @@ def _log_values(log: LogFacts | None) -> tuple[Any, ...]:
 
 
 def difference_columns(verdicts: Sequence[PartitionVerdict]) -> Columns:
-    def row(one: Difference) -> tuple[Any, ...]:
+    def row(verdict: PartitionVerdict, one: Difference) -> tuple[Any, ...]:
         left = (one.left_batch_count, one.left_size_bytes, *_batch_values(one.left))
         right = (one.right_batch_count, one.right_size_bytes, *_batch_values(one.right))
-        return (one.topic, one.partition, one.kind.value, one.first_offset, one.last_offset, *left, *right, one.detail)
+        return (one.topic, one.partition, verdict.replicas_of, one.kind.value, one.first_offset, one.last_offset, *left, *right, one.detail)
 
-    return _columns(DIFFERENCES, (row(one) for verdict in verdicts for one in verdict.differences))
+    return _columns(DIFFERENCES, (row(verdict, one) for verdict in verdicts for one in verdict.differences))
 
 
 def _batch_values(batches: Sequence[BatchFacts]) -> tuple[Any, ...]:

@@ -140,10 +140,12 @@ class PartitionVerdict(msgspec.Struct, frozen=True):
     ignored_counts: dict[str, int] = {}
     bytes_compared: int = 0
     error: str | None = None
+    replicas_of: str | None = None
+    """A or B, if both logs are replicas of that side; the right one is compared with the one that an election would take."""
 
     @property
     def name(self) -> str:
-        return f"{self.topic}-{self.partition}"
+        return f"{self.topic}-{self.partition}" + (f" (replicas of {self.replicas_of})" if self.replicas_of else "")
 
     @property
     def difference_count(self) -> int:
@@ -167,13 +169,17 @@ class LogDiffReport(msgspec.Struct, frozen=True):
 
 def make_report(left: str, right: str, engine: str, partitions: Collection[PartitionVerdict]) -> LogDiffReport:
     """The verdict over `partitions`: an error anywhere is an error, a difference anywhere a difference."""
-    verdicts = sorted(partitions, key=lambda verdict: (verdict.topic, verdict.partition))
+    verdicts = sorted(partitions, key=lambda verdict: (verdict.topic, verdict.partition, verdict.replicas_of or "", _place(verdict)))
     statuses = [verdict.status for verdict in verdicts]
     status = Status.ERROR if Status.ERROR in statuses else Status.DIFFERENT if Status.DIFFERENT in statuses else Status.EQUAL
     counts = {
         kind.value: total for kind in DifferenceKind if (total := sum(verdict.difference_counts.get(kind.value, 0) for verdict in verdicts))
     }
     return LogDiffReport(status=status, left=left, right=right, engine=engine, partitions=verdicts, difference_counts=counts)
+
+
+def _place(verdict: PartitionVerdict) -> str:
+    return verdict.right.name if verdict.right is not None else ""
 
 
 def error_verdict(topic: str, partition: int, error: str) -> PartitionVerdict:

@@ -136,9 +136,11 @@ def test_the_html_report_needs_nothing_beside_it(dirs: tuple[Path, Path], tmp_pa
 
 
 def test_errors_are_one_line_and_exit_code_2(dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
     for arguments, words in (
         (("/no/such/dir", dirs[1]), "/no/such/dir is not a directory"),
-        ((dirs[0], tmp_path), "holds no partition"),
+        ((dirs[0], empty), "holds no partition"),
         ((*dirs, "--ignore", "missin"), "there is no kind 'missin'; the kinds are missing, extra, "),
         ((*dirs, "--partitions", "a"), "--partitions takes numbers"),
         ((*dirs, "--topics", "("), "is not a regular expression"),

@@ -157,6 +157,32 @@ def test_slices_of_large_logs_are_read_by_a_process_for_each_core(
     assert report_of(capsys, *dirs, "--output", tmp_path / "out") == plain
 
 
+def cluster(folder: Path, replicas: dict[int, list[bytes]]) -> Path:
+    """A folder of log.dirs with `t-0` in each, all replicas of it, the leader's with the latest leader epoch."""
+    for node, parts in replicas.items():
+        data = folder / f"node-{node}" / "data"
+        write_log(data / "t-0", *parts)
+        (data / "t-0" / "leader-epoch-checkpoint").write_text(f"0\n1\n{1 if node == 2 else 0} 0\n")
+        (data / "replication-offset-checkpoint").write_text("0\n1\nt 0 20\n")
+    return folder
+
+
+def test_replicas_of_a_cluster_are_compared_with_the_one_that_would_be_elected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = batches(6)
+    sound = cluster(tmp_path / "a", {1: parts[:4], 2: parts[:5], 3: [*parts[:4], batch(20, text="not committed"), parts[5]]})
+    other = cluster(tmp_path / "b", {1: [*parts[:1], batch(5, text="diverged"), *parts[2:5]], 2: parts[:5]})
+    code = main([str(sound), str(other)])
+    lines = capsys.readouterr().out.splitlines()
+    names = [line.partition(",")[0] for line in lines if line.startswith("t-0")]
+    assert code == 1 and names == ["t-0: equal"] + ["t-0 (replicas of A): equal"] * 2 + ["t-0 (replicas of B): different"]
+    assert lines[-1] == "4 partitions: 3 equal, 1 different (bytes differ: 1); not counted: beyond high watermark: 3"
+    for _ in range(2):
+        assert main([str(sound), str(other), "--output", str(tmp_path / "out")]) == 1
+        assert capsys.readouterr().out.splitlines() == lines
+    assert main([str(sound), str(other), "--no-replicas", "--report", str(tmp_path / "report.html")]) == 0
+    assert main([str(sound / "node-2" / "data"), str(other)]) == 1, "B's replicas are compared, too"
+
+
 def test_what_does_not_go_together_is_said(dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, words in (
         ((*dirs, "--deep"), "--deep goes with --output"),
