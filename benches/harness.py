@@ -71,6 +71,22 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def descendants(pid: int) -> list[int]:
+    """The processes below `pid`, without it."""
+    parents: dict[int, int] = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = {pid}
+    grown = True
+    while grown:
+        below = {child for child, parent in parents.items() if parent in found} | found
+        grown, found = len(below) > len(found), below
+    return sorted(found - {pid})
+
+
 def warm_memory(size: int) -> None:
     """Touch and free so many bytes. A virtual machine gives free memory back to its host, and what is written to such a page first (the page
     cache of a log, say) costs several times as much as the same again; who is measured first must not pay for it."""

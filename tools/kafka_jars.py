@@ -2,10 +2,12 @@
 
     python tools/kafka_jars.py [--version 4.3.0] [--print-classpath]
     python tools/kafka_jars.py --all
+    python tools/kafka_jars.py --spark
 
 Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git ignores. A second run
 finds the folder complete for the same pom and does nothing. `--all` brings the old brokers, too, that mirrors have as sources:
-the last of 3.x, and one from before KRaft (with its ZooKeeper) and before Fetch by topic id. Nothing of Kafka is committed.
+the last of 3.x, and one from before KRaft (with its ZooKeeper) and before Fetch by topic id. `--spark` brings Spark's own Kafka
+source alone, for the bench beside ours. Nothing of Kafka is committed.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEFAULT_VERSION = "4.3.0"
 ARTIFACTS = ("kafka_2.13", "kafka-clients", "kafka-tools", "kafka-shell", "connect-mirror", "connect-runtime", "kafka-streams")
 LOGGING = (("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"), ("org.apache.logging.log4j", "log4j-core", "2.25.1"))
+SPARK_KAFKA = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")
+"""Spark's own Kafka source, the newest that Maven has; it runs on Spark 4.3, too."""
+SPARK_HAS = ("slf4j-api-", "jsr305-", "scala-parallel-collections_", "spark-tags_", "lz4-java-", "snappy-java-")
 OLD_VERSIONS = ("3.9.1", "2.8.2")
 OLD_ARTIFACTS = ("kafka_2.13", "kafka-clients")
 OLD_LOGGING = (("org.slf4j", "slf4j-reload4j", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
@@ -45,22 +50,46 @@ def pom(version: str) -> str:
     )
 
 
+def spark_pom() -> str:
+    group, name, version = SPARK_KAFKA
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>kmirror</groupId><artifactId>peers</artifactId><version>1</version><packaging>pom</packaging><dependencies>"
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version><exclusions>"
+        "<exclusion><groupId>org.apache.hadoop</groupId><artifactId>*</artifactId></exclusion>"
+        "<exclusion><groupId>org.scala-lang</groupId><artifactId>scala-library</artifactId></exclusion>"
+        "</exclusions></dependency></dependencies></project>"
+    )
+
+
 def resolve(version: str) -> pathlib.Path:
     """Resolve the jars unless they are there; exits with one line when Maven is missing or fails."""
-    target = jars_dir(version)
+    return _resolve(jars_dir(version), pom(version), f"Apache Kafka {version}")
+
+
+def resolve_spark() -> pathlib.Path:
+    """The same of Spark's Kafka source, without the jars that a Spark has."""
+    target = _resolve(jars_dir(f"spark-{SPARK_KAFKA[2]}"), spark_pom(), f"{SPARK_KAFKA[1]} {SPARK_KAFKA[2]}")
+    for path in target.glob("*.jar"):
+        if path.name.startswith(SPARK_HAS):
+            path.unlink()
+    return target
+
+
+def _resolve(target: pathlib.Path, pom_text: str, what: str) -> pathlib.Path:
     complete = target / ".complete"
-    if complete.exists() and complete.read_text() == pom(version):
+    if complete.exists() and complete.read_text() == pom_text:
         return target
     maven = shutil.which("mvn")
     if maven is None:
         raise SystemExit("kafka_jars: Maven (mvn) is not on the PATH; it is needed to resolve Apache Kafka's jars")
     target.mkdir(parents=True, exist_ok=True)
-    (target / "pom.xml").write_text(pom(version))
+    (target / "pom.xml").write_text(pom_text)
     command = [maven, "-q", "-B", "-f", str(target / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={target}"]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     if outcome.returncode:
-        raise SystemExit(f"kafka_jars: Maven could not resolve Apache Kafka {version}:\n{(outcome.stdout + outcome.stderr)[-2000:]}")
-    complete.write_text(pom(version))
+        raise SystemExit(f"kafka_jars: Maven could not resolve {what}:\n{(outcome.stdout + outcome.stderr)[-2000:]}")
+    complete.write_text(pom_text)
     return target
 
 
@@ -68,8 +97,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--version", default=DEFAULT_VERSION, help="the Kafka version to resolve (default %(default)s)")
     parser.add_argument("--print-classpath", action="store_true", help="print the Java class path and nothing else")
+    parser.add_argument("--spark", action="store_true", help="resolve Spark's Kafka source, and nothing else")
     parser.add_argument("--all", action="store_true", help="resolve the old brokers, too")
     options = parser.parse_args(arguments)
+    if options.spark:
+        print(f"Spark's Kafka source {SPARK_KAFKA[2]}: {len(list(resolve_spark().glob('*.jar')))} jars")
+        return 0
     for version in (options.version, *(OLD_VERSIONS if options.all else ())):
         target = resolve(version)
         print(f"{target}/*" if options.print_classpath else f"Apache Kafka {version}: {len(list(target.glob('*.jar')))} jars")
