@@ -7,7 +7,8 @@
 
 Every batch is read and its CRC checked. Leader epochs, producers, transactions and index entries are computed from the batches alone and held
 against `leader-epoch-checkpoint`, every `.snapshot`, `.txnindex`, `.index`, `.timeindex` and the checkpoints of the log.dir. Nothing is written
-there, and a broker may be running on it. Nothing is said of what merely cannot be known: see `kmirror.verify.replay`.
+there, and a broker may be running on it. Nothing is said of what merely cannot be known: see `kmirror.verify.replay`. Where the input has the
+internal topics, they are held against the logs, too: groups, mirror states, transactions, leader epochs.
 
 Exit code 0: nothing is wrong. 1: something is, one line each says what and where. 2: an input cannot be read, or the arguments are wrong.
 """
@@ -62,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add("--topics", metavar="REGEX", help="only topics whose whole name matches")
     add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
     add("--compacted", metavar="TOPICS", help="the topics with cleanup.policy=compact, separated by commas, or none (default: what the "
-        "metadata log says; without one, a log whose cleaner left a trace may have gaps)")  # fmt: skip
+        "metadata log says; without one, gaps are shown and are no findings)")  # fmt: skip
     add("--no-crc", action="store_true", help="do not check CRCs: large batches' bodies are then not even read")
     add("--producer-id-expiration-ms", metavar="MS", type=int, default=ReplaySettings().producer_id_expiration_ms,
         help="the brokers' producer.id.expiration.ms (default: %(default)s); a producer idle for longer may be missing in a snapshot")  # fmt: skip

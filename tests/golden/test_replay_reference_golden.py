@@ -16,7 +16,7 @@ DEVIATIONS = {
     "4_failover": {("records", "corrupt")},
     "5_diverged": {("records", "corrupt")},
     "6_failback": {("records", "corrupt"), ("producers", "unexpected"), ("producers", "beyond_end"), ("checkpoints", "beyond_end")},
-    "9_readd_damage": {("records", "corrupt"), ("producers", "unexpected"), ("structure", "gap")},
+    "9_readd_damage": {("records", "corrupt"), ("producers", "unexpected")},
     "c2_failedover": {("records", "corrupt")},
     "c3_diverged": {("records", "corrupt")},
     "c4_failback": {("records", "corrupt")},
@@ -30,7 +30,8 @@ MIRROR_PID_RESET in a failback keeps the producers from before it in its snapsho
 @pytest.mark.parametrize("stage", STAGES)
 def test_what_the_reference_wrote(tmp_path: pathlib.Path, stage: str) -> None:
     with tarfile.open(golden_dir() / "20-reference" / f"{stage}.tar.xz") as tar:
-        tar.extractall(tmp_path, filter="data")
+        # not the indexes of open segments, which are 10 MB of zeros each
+        tar.extractall(tmp_path, members=[member for member in tar if member.size < 1 << 20], filter="data")
     tables = replay_folder(OsFileSystem(), str(tmp_path / stage))
     assert {(finding.table, finding.kind) for finding in tables.findings} == DEVIATIONS.get(stage, set())
     assert all(row.is_legal for row in tables.mirror_states) and tables.mirror_states

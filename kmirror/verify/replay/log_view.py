@@ -35,7 +35,8 @@ class LogView:
         self.log_end_offset = self._log_end()
         checkpoint = claims.checkpoint("log_start")
         self.log_start_offset = max(self.first_base_offset, checkpoint or 0)
-        self.may_be_compacted = self._may_be_compacted(compacted_topics)
+        self.may_be_compacted = compacted_topics is None or self.topic in compacted_topics
+        """Whether a cleaner may have made the gaps. Its checkpoint does not tell: a replica that fetched a cleaned log has gaps and no checkpoint."""
         self.findings: list[Finding] = []
 
     def _all_segments(self, read: tuple[SegmentPart, ...]) -> list[SegmentPart]:
@@ -61,14 +62,6 @@ class LogView:
             if segment.structure.batches:
                 return max(segment.structure.next_offset, self.segments[-1].base_offset)
         return self.segments[-1].base_offset if self.segments else 0
-
-    def _may_be_compacted(self, compacted_topics: Collection[str] | None) -> bool:
-        if compacted_topics is not None:
-            return self.topic in compacted_topics
-        cleaner = self.claims.data_dir.offsets.get("cleaner")
-        if cleaner is None or self.claims.topic_partition in cleaner or self.topic in COMPACTED_TOPICS:
-            return True
-        return any(segment.structure.short_batches or segment.structure.horizon_batches for segment in self.segments)
 
     @property
     def log_start_is_known(self) -> bool:

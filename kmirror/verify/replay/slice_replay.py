@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kmirror.common.errors import CorruptFileError, disk_error_text
 from kmirror.common.ports import FileSystem
-from kmirror.storage.index_reader import OFFSET_INDEX_DTYPE, TIME_INDEX_DTYPE, read_offset_index, read_time_index
+from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD
+from kmirror.storage.index_reader import OFFSET_INDEX_DTYPE, TIME_INDEX_DTYPE
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX
 from kmirror.storage.reader import BLOCK_BYTES
 from kmirror.verify.header_scan import HeaderBlock, read_headers
@@ -65,9 +68,9 @@ class _SliceReplay:
         stem = piece.path.removesuffix(LOG_FILE_SUFFIX)
         index, time_index = stem + INDEX_FILE_SUFFIX, stem + TIME_INDEX_FILE_SUFFIX
         if files.exists(index):
-            self._offset_index = OffsetIndexScan(read_offset_index(files, index), piece.base_offset, start=piece.start)
+            self._offset_index = OffsetIndexScan(_entries(files, index, OFFSET_INDEX_DTYPE, piece), piece.base_offset, start=piece.start)
         if files.exists(time_index):
-            self._time_index = TimeIndexScan(read_time_index(files, time_index), piece.base_offset)
+            self._time_index = TimeIndexScan(_entries(files, time_index, TIME_INDEX_DTYPE, piece), piece.base_offset)
         for block in read_headers(files, piece, check_crc=check_crc, block_bytes=block_bytes):
             self._add(block)
 
@@ -114,3 +117,14 @@ class _SliceReplay:
             cut, first_offset, scan = self._section
             self._sections = merge_sections(self._sections, (Section(cut, first_offset, self._next_offset, scan.finish()),))
             self._section = None
+
+
+def _entries(files: FileSystem, path: str, dtype: np.dtype[Any], piece: LogSlice) -> npt.NDArray[Any]:
+    """The slots of an index, as many as the segment can have batches (and one more): an open index has room for a million in reserve."""
+    count = piece.segment_size // RECORD_BATCH_OVERHEAD + 2
+    file = files.open(path, write=False)
+    try:
+        data = file.pread(min(count * dtype.itemsize, file.size()), 0)
+    finally:
+        file.close()
+    return np.frombuffer(data, dtype=dtype, count=len(data) // dtype.itemsize)
