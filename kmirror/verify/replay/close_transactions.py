@@ -8,6 +8,7 @@ Rows are of the whole log: transactions know no segments. An entry may differ fr
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from kmirror.storage.log_file_names import LOG_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX
@@ -64,17 +65,16 @@ class TransactionCheck:
         """Hold each segment's `.txnindex` against the aborted transactions whose marker lies in it."""
         view = self._view
         bases = [segment.base_offset for segment in view.segments]
+        markers = [each.marker.offset for each in self._aborted]
         for segment, following in zip(view.segments, [*bases[1:], None]):
             claimed = view.claims.aborted.get(segment.base_offset, [])
             path = segment.path.removesuffix(LOG_FILE_SUFFIX) + TXN_INDEX_FILE_SUFFIX
             error = view.claims.aborted_errors.get(segment.base_offset)
             if error is not None:
                 view.found("transactions", "corrupt", path, error, segment=segment.base_offset)
-            own = {
-                each.marker.offset: each
-                for each in self._aborted
-                if each.marker.offset >= segment.base_offset and (following is None or each.marker.offset < following)
-            }
+            first = bisect_left(markers, segment.base_offset)
+            behind = len(markers) if following is None else bisect_left(markers, following)
+            own = {each.marker.offset: each for each in self._aborted[first:behind]}
             end = view.log_end_offset if following is None else following
             problems = list(self._problems(segment, claimed, own, end))
             for kind, text, first, last in problems[:MAX_NAMED]:

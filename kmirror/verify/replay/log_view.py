@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 
 from kmirror.storage.index_reader import OFFSET_INDEX_DTYPE, TIME_INDEX_DTYPE
@@ -20,6 +21,10 @@ def is_gone(segment: SegmentPart) -> bool:
     return any(place.kind == GONE for place in segment.structure.problem_examples)
 
 
+def _end_of(segment: SegmentPart) -> int:
+    return segment.structure.next_offset if segment.structure.batches else segment.base_offset
+
+
 class LogView:
     """The whole log: `partial` must be of all its segments."""
 
@@ -31,6 +36,7 @@ class LogView:
         self.topic, self.partition = claims.topic_partition
         self.at_rest = claims.data_dir.at_rest
         self.segments = self._all_segments(partial.segments)
+        self._sum_up()
         self.first_base_offset = self.segments[0].base_offset if self.segments else 0
         self.log_end_offset = self._log_end()
         checkpoint = claims.checkpoint("log_start")
@@ -77,30 +83,37 @@ class LogView:
             found = segment
         return found
 
-    def _between(self, start: int, end: int) -> list[SegmentPart]:
-        """The segments that hold offsets in [start, end)."""
-        bases = [segment.base_offset for segment in self.segments[1:]]
-        return [
-            segment
-            for segment, following in zip(self.segments, [*bases, None])
-            if segment.base_offset < end and (following is None or following > start)
-        ]
+    def _span(self, start: int, end: int) -> tuple[int, int]:
+        """The segments that hold offsets in [start, end), as a slice of `segments`."""
+        return max(bisect_right(self._bases, start) - 1, 0), bisect_left(self._bases, end)
 
     def is_damaged(self, start: int, end: int) -> bool:
         """Whether something in [start, end) could not be read as it was written."""
-        return self.has_lost_its_beginning or any(segment.structure.problems for segment in self._between(start, end))
+        first, behind = self._span(start, end)
+        return self.has_lost_its_beginning or self._problems[behind] > self._problems[first]
 
     def has_holes(self, start: int, end: int) -> bool:
         """Whether offsets or records are missing in the segments of [start, end): batches may have been there that nothing tells of."""
-        expected: int | None = None
-        for segment in self._between(start, end):
+        first, behind = self._span(start, end)
+        if first >= behind:
+            return False
+        return (
+            self._holes[behind] > self._holes[first]
+            or self._breaks[behind] > self._breaks[first + 1]
+            or _end_of(self.segments[behind - 1]) < end
+        )
+
+    def _sum_up(self) -> None:
+        """How many problems, holes and breaks (to the segment before) there are in front of each segment."""
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._problems, self._holes, self._breaks = [0], [0], [0]
+        for number, segment in enumerate(self.segments):
             structure = segment.structure
-            if structure.holes or (expected is not None and expected != segment.base_offset):
-                return True
-            if structure.batches and structure.first_offset != segment.base_offset:
-                return True
-            expected = structure.next_offset if structure.batches else segment.base_offset
-        return expected is not None and expected < end
+            has_hole = structure.holes or (structure.batches > 0 and structure.first_offset != segment.base_offset)
+            is_break = number > 0 and _end_of(self.segments[number - 1]) != segment.base_offset
+            self._problems.append(self._problems[-1] + structure.problems)
+            self._holes.append(self._holes[-1] + has_hole)
+            self._breaks.append(self._breaks[-1] + is_break)
 
     def found(
         self,
