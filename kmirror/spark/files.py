@@ -16,13 +16,14 @@ import os
 import posixpath
 import urllib.parse
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer, File, FileSystem
 from kmirror.verify.planner import ListedFile, may_be_skipped
 
-ARROW_SCHEMES = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss", "mock")
+READ_AHEAD: Final = 4 << 20
+ARROW_SCHEMES: Final = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss", "mock")
 
 
 def _read_only(path: str) -> NoReturn:
@@ -80,15 +81,32 @@ class LocalFile(ReadOnlyFile):
 
 
 class ArrowFile(ReadOnlyFile):
-    """A `pyarrow.NativeFile` that can be read at any position."""
+    """A `pyarrow.NativeFile` that can be read at any position.
+
+    Behind most of them is a request a read. Who reads a little, and then a little further on, goes through the file: from the second such read on
+    `READ_AHEAD` bytes come at once. Small reads here and there stay small.
+    """
 
     def __init__(self, path: str, file: Any) -> None:
         self.path = path
         self._file = file
+        self._held = b""
+        self._held_at = 0
+        self._last = -READ_AHEAD - 1
 
     def pread(self, size: int, position: int) -> bytes:
-        data: bytes = self._file.read_at(size, position)
-        return data
+        start = position - self._held_at
+        reaches_the_end = len(self._held) < READ_AHEAD
+        if self._held and 0 <= start <= len(self._held) and (reaches_the_end or start + size <= len(self._held)):
+            self._last = position
+            return self._held[start : start + size]
+        goes_on = 0 < position - self._last <= READ_AHEAD
+        self._last = position
+        if size >= READ_AHEAD or not goes_on:
+            data: bytes = self._file.read_at(size, position)
+            return data
+        self._held, self._held_at = self._file.read_at(READ_AHEAD, position), position
+        return self._held[:size]
 
     def size(self) -> int:
         return int(self._file.size())

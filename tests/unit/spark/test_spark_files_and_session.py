@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
 from kmirror.runtime.os_files import OsFileSystem
-from kmirror.spark.files import ArrowFiles, LocalFiles, file_system_for
+from kmirror.spark.files import READ_AHEAD, ArrowFile, ArrowFiles, LocalFiles, file_system_for
 from kmirror.spark.filters import Pushed
 from kmirror.spark.session import CONFIGS, MIN_JAVA_VERSION, chosen_configs, java_version, machine_java_home
 from kmirror.verify.data_dir_logs import open_folder
@@ -52,6 +53,34 @@ def test_local_and_arrow_files_read_what_the_operating_system_has(tmp_path: Path
         assert file.closed
         (log,), (other,) = open_folder(files, folder)[0], open_folder(ours, folder)[0]
         assert diff_logs(log, other).status is Status.EQUAL
+
+
+def test_who_goes_through_a_remote_file_in_small_steps_gets_large_reads() -> None:
+    class Counted:
+        def __init__(self, data: bytes) -> None:
+            self.data = data
+            self.reads: list[int] = []
+
+        def read_at(self, size: int, position: int) -> bytes:
+            self.reads.append(size)
+            return self.data[position : position + size]
+
+    chance = random.Random(1)
+    data = chance.randbytes(3 * READ_AHEAD + 100)
+    for step in (61, 100_000, 1_000_000):
+        counted = Counted(data)
+        file = ArrowFile("x", counted)
+        for position in range(0, len(data) + step, step):
+            assert file.pread(512, position) == data[position : position + 512]
+        assert len(counted.reads) <= 6 and counted.reads.count(READ_AHEAD) >= 3
+    counted = Counted(data)
+    file = ArrowFile("x", counted)
+    for position in (0, 9_000_000, 4_500_000, 12_000_000):
+        assert file.pread(25, position) == data[position : position + 25]
+    assert counted.reads == [25] * 4
+    for _ in range(300):
+        size, position = chance.choice((10, 5_000, READ_AHEAD, 6_000_000)), chance.randrange(len(data) + 50)
+        assert file.pread(size, position) == data[position : position + size]
 
 
 def test_nothing_can_be_written(tmp_path: Path) -> None:
