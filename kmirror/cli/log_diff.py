@@ -34,6 +34,7 @@ kinds of difference:
   re-batched              the same records in other batches or another compression
   compacted               one side lacks records that its cleaner removed (cleaner-offset-checkpoint, holes in batches, or superseded keys)
   not-decided             one side lacks records, and the keys that would tell a cleaner's work from a loss do not fit (TMPDIR is full)
+  mirror-rule             with --mirror: B's log is not as KIP-1279 wants it
   beyond-high-watermark   a tail at or above the high watermark of the log that holds it (replication-offset-checkpoint)
 
 exit codes: 0 equal, 1 different, 2 error"""
@@ -61,6 +62,8 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also Kafka's own topics, like __consumer_offsets (left out in data dirs and clusters)",
     )
+    add("--mirror", action="store_true", help="B mirrors A, as its __mirror_state says: compare what was mirrored only, in which nothing may be B's "
+        "own; of stopped partitions, where it ends and that the reset of a failover is there")  # fmt: skip
     add("--no-replicas", action="store_true", help="of a cluster's folders compare one replica of each partition, and leave the others out")
     add("--ignore", metavar="KINDS", default="", help="kinds that do not count, separated by commas; see below")
     add("--allow-lag", action="store_true", help="a tail that B does not have yet does not count")

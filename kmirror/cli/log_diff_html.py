@@ -20,6 +20,7 @@ _COLOURS = {
     DifferenceKind.RE_BATCHED: "#b7950b",
     DifferenceKind.COMPACTED: "#7f8c8d",
     DifferenceKind.NOT_DECIDED: "#95506e",
+    DifferenceKind.MIRROR_RULE: "#2c6e49",
     DifferenceKind.BEYOND_HIGH_WATERMARK: "#34495e",
 }
 _VERDICTS = {

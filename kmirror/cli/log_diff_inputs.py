@@ -44,6 +44,8 @@ class FolderInput:
         location = path
         if is_remote(path):
             self.files, location = _remote(path)
+        self.path = location
+        """On `files`."""
         logs, self.is_single = open_folder(self.files, location)
         copies: dict[TopicPartition, list[DirectoryLog]] = {}
         for log in logs:

@@ -114,6 +114,8 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     engine = _engine(options, left, right, sum(pair.size_bytes for pair in pairs))
     verdicts = [one_sided_verdict(pair.left, only_left=True) for pair in pairs if pair.left is not None and pair.right is None]
     verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
+    if options.mirror:
+        return make_report(left.name, right.name, "local", _by_mirror_rules(options, pairs, right, settings))
     both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
     groups = [Group(None, both, (left.name, right.name), settings)]
     if not options.no_replicas:
@@ -125,6 +127,29 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     else:
         verdicts += [verdict for group in groups for verdict in group.named(_locally(group.pairs, group.settings))]
     return make_report(left.name, right.name, engine, verdicts)
+
+
+def _by_mirror_rules(options: argparse.Namespace, pairs: list[Pair], right: LogInput, settings: DiffSettings) -> list[PartitionVerdict]:
+    """A verdict for each partition that B mirrors; one that A does not have is missing there."""
+    from kmirror.verify.mirror_rules import diff_mirrored, mirrored_partitions
+
+    if options.output is not None or options.engine == "spark" or options.master is not None:
+        raise KmirrorError("--mirror compares on this machine, without --output")
+    if not isinstance(right, FolderInput) or right.is_single:
+        raise KmirrorError(
+            "--mirror compares data dirs: B's __mirror_state says what it mirrors; `kafka-mirrors --verify` asks live clusters"
+        )
+    mirrored = mirrored_partitions(right.files, right.path)
+    verdicts = []
+    with _progress_bar(sum(pair.size_bytes for pair in pairs if pair.name in mirrored)) as progress:
+        for name, left, other in pairs:
+            if name in mirrored and isinstance(left, DirectoryLog) and isinstance(other, DirectoryLog):
+                verdicts.append(diff_mirrored(left, other, mirrored[name], settings, progress))
+            elif name in mirrored and other is not None:
+                verdicts.append(one_sided_verdict(other, only_left=False))
+    if not verdicts:
+        raise KmirrorError(f"nothing to compare: {right.name} mirrors no partition that was asked for")
+    return verdicts
 
 
 def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings: DiffSettings) -> list[Group]:

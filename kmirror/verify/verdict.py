@@ -14,6 +14,10 @@ A difference has exactly one kind, the first of these that fits:
     RE_BATCHED             the same records at the same offsets in other batches or another compression
     MISSING, EXTRA         only A has it, only B has it
     BYTES_DIFFER           all the rest; `detail` says what
+
+and where one log mirrors the other (`mirror_rules`):
+
+    MIRROR_RULE            the destination's log is not as KIP-1279 wants it, whatever the source has
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ class DifferenceKind(StrEnum):
     RE_BATCHED = "re-batched"
     COMPACTED = "compacted"
     NOT_DECIDED = "not-decided"
+    MIRROR_RULE = "mirror-rule"
     BEYOND_HIGH_WATERMARK = "beyond-high-watermark"
 
     @property
@@ -48,6 +53,7 @@ class DifferenceKind(StrEnum):
             "control-only": "control only",
             "compacted": "compacted away",
             "not-decided": "not decided",
+            "mirror-rule": "mirror rule",
         }.get(self.value, self.value.replace("beyond-high-watermark", "beyond high watermark"))
 
 

@@ -1,0 +1,143 @@
+"""Does one cluster's folder mirror another's by the rules of KIP-1279: told from logs, `__mirror_state` and `leader-epoch-checkpoint` alone.
+
+- Below the mirrored point the destination's batches are the source's, byte for byte, and nothing else: no batch of its own, no reset.
+- The mirrored point of a STOPPED partition is where its last mirror epoch ends; there its own part begins, with the MIRROR_PID_RESET that
+  a failover writes first. (The reference implementation writes it in that very epoch: a reset at its end that the source does not have is the
+  destination's.) What both clusters wrote behind it is theirs.
+- Of a partition in another state it is the end of the destination's log. What the source has behind it was not mirrored yet.
+
+A partition of which `__mirror_state` says nothing is none of a mirror's; it is not compared. Of one that never mirrored a batch (last mirror epoch -1) or
+whose mirrored part retention has deleted there is nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record_batch import RecordBatch
+from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
+from kmirror.verify.chain import control_type_of, facts_of
+from kmirror.verify.chunk_diff import ComparedChunks, Part
+from kmirror.verify.compared_log import DirectoryLog
+from kmirror.verify.log_diff import DiffSettings, Progress, diff_parts
+from kmirror.verify.planner import list_input
+from kmirror.verify.replay.timelines import STATE_NAMES, read_timelines
+from kmirror.verify.verdict import Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
+
+MIRROR_STATE_TOPIC: Final = "__mirror_state"
+STOPPED: Final = STATE_NAMES.index("STOPPED")
+RESET: Final = "MIRROR_PID_RESET"
+
+
+class MirroredPartition(NamedTuple):
+    """The last thing that `__mirror_state` says of a partition."""
+
+    mirror: str
+    state: int
+    last_mirror_epoch: int | None
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.state == STOPPED
+
+
+def mirrored_partitions(files: FileSystem, path: str) -> Mapping[TopicPartition, MirroredPartition]:
+    """Of a destination's folder, which must hold `__mirror_state`: KmirrorError without it, or if it cannot be read."""
+    listing = list_input(files, path)
+    if not any(partition.topic_partition.topic == MIRROR_STATE_TOPIC for partition in listing.partitions):
+        raise KmirrorError(f"{path} has no {MIRROR_STATE_TOPIC}: what it mirrors is not known")
+    timelines = read_timelines(files, listing, only=(MIRROR_STATE_TOPIC,))
+    if timelines.torn:
+        raise KmirrorError(f"{', '.join(sorted(timelines.torn))} cannot be read to the end: what {path} mirrors is not known")
+    epochs: dict[tuple[str, str, int], int] = {}
+    for row in timelines.last_mirror_epochs:
+        if row.mirrored_topic is None or row.mirrored_partition is None or row.epoch is None:
+            epochs = {key: epoch for key, epoch in epochs.items() if key[0] != row.mirror}
+        else:
+            epochs[row.mirror, row.mirrored_topic, row.mirrored_partition] = row.epoch
+    found: dict[TopicPartition, MirroredPartition] = {}
+    for state in timelines.mirror_states:
+        if state.mirrored_topic is None or state.mirrored_partition is None or state.state is None:
+            found = {name: one for name, one in found.items() if one.mirror != state.mirror}
+            continue
+        key = (state.mirror, state.mirrored_topic, state.mirrored_partition)
+        found[TopicPartition(state.mirrored_topic, state.mirrored_partition)] = MirroredPartition(
+            state.mirror, state.state, epochs.get(key)
+        )
+    return found
+
+
+def diff_mirrored(
+    source: DirectoryLog, destination: DirectoryLog, mirrored: MirroredPartition, settings: DiffSettings, progress: Progress
+) -> PartitionVerdict:
+    """What is not as the rules want it. Never raises for what lies in the logs."""
+    name = destination.topic_partition
+    try:
+        end = _mirrored_end(source, destination, mirrored)
+        start = max(source.log_start_offset, destination.log_start_offset)
+        part = Part(None, None, _place(source, max(end, start)), _place(destination, max(end, start)))
+        problem = _reset_problem(destination, end) if mirrored.is_stopped and end >= destination.log_start_offset else None
+    except (KmirrorError, OSError) as error:
+        return error_verdict(*name, str(error))
+    found = diff_parts(source, destination, ComparedChunks([part], 0), settings, progress)
+    if problem is None or DifferenceKind.MIRROR_RULE in settings.ignored:
+        return found
+    counts = {**found.difference_counts, DifferenceKind.MIRROR_RULE.value: 1}
+    status = Status.ERROR if found.error is not None else Status.DIFFERENT
+    return msgspec.structs.replace(found, status=status, difference_counts=counts, differences=[*found.differences, problem])
+
+
+def _mirrored_end(source: DirectoryLog, log: DirectoryLog, mirrored: MirroredPartition) -> int:
+    """The first offset that is not the source's."""
+    if not mirrored.is_stopped:
+        return log.log_end_offset()
+    epoch = mirrored.last_mirror_epoch
+    if epoch is None or epoch < 0:
+        return log.log_start_offset
+    if LEADER_EPOCH_CHECKPOINT_FILE_NAME not in log.partition.other_files:
+        raise KmirrorError(f"{log.name} has no {LEADER_EPOCH_CHECKPOINT_FILE_NAME}: where its last mirror epoch {epoch} ends is not known")
+    entries = LeaderEpochCheckpointFile(log.files, log.partition.path, deferred=True).read()
+    end = next((entry.start_offset for entry in entries if entry.epoch > epoch), log.log_end_offset())
+    last = _batch_at(log, end - 1) if end > log.log_start_offset else None
+    if last is None or control_type_of(last) != RESET:
+        return end
+    other = _batch_at(source, last.base_offset)
+    return end if other is not None and other.memory == last.memory else last.base_offset
+
+
+def _batch_at(log: DirectoryLog, offset: int) -> RecordBatch | None:
+    """The batch that holds `offset`, or the first one behind it."""
+    with closing(log.cursor(offset)) as cursor:
+        head = cursor.peek()
+    return None if head is None else head.batch
+
+
+def _place(log: DirectoryLog, offset: int) -> tuple[int, int]:
+    with closing(log.cursor(offset)) as cursor:
+        return cursor.place
+
+
+def _reset_problem(log: DirectoryLog, end: int) -> Difference | None:
+    """The rule that the destination's own part begins with a reset, if it does not."""
+    topic, partition = log.topic_partition
+    with closing(log.cursor(end)) as cursor:
+        head = cursor.peek()
+    if head is None:
+        detail = f"B is {STATE_NAMES[STOPPED]} and its log ends at offset {end}, without the {RESET} of a failover"
+        return Difference(DifferenceKind.MIRROR_RULE, topic, partition, end, end, [], [], detail)
+    if control_type_of(head.batch) == RESET:
+        return None
+    batch = facts_of(head)
+    detail = f"B's own part begins at offset {batch.base_offset} without the {RESET} of a failover"
+    size = batch.size_bytes
+    kind = DifferenceKind.MIRROR_RULE
+    return Difference(
+        kind, topic, partition, batch.base_offset, batch.last_offset, [], [batch], detail, right_batch_count=1, right_size_bytes=size
+    )
