@@ -9,10 +9,12 @@ from typing import Final
 from kmirror.verify.replay.findings import Finding
 from kmirror.verify.replay.internal_records import CoordinatorTransactionRow, OffsetCommitRow
 from kmirror.verify.replay.tables import LogRow, ReplayTables, TransactionRow
-from kmirror.verify.replay.timelines import Timelines, state_name
+from kmirror.verify.replay.timelines import STATE_NAMES, Timelines, removals, state_name
 
 ONGOING: Final = 1
 PREPARED: Final = (2, 3)
+STOPPING: Final = STATE_NAMES.index("STOPPING")
+STOPPED: Final = STATE_NAMES.index("STOPPED")
 LATE_MS: Final = 15 * 60_000
 """`transaction.max.timeout.ms`: of running brokers, younger transactions may be newer than what was read of their coordinator."""
 
@@ -50,7 +52,7 @@ class CrossChecks:
         tables.coordinator_transactions += timelines.coordinator_transactions
         tables.leaders += timelines.leaders
         tables.topics += timelines.topics
-        for check in (self._bad_records, self._mirrors, self._groups, self._transactions, self._leaders):
+        for check in (self._bad_records, self._mirrors, self._resets, self._groups, self._transactions, self._leaders):
             tables.findings += check()
         counts: dict[str, int] = {}
         for finding in tables.findings:
@@ -83,6 +85,27 @@ class CrossChecks:
                 offset = row.record_offset
                 yield Finding(row.log, row.topic, row.partition, "mirror_states", "step", row.log, None, None, offset, offset, text)
 
+    def _resets(self) -> Iterator[Finding]:
+        """A partition that was stopped became writable behind its MIRROR_PID_RESET (KIP-1279); only retention takes that away."""
+        if not self._timelines.has_whole_metadata:
+            return
+        removed = removals(self._timelines.topics)
+        last = {(row.mirror, row.mirrored_topic, row.mirrored_partition): row for row in self._timelines.mirror_states}
+        for (mirror, topic, partition), row in last.items():
+            log = self._logs.get((topic or "", -1 if partition is None else partition))
+            if row.state != STOPPED or row.previous_state != STOPPING or log is None or log.resets or log.log_start_offset > 0:
+                continue
+            if any(when >= row.record_timestamp for when in removed.get(topic or "", ())) or self._is_behind(log):
+                continue
+            text = f"mirror {mirror} stopped {topic}-{partition}, and no MIRROR_PID_RESET is in its log"
+            yield Finding(
+                log.log, log.topic, log.partition, "mirror_states", "reset_missing", log.log, None, None, None, None, text
+            )  # fmt: skip
+
+    def _is_behind(self, log: LogRow) -> bool:
+        """Whether a broker is running and has appended since the log was listed."""
+        return not self._at_rest(log.log) and self._has_grown(log.log)
+
     def _groups(self) -> Iterator[Finding]:
         last: dict[tuple[str, str, int], OffsetCommitRow] = {}
         for row in self._tables.group_offsets:
@@ -92,7 +115,7 @@ class CrossChecks:
             log = self._logs.get((topic, partition))
             if row.committed_offset is None or log is None or row.committed_offset <= log.log_end_offset:
                 continue
-            if not self._at_rest(log.log) and self._has_grown(log.log):
+            if self._is_behind(log):
                 continue
             text = f"group {group} has committed {row.committed_offset} of {topic}-{partition}, and the log ends at {log.log_end_offset}"
             offset = row.record_offset

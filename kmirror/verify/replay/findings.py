@@ -32,7 +32,7 @@ class Finding:
     kind: Annotated[
         str,
         "one word: corrupt, crc, order, gap, torn, count, magic, codec, name, gone, unreadable, epoch, missing, unexpected, differs, beyond_end, "
-        "wrong, size, more, step, hanging",
+        "wrong, size, more, step, reset_missing, hanging",
     ]
     file: Annotated[str, "the file that is wrong, or that contradicts the log"]
     segment: Annotated[int | None, "base offset of the segment that it is about"]

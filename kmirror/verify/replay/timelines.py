@@ -4,7 +4,7 @@
 and the checks hold the end of it against the tables of `close`:
 
     group_offsets             a committed offset lies within the log of its partition
-    mirror_states             each step is one of the state machine's (KIP-1279)
+    mirror_states             each step is one of the state machine's (KIP-1279); behind STOPPED there is a MIRROR_PID_RESET
     coordinator_transactions  what is open in a log is open at its coordinator (KIP-664's hanging transactions)
     leaders                   each leader epoch in a log is one that a leader had
 
@@ -142,7 +142,7 @@ def read_timelines(files: FileSystem, listing: Listing, *, only: Iterable[str] =
 
 def follow_mirrors(rows: Iterable[MirrorStateRow], topics: Iterable[TopicRow] = ()) -> Iterator[MirrorStateRow]:
     """Each row with the state before it, and whether the step is legal. A topic that was deleted in between begins anew."""
-    removed = _removals(topics)
+    removed = removals(topics)
     last: dict[tuple[str, str, int], MirrorStateRow] = {}
     for row in rows:
         if row.mirrored_topic is None or row.mirrored_partition is None or row.state is None:
@@ -163,7 +163,7 @@ def follow_mirrors(rows: Iterable[MirrorStateRow], topics: Iterable[TopicRow] = 
         yield row
 
 
-def _removals(topics: Iterable[TopicRow]) -> dict[str, list[int]]:
+def removals(topics: Iterable[TopicRow]) -> dict[str, list[int]]:
     """When topics were deleted, by name."""
     names: dict[str, str] = {}
     removed: dict[str, list[int]] = {}

@@ -16,7 +16,7 @@ from kmirror.coordinator.transaction.transaction_state import TransactionState
 from kmirror.mirror.mirror_records import last_mirror_epochs_record, partition_state_record, tombstones
 from kmirror.mirror.mirror_state_machine import VALID_TRANSITIONS, MirrorPartitionState
 from kmirror.record.builder import build_batch
-from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.partition_metadata_file import encode_partition_metadata
@@ -199,6 +199,25 @@ def test_a_topic_that_was_deleted_begins_anew(data_dir: DataDir) -> None:
         data_dir.record(log, state(each))
     data_dir.metadata(RemoveTopicRecord(topic_id=TOPIC_ID))
     data_dir.record(log, state(_S.PREPARING))
+    assert data_dir.replay().findings == []
+
+
+@pytest.mark.parametrize("has_reset", [True, False])
+def test_a_reset_that_is_not_there_is_found(data_dir: DataDir, has_reset: bool) -> None:
+    with_topic(data_dir)
+    data_dir.add("data-0", b"x")
+    if has_reset:
+        reset = build_mirror_pid_reset("A" * 22, timestamp=TIME, base_offset=data_dir.ends["data-0"], partition_leader_epoch=0)
+        data_dir._put("data-0", bytes(reset))
+    for each in (_S.PREPARING, _S.MIRRORING, _S.STOPPING):
+        data_dir.record("__mirror_state-3", state(each))
+    assert data_dir.replay().findings == []
+    data_dir.record("__mirror_state-3", state(_S.STOPPED))
+    findings = data_dir.replay().findings
+    assert [(finding.topic, finding.table, finding.kind) for finding in findings] == (
+        [] if has_reset else [("data", "mirror_states", "reset_missing")]
+    )
+    data_dir.metadata(RemoveTopicRecord(topic_id=TOPIC_ID))  # what is there now is another topic of the name
     assert data_dir.replay().findings == []
 
 
