@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, INTERNAL_TOPICS, TopicPartition
 from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
+from kmirror.storage.log_file_names import parse_topic_partition_name
 from kmirror.storage.offset_checkpoint_file import (
     CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
     HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
     LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
 )
-from kmirror.storage.reader import PartitionFiles, is_partition_dir, read_data_dir, read_offset_checkpoint, read_partition
+from kmirror.storage.reader import PartitionFiles, read_offset_checkpoint
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.planner import list_input
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
-
-_SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
 
 
 def is_internal(topic: str) -> bool:
@@ -39,18 +37,23 @@ def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]
     """(the logs in `path`, whether it is one partition's folder). KmirrorError if there is none."""
     if not files.is_dir(path):
         raise KmirrorError(f"{path} is not a directory; give a partition's folder, a broker's log.dir or bootstrap:host:port")
-    path = path.rstrip("/") or path
-    if is_partition_dir(files, path):
-        return _with_checkpoints(files, posixpath.dirname(path) or ".", [read_partition(files, path)]), True
-    if any(_SEGMENT.fullmatch(name) for name in files.list_dir(path)):
-        return [DirectoryLog(files, read_partition(files, path, TopicPartition(posixpath.basename(path), 0)))], True
-    partitions = read_data_dir(files, path)
-    if partitions:
-        return _with_checkpoints(files, path, partitions), False
+    listing = list_input(files, path)
+    if listing.is_one_partition and not _is_named(listing.path):
+        return [DirectoryLog(files, listing.partitions[0])], True
     below: dict[str, list[PartitionFiles]] = {}
-    for partition in list_input(files, path).partitions:
-        below.setdefault(posixpath.dirname(partition.path), []).append(partition)
-    return [log for data_dir, inside in below.items() for log in _with_checkpoints(files, data_dir, inside)], False
+    for partition in listing.partitions:
+        below.setdefault(posixpath.dirname(partition.path) or ".", []).append(partition)
+    logs = [log for data_dir, inside in below.items() for log in _with_checkpoints(files, data_dir, inside)]
+    return logs, listing.is_one_partition
+
+
+def _is_named(path: str) -> bool:
+    """Whether a folder is named `<topic>-<partition>`, not a copy under another name."""
+    try:
+        parse_topic_partition_name(path)
+    except KmirrorError:
+        return False
+    return True
 
 
 def chosen_replica(copies: list[DirectoryLog]) -> DirectoryLog:
