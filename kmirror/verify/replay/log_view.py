@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.storage.index_reader import OFFSET_INDEX_DTYPE, TIME_INDEX_DTYPE
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX
 from kmirror.storage.reader import SegmentFiles
@@ -71,8 +72,9 @@ class LogView:
 
     @property
     def log_start_is_known(self) -> bool:
-        """Whether the data dir says where logs begin: the checkpoint has only those that begin above their first segment."""
-        return "log_start" in self.claims.data_dir.offsets
+        """Whether the data dir says where the log begins: the checkpoint has those that begin above their first segment. The metadata log, which
+        begins at its oldest snapshot, is not in it."""
+        return "log_start" in self.claims.data_dir.offsets and self.topic != CLUSTER_METADATA_TOPIC_NAME
 
     def segment_at(self, offset: int) -> SegmentPart | None:
         """The segment that holds `offset`, or would."""

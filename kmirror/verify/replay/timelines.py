@@ -9,12 +9,13 @@ and the checks hold the end of it against the tables of `close`:
     leaders                   each leader epoch in a log is one that a leader had
 
 Logs that mirror another cluster have its epochs and its producers' transactions; of them only group offsets are checked. What an input does not have
-(no metadata log from offset 0 on, no log of a partition) is not asked. Of running brokers nothing is held against the logs that may be newer than
+(no metadata log and no snapshot of it, no log of a partition) is not asked. Of running brokers nothing is held against the logs that may be newer than
 what was read.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -38,7 +39,9 @@ from kmirror.verify.replay.internal_records import (
     internal_rows,
 )
 from kmirror.verify.replay.log_view import COMPACTED_TOPICS
+from kmirror.verify.slices import LogSlice
 
+_SNAPSHOT_NAME: Final = re.compile(r"\d{20}-\d{10}\.checkpoint")
 NO_STATE: Final = 16
 """UNKNOWN, which is never stored."""
 MIRROR_STEPS: Final[dict[int, frozenset[int]]] = {
@@ -69,6 +72,8 @@ class Timelines:
     bad: list[BadRecord] = field(default_factory=list)
     has_whole_metadata: bool = False
     """Whether the input has a metadata log from its first record on."""
+    knows_topics: bool = False
+    """Whether that, or a snapshot in front of what is left of it."""
     logs: set[str] = field(default_factory=set)
     """The folders that were read."""
     torn: set[str] = field(default_factory=set)
@@ -90,7 +95,7 @@ class Timelines:
     @property
     def compacted_topics(self) -> frozenset[str] | None:
         """Every topic that was ever compacted; None where nobody knows."""
-        if not self.has_whole_metadata:
+        if not self.knows_topics:
             return None
         named = {row.name for row in self.topics if row.event == "cleanup.policy" and row.name and "compact" in (row.value or "")}
         return frozenset({*named, *COMPACTED_TOPICS})
@@ -98,7 +103,7 @@ class Timelines:
     @property
     def mirrored_topics(self) -> frozenset[str] | None:
         """Every topic that ever mirrored another cluster's; None where nobody knows."""
-        if self.has_whole_metadata:
+        if self.knows_topics:
             return frozenset(row.name for row in self.topics if row.event == "mirror.name" and row.name and row.value)
         return None
 
@@ -124,10 +129,13 @@ def read_timelines(files: FileSystem, listing: Listing, *, only: Iterable[str] =
             best[name] = partition
     for name, partition in sorted(best.items()):
         timelines.logs.add(partition.path)
-        if name.topic == CLUSTER_METADATA_TOPIC_NAME and partition.segments:
-            timelines.has_whole_metadata = partition.segments[0].base_offset == 0 and partition.segments[0].log_size > 0
+        pieces: list[LogSlice] = []
+        if name.topic == CLUSTER_METADATA_TOPIC_NAME:
+            timelines.has_whole_metadata = bool(partition.segments) and partition.segments[0].base_offset == 0 < partition.size
+            pieces = [] if timelines.has_whole_metadata else _newest_snapshot(files, partition)
+            timelines.knows_topics = timelines.has_whole_metadata or bool(pieces)
         try:
-            for piece in listing.slices(files, partition):
+            for piece in (*pieces, *listing.slices(files, partition)):
                 for row in internal_rows(files, piece, partition.path):
                     timelines.add(row)
         except (CorruptFileError, OSError):
@@ -138,6 +146,16 @@ def read_timelines(files: FileSystem, listing: Listing, *, only: Iterable[str] =
         )
     timelines.mirror_states = list(follow_mirrors(timelines.mirror_states, timelines.topics))
     return timelines
+
+
+def _newest_snapshot(files: FileSystem, partition: PartitionFiles) -> list[LogSlice]:
+    """The newest `.checkpoint` of a metadata log, as a slice of batches; none if there is none."""
+    names = [name for name in partition.other_files if _SNAPSHOT_NAME.fullmatch(name)]
+    if not names:
+        return []
+    path = f"{partition.path}/{max(names)}"
+    size = files.size(path)
+    return [LogSlice(partition.path, path, *partition.topic_partition, 0, 0, size, size, False)]
 
 
 def follow_mirrors(rows: Iterable[MirrorStateRow], topics: Iterable[TopicRow] = ()) -> Iterator[MirrorStateRow]:

@@ -265,6 +265,20 @@ def test_the_metadata_log_says_which_logs_may_have_gaps(data_dir: DataDir, polic
     assert [finding.kind for finding in findings] == ([] if "compact" in (policy or "") else ["gap"])
 
 
+def test_a_snapshot_stands_for_the_metadata_log_in_front_of_it(data_dir: DataDir) -> None:
+    with_topic(data_dir)
+    for epoch in (1, 2, 3):
+        data_dir.add("data-0", b"x", epoch=epoch)
+    data_dir.logs["data-0"].pop(1)
+    folder = data_dir.folder / "__cluster_metadata-0"
+    folder.mkdir()
+    snapshot = data_dir.logs.pop("__cluster_metadata-0")
+    (folder / f"{100:020d}.log").write_bytes(b"")
+    (folder / f"{100:020d}-{1:010d}.checkpoint").write_bytes(b"".join(snapshot))
+    findings = [(finding.table, finding.kind) for finding in data_dir.replay().findings]
+    assert findings == [("structure", "gap"), ("leaders", "epoch")]
+
+
 # transactions
 def transaction(state: TransactionState, *partitions: TopicPartition) -> CoordinatorRecord:
     metadata = TransactionMetadata(
