@@ -140,10 +140,9 @@ def read_timelines(files: FileSystem, listing: Listing, *, only: Iterable[str] =
                     timelines.add(row)
         except (CorruptFileError, OSError):
             timelines.torn.add(partition.path)  # structure names the byte
-    if timelines.torn:
-        timelines.has_whole_metadata = timelines.has_whole_metadata and not any(
-            CLUSTER_METADATA_TOPIC_NAME in path for path in timelines.torn
-        )
+    unread = {*timelines.torn, *(row.place.log for row in timelines.bad)}
+    if any(best[name].path in unread for name in best if name.topic == CLUSTER_METADATA_TOPIC_NAME):
+        timelines.has_whole_metadata = timelines.knows_topics = False
     timelines.mirror_states = list(follow_mirrors(timelines.mirror_states, timelines.topics))
     return timelines
 
