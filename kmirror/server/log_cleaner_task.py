@@ -41,17 +41,21 @@ class LogCleanerTasks:
 
 
 async def run_log_cleaner(runtime: Runtime, cleaner: LogCleaner, number: int = 0) -> None:
-    """Clean as long as there are more cleaners than `number`; log.cleaner.backoff.ms between looks when nothing is to be done."""
+    """Clean as long as there are more cleaners than `number`; log.cleaner.backoff.ms between looks when nothing is to be done. A job that
+    ends before any of its work is followed by a pause: whatever ends the next one as soon would keep everything else on the node waiting."""
     while number < cleaner.config.threads:
         job = cleaner.next_job()
         if job is None:
             await runtime.sleep_ms(cleaner.config.backoff_ms)
-        else:
-            await _run_job(runtime, job)
+        elif not await _run_job(runtime, job):
+            await runtime.sleep_ms(min(cleaner.config.backoff_ms, LONGEST_PAUSE_MS))
 
 
-async def _run_job(runtime: Runtime, job: CleaningJob) -> None:
+async def _run_job(runtime: Runtime, job: CleaningJob) -> bool:
+    """Whether anything was done, or waited for."""
+    has_begun = False
     while job.advance():
+        has_begun = True
         work: asyncio.Task[None] | None = None
         try:
             if (pause_ms := job.pause_ms) > 0:
@@ -65,3 +69,4 @@ async def _run_job(runtime: Runtime, job: CleaningJob) -> None:
                 await work
             job.cancel()
             raise
+    return has_begun

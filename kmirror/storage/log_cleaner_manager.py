@@ -123,6 +123,8 @@ class LogCleanerManager:
         return [log for _, log in self._cleanable_logs()]
 
     def _cleanable_logs(self) -> list[tuple[TopicPartition, UnifiedLog]]:
+        """A log whose directory has failed and is not offline yet is left alone: its next pass would fail as this one did, and so on."""
+        failures = self._ports.log_dir_failures
         return [
             (partition, log)
             for partition, log in list(self._logs.items())
@@ -131,6 +133,7 @@ class LogCleanerManager:
             and partition not in self._runs
             and partition not in self._pauses
             and partition not in self._uncleanable
+            and not failures.has_offline_log_dir(log.parent_dir)
         ]
 
     def _log_to_clean(self, log: UnifiedLog, last_clean_offset: int | None, now_ms: int) -> LogToClean:

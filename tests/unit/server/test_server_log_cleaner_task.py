@@ -90,10 +90,23 @@ def run(test: Callable[[FakeRuntime, list[str]], Awaitable[None]]) -> None:
 def test_jobs_run_to_their_end_and_then_there_is_a_pause() -> None:
     async def test(runtime: FakeRuntime, events: list[str]) -> None:
         runtime.gate.set()
-        task = asyncio.create_task(run_log_cleaner(runtime, FakeCleaner(FakeJob(2, events), FakeJob(0, events))))  # type: ignore[arg-type]
+        task = asyncio.create_task(run_log_cleaner(runtime, FakeCleaner(FakeJob(2, events), FakeJob(1, events))))  # type: ignore[arg-type]
         await turns()
-        assert events == ["advance", "work", "advance", "work", "advance", "advance"]
+        assert events == ["advance", "work", "advance", "work", "advance", "advance", "work", "advance"]
         assert runtime.slept_ms == [777]
+        task.cancel()
+
+    run(test)
+
+
+def test_a_job_that_ends_before_its_work_does_not_hold_up_the_loop() -> None:
+    """Seed 216803: a disk failed each pass at once, and the next was begun at once; nothing else ran on the broker again."""
+
+    async def test(runtime: FakeRuntime, events: list[str]) -> None:
+        task = asyncio.create_task(run_log_cleaner(runtime, FakeCleaner(*(FakeJob(0, events) for _ in range(100)))))  # type: ignore[arg-type]
+        await turns()
+        assert events == ["advance"]
+        assert runtime.slept_ms == [300]
         task.cancel()
 
     run(test)

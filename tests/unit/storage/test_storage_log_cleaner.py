@@ -341,6 +341,7 @@ def test_a_broken_disk_takes_the_directory_offline(cleaning: Cleaning, monkeypat
 
     monkeypatch.setattr(cleaning.world.files, "set_mtime_ms", broken)
     assert cleaning.cleaner.clean_filthiest_log()
+    assert cleaning.cleaner.next_job() is None, "the log is not chosen again before its directory is taken offline"
     cleaning.manager.handle_reported_failures()
     assert cleaning.manager.live_log_dirs == []
 
