@@ -33,6 +33,7 @@ BENCHES = {
     "dump_log": "kafka-dump-log against Kafka's",
     "log_diff": "kafka-log-diff --engine local against cmp",
     "replay": "everything that kmirror verify-logs reads and computes, against a CRC of the same bytes",
+    "spark_diff": "kafka-log-diff of equal logs on Spark against one process, and --output run after run",
     "spark_read": "the Spark source against Spark's own Kafka source, count(), 10,000 partitions, a worker's memory",
     "simulation": "simulated failovers and failbacks a second",
     "hidden_epochs": "a consumer's fetch of a mirror with leader epochs above its own, against the same log by sendfile",

@@ -1,4 +1,4 @@
-"""`kafka-log-diff --engine spark`: the functions of one machine, in tasks of about 64 MB, on executors that read both logs themselves.
+"""`kafka-log-diff --engine spark`: the functions of one machine, in tasks of 64 to 128 MB, on executors that read both logs themselves.
 
 Folders are listed on the driver; a task carries the names and sizes of the files that it reads, and sends back verdicts or fingerprints. With paths
 instead of URIs every executor must see the same disk.
@@ -48,7 +48,8 @@ def diff_on_spark(
     spark: SparkSession, pairs: Sequence[Pair], left: str, right: str, settings: DiffSettings, progress: Progress = _ignore
 ) -> list[PartitionVerdict]:
     """A verdict for each pair, in no particular order. `left` and `right` are the inputs as given, to open them on the executors."""
-    cut = [(pair, paired_slices(*pair, TASK_BYTES)) for pair in pairs]
+    slice_bytes = TASK_BYTES * 7 // 4  # equal bytes are compared in 30 ms, a task costs 10; 1 GB still is eight
+    cut = [(pair, paired_slices(*pair, slice_bytes)) for pair in pairs]
     whole = [pair for pair, slices in cut if not slices]
     pieces = [(index, piece) for index, (_, slices) in enumerate(cut) for piece in slices]
     described = [(_describe(one, left), _describe(other, right)) for (one, other), _ in cut]
