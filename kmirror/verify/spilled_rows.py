@@ -12,6 +12,7 @@ from typing import IO, Final
 import numpy as np
 import numpy.typing as npt
 
+from kmirror.common.errors import KmirrorError
 from kmirror.record.columns import Int64s
 
 MAX_ROWS: Final = 1 << 20
@@ -20,7 +21,7 @@ Scratch = Callable[[], IO[bytes]]
 """Makes an empty file for reading and writing, which nobody else sees."""
 
 
-class NoRoomError(Exception):
+class NoRoomError(KmirrorError):
     """More rows than memory may take, and no disk for them. The text says what is wanted."""
 
 

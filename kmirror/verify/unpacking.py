@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kmirror.common.errors import ApiException
+from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.record.columns import PADDING, RecordColumns, columns_at, headers_from, record_positions
 from kmirror.record.compression import CompressionType, DecompressionError
 from kmirror.record.record import invalid_record
@@ -41,7 +41,7 @@ class UnpackedPiece(NamedTuple):
     records: RecordColumns
 
 
-class MalformedBatchError(Exception):
+class MalformedBatchError(KmirrorError):
     """Batch number `index` cannot be decoded, for the reason in `problem`."""
 
     def __init__(self, index: int, problem: ApiException) -> None:
