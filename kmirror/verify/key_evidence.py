@@ -120,12 +120,12 @@ def _superseded(left: ComparedLog, right: ComparedLog, scratch: Scratch | None) 
         for group in _groups(left, right):
             keys.add(group[0].side, [found.batch for found in group])
         keys.settle()
-    except KmirrorError:
-        keys.close()
-        return None, None  # the comparison itself comes to this place and says what is wrong with it
     except NoRoomError as error:
         keys.close()
         return None, str(error)
+    except KmirrorError:
+        keys.close()
+        return None, None  # the comparison itself comes to this place and says what is wrong with it
     return keys, None
 
 
