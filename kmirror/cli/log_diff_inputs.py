@@ -40,13 +40,9 @@ class FolderInput:
 
     def __init__(self, path: str) -> None:
         self.name = path
-        self.files: FileSystem = OsFileSystem()
-        location = path
-        if is_remote(path):
-            self.files, location = _remote(path)
-        self.path = location
-        """On `files`."""
-        logs, self.is_single = open_folder(self.files, location)
+        self.files, self.path = open_location(path)
+        """The file system, and the path on it."""
+        logs, self.is_single = open_folder(self.files, self.path)
         copies: dict[TopicPartition, list[DirectoryLog]] = {}
         for log in logs:
             copies.setdefault(log.topic_partition, []).append(log)
@@ -79,12 +75,15 @@ def spark_is_installed() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("pyspark", "pyarrow"))
 
 
-def _remote(uri: str) -> tuple[FileSystem, str]:
+def open_location(location: str) -> tuple[FileSystem, str]:
+    """(the file system, the path on it) of a path or URI; KmirrorError for a URI that cannot be read here."""
+    if not is_remote(location):
+        return OsFileSystem(), location
     if importlib.util.find_spec("pyarrow") is None:
-        raise KmirrorError(f"{uri} is remote, and reading that needs pyarrow; install kmirror[spark]")
+        raise KmirrorError(f"{location} is remote, and reading that needs pyarrow; install kmirror[spark]")
     from kmirror.spark.files import file_system_for
 
-    return file_system_for(uri)
+    return file_system_for(location)
 
 
 def open_input(text: str, *, include_internal: bool) -> LogInput:

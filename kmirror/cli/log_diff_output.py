@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,19 @@ def has_parquet() -> bool:
 
 def write_tables(folder: str, verdicts: Sequence[PartitionVerdict], printed: Sequence[PrintedLog]) -> None:
     """KmirrorError, or OSError, if DIR cannot be written."""
-    tables = {
-        PARTITIONS: partition_columns(verdicts, printed),
-        DIFFERENCES: difference_columns(verdicts),
-        CHUNKS: chunk_columns(printed),
-        SEGMENTS: segment_columns(printed),
-    }
+    write_table_files(
+        folder,
+        {
+            PARTITIONS: partition_columns(verdicts, printed),
+            DIFFERENCES: difference_columns(verdicts),
+            CHUNKS: chunk_columns(printed),
+            SEGMENTS: segment_columns(printed),
+        },
+    )
+
+
+def write_table_files(folder: str, tables: Mapping[Table, Columns]) -> None:
+    """A file a table, in place of that of before."""
     if has_parquet():
         from kmirror.spark.tables import write_parquet
 

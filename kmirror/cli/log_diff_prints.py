@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kmirror.common.errors import KmirrorError
+from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, result_of
 from kmirror.verify.cluster_prints import Comparison, Planned, PrintedLogs, SlicePrinter, compared, print_planned, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings
@@ -17,8 +17,6 @@ from kmirror.verify.verdict import PartitionVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-POOL_THRESHOLD_BYTES: Final = 512 << 20
 
 
 class ComparedGroup(Protocol):
@@ -110,20 +108,12 @@ def local_printer(size_bytes: int, progress: Callable[[int], None], *, is_deep: 
 
         yield one_by_one
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
+    with process_pool() as pool:
 
         def in_parallel(slices: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterator[SlicePrint | str]:
             waiting = [pool.submit(printed_slice, log.files, piece, is_deep) for log, piece in slices]
             for (_, piece), one in zip(slices, waiting):
-                try:
-                    yield one.result()
-                except BrokenProcessPool as error:
-                    what = "a process that read segments was killed, by hand or because no memory was left"
-                    raise KmirrorError(f"{what}; --topics and --partitions compare fewer at once") from error
+                yield result_of(one, "read segments", COMPARE_FEWER)
                 progress(piece.size)
 
         yield in_parallel

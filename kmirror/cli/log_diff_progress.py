@@ -1,4 +1,4 @@
-"""The progress bar of `kafka-log-diff`, on stderr."""
+"""The progress bar of the tools that read logs, on stderr."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 
 @contextmanager
-def progress_bar(total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Gives the function to be told of bytes compared."""
-    columns = (TextColumn("comparing"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+def progress_bar(total_bytes: int, what: str) -> Iterator[Callable[[int], None]]:
+    """Gives the function to be told of bytes that were read. `what`: in front of the bar."""
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("comparing", total=total_bytes)
+        task = bar.add_task(what, total=total_bytes)
         yield lambda size: bar.advance(task, size)

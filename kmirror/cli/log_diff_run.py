@@ -13,14 +13,14 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
 
+from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
 from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input, spark_is_installed
 from kmirror.cli.log_diff_text import report_text
@@ -33,8 +33,6 @@ from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs
 from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, make_report, to_json
 
 SPARK_THRESHOLD_BYTES: Final = 64 << 30
-POOL_THRESHOLD_BYTES: Final = 512 << 20
-PROGRESS_THRESHOLD_BYTES: Final = 256 << 20
 
 
 class Pair(NamedTuple):
@@ -141,7 +139,7 @@ def _by_mirror_rules(options: argparse.Namespace, pairs: list[Pair], right: LogI
         )
     mirrored = mirrored_partitions(right.files, right.path)
     verdicts = []
-    with _progress_bar(sum(pair.size_bytes for pair in pairs if pair.name in mirrored)) as progress:
+    with progress_when_large(sum(pair.size_bytes for pair in pairs if pair.name in mirrored), "comparing") as progress:
         for name, left, other in pairs:
             if name in mirrored and isinstance(left, DirectoryLog) and isinstance(other, DirectoryLog):
                 verdicts.append(diff_mirrored(left, other, mirrored[name], settings, progress))
@@ -183,7 +181,7 @@ def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group], ot
     planned = plan_logs(list(logs.values()), locations, read_known(options.output), is_deep=options.deep)
     planned.sort(key=attrgetter("side"))
     runs = SparkEngine(options.master) if engine == "spark" else LocalEngine()
-    with _progress_bar(sum(one.size_bytes for one in planned)) as progress:
+    with progress_when_large(sum(one.size_bytes for one in planned), "comparing") as progress:
         printed = print_logs(runs, planned, progress, is_deep=options.deep)
     verdicts = [verdict for group in groups for verdict in group.named(diff_by_prints(runs, group, printed))]
     sort = attrgetter("topic", "partition")
@@ -231,14 +229,14 @@ def _on_spark(group: Group, master: str | None) -> list[PartitionVerdict]:
     from kmirror.spark.log_diff import diff_on_spark
     from kmirror.spark.session import spark_session
 
-    with _progress_bar(sum(one.size_bytes + other.size_bytes for one, other in group.folders)) as progress:
+    with progress_when_large(sum(one.size_bytes + other.size_bytes for one, other in group.folders), "comparing") as progress:
         return diff_on_spark(spark_session("kafka-log-diff", master=master), group.folders, *group.locations, group.settings, progress)
 
 
 def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSettings) -> list[PartitionVerdict]:
     size_bytes = sum(one.size_bytes + other.size_bytes for one, other in pairs)
     folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
-    with _progress_bar(size_bytes) as progress:
+    with progress_when_large(size_bytes, "comparing") as progress:
         if len(folders) == len(pairs) > 1 and size_bytes > POOL_THRESHOLD_BYTES and (os.cpu_count() or 1) > 1:
             return list(_on_pool(folders, settings, progress))
         return [diff_logs(one, other, settings, progress) for one, other in pairs]
@@ -246,30 +244,11 @@ def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSetting
 
 def _on_pool(pairs: list[tuple[DirectoryLog, DirectoryLog]], settings: DiffSettings, progress: Progress) -> Iterable[PartitionVerdict]:
     """Biggest first, so that none is left over at the end."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from concurrent.futures.process import BrokenProcessPool
+    from concurrent.futures import as_completed
 
     ordered = sorted(pairs, key=lambda pair: -(pair[0].size_bytes + pair[1].size_bytes))
-    workers = min(len(ordered), os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with process_pool(len(ordered)) as pool:
         waiting = {pool.submit(diff_logs, one, other, settings): one.size_bytes + other.size_bytes for one, other in ordered}
         for done in as_completed(waiting):
             progress(waiting[done])
-            try:
-                yield done.result()
-            except BrokenProcessPool as error:
-                what = "a process that compared partitions was killed, by hand or because no memory was left"
-                raise KmirrorError(f"{what}; --topics and --partitions compare fewer at once") from error
-
-
-def _ignore_progress(size: int) -> None:
-    """No terminal, or not much to wait for."""
-
-
-def _progress_bar(total_bytes: int) -> AbstractContextManager[Callable[[int], None]]:
-    if total_bytes < PROGRESS_THRESHOLD_BYTES or not sys.stderr.isatty():
-        return nullcontext(_ignore_progress)
-    from kmirror.cli.log_diff_progress import progress_bar
-
-    return progress_bar(total_bytes)
+            yield result_of(done, "compared partitions", COMPARE_FEWER)

@@ -20,20 +20,17 @@ import json
 import os
 import posixpath
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Final
 
+from kmirror.cli.large_inputs import POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
 from kmirror.cli.log_diff import parse_partitions
-from kmirror.cli.log_diff_inputs import is_remote
-from kmirror.cli.log_diff_output import has_parquet
+from kmirror.cli.log_diff_inputs import open_location
+from kmirror.cli.log_diff_output import write_table_files
 from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.runtime.os_files import OsFileSystem
 from kmirror.verify.planner import Listing, list_input
 from kmirror.verify.replay.claims import DataDirClaims
 from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
@@ -52,9 +49,6 @@ from kmirror.verify.replay.folder import (
 from kmirror.verify.replay.tables import TABLES, LogRow, ReplayTables, as_dict, columns_of, table_of
 from kmirror.verify.replay.timelines import read_timelines
 from kmirror.verify.slices import LogSlice
-
-POOL_THRESHOLD_BYTES: Final = 512 << 20
-PROGRESS_THRESHOLD_BYTES: Final = 256 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
@@ -78,7 +72,7 @@ def run(command: str, options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     wants = _wanted(options)
-    files, path = _open(options.logs)
+    files, path = open_location(options.logs)
     listing = list_input(files, path, location=options.logs)
     tables = ReplayTables()
     for cluster in clusters_of(files, listing):
@@ -107,16 +101,6 @@ def _wanted(options: argparse.Namespace) -> Callable[[TopicPartition], bool]:
     return lambda name: pattern.fullmatch(name.topic) is not None and (numbers is None or name.partition in numbers)
 
 
-def _open(location: str) -> tuple[FileSystem, str]:
-    if not is_remote(location):
-        return OsFileSystem(), location
-    if not has_parquet():
-        raise KmirrorError(f"{location} is remote, and reading that needs pyarrow; install kmirror[spark]")
-    from kmirror.spark.files import file_system_for
-
-    return file_system_for(location)
-
-
 # replay
 def verify_cluster(files: FileSystem, listing: Listing, wants: Callable[[TopicPartition], bool], settings: ReplaySettings) -> ReplayTables:
     """The tables of the partitions that are wanted; large inputs on a process for each core."""
@@ -140,7 +124,7 @@ def verify_cluster(files: FileSystem, listing: Listing, wants: Callable[[TopicPa
 
 def _parts(files: FileSystem, tasks: list[list[LogSlice]], cuts: dict[str, tuple[int, ...]], settings: ReplaySettings) -> Iterator[Part]:
     size = sum(piece.size for task in tasks for piece in task)
-    with _progress_bar(size) as progress:
+    with progress_when_large(size, "verifying") as progress:
         if len(tasks) > 1 and size > POOL_THRESHOLD_BYTES and (os.cpu_count() or 1) > 1:
             yield from _on_pool(files, tasks, cuts, settings, progress)
             return
@@ -155,11 +139,9 @@ def _on_pool(
     settings: ReplaySettings,
     progress: Callable[[int], None],
 ) -> Iterator[Part]:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from concurrent.futures.process import BrokenProcessPool
+    from concurrent.futures import as_completed
 
-    with ProcessPoolExecutor(min(len(tasks), os.cpu_count() or 1), mp_context=multiprocessing.get_context("spawn")) as pool:
+    with process_pool(len(tasks)) as pool:
         waiting = {}
         for task in tasks:
             own = {folder: cuts[folder] for folder in {posixpath.dirname(piece.path) for piece in task}}
@@ -167,18 +149,7 @@ def _on_pool(
             waiting[done] = sum(piece.size for piece in task)
         for done in as_completed(waiting):
             progress(waiting[done])
-            try:
-                yield from done.result()
-            except BrokenProcessPool as error:
-                raise KmirrorError("a process that read logs was killed, by hand or because no memory was left") from error
-
-
-def _progress_bar(total_bytes: int) -> AbstractContextManager[Callable[[int], None]]:
-    if total_bytes < PROGRESS_THRESHOLD_BYTES or not sys.stderr.isatty():
-        return nullcontext(lambda size: None)
-    from kmirror.cli.log_diff_progress import progress_bar
-
-    return progress_bar(total_bytes)
+            yield from result_of(done, "read logs")
 
 
 # reports
@@ -236,16 +207,4 @@ def json_report(location: str, tables: ReplayTables) -> str:
 
 def write_tables(tables: ReplayTables, folder: str) -> None:
     """A file a table: `<table>.parquet`, or `<table>.jsonl` where pyarrow is not installed. Those of before are replaced."""
-    written = {table_of(name): columns_of(name, tables.rows(name)) for name in TABLES}
-    if has_parquet():
-        from kmirror.spark.tables import write_parquet
-
-        write_parquet(folder, written)
-        return
-    if is_remote(folder):
-        raise KmirrorError(f"{folder} is remote, and writing that needs pyarrow; install kmirror[spark]")
-    os.makedirs(folder, exist_ok=True)
-    for table, columns in written.items():
-        names = [column.name for column in table.columns]
-        with open(f"{folder}/{table.name}.jsonl", "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(dict(zip(names, row))) + "\n" for row in zip(*(columns[name] for name in names)))
+    write_table_files(folder, {table_of(name): columns_of(name, tables.rows(name)) for name in TABLES})

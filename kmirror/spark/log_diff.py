@@ -24,7 +24,7 @@ from kmirror.verify.cluster_prints import Comparison, SlicePrinter, printed_slic
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts
 from kmirror.verify.paired_slices import PairedSlice, are_equal, outcome_of, paired_slices
-from kmirror.verify.planner import OPEN_COST_BYTES, TASK_BYTES, pack
+from kmirror.verify.planner import TASK_BYTES, pack, pack_by
 from kmirror.verify.segment_print import SlicePrint
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.verdict import LogFacts, PartitionVerdict, to_json, verdict_from_json
@@ -61,7 +61,7 @@ def diff_on_spark(
         ("whole", _describe(one, left), _describe(other, right), settings, one.size_bytes + other.size_bytes) for one, other in whole
     ]
     work += [("slice", *described[index], piece, piece.left_bytes + piece.right_bytes) for index, piece in pieces]
-    answers = _run(spark, _packed(work, weight, 2 * TASK_BYTES), _work, weight, progress)
+    answers = _run(spark, pack_by(work, weight, task_bytes=2 * TASK_BYTES), _work, weight, progress)
     verdicts = [verdict_from_json(answer) for answer in answers[: len(whole)]]
     equal: list[list[bool]] = [[] for _ in cut]
     for (index, _), answer in zip(pieces, answers[len(whole) :]):
@@ -78,7 +78,7 @@ def diff_parts_on_spark(
         (_describe(one.left, left), _describe(one.right, right), one.found, one.facts, settings, len(one.found.parts) * TASK_BYTES // 4)
         for one in comparisons
     ]
-    answers = _run(spark, _packed(work, lambda task: int(task[-1]), TASK_BYTES), _diff_parts, lambda task: 0, _ignore)
+    answers = _run(spark, pack_by(work, lambda task: int(task[-1])), _diff_parts, lambda task: 0, _ignore)
     return [verdict_from_json(answer) for answer in answers]
 
 
@@ -107,20 +107,6 @@ def _run(
     with watched(spark.sparkContext, [sum(map(weight, task)) for task in tasks], progress):
         answers: list[list[Any]] = rows.collect()
     return [one for task in answers for one in task]
-
-
-def _packed(work: Sequence[T], weight: Callable[[T], int], task_bytes: int) -> list[list[T]]:
-    """In their order, as many in a task as have about `task_bytes`."""
-    tasks: list[list[T]] = []
-    left = 0
-    for one in work:
-        cost = weight(one) + OPEN_COST_BYTES
-        if not tasks or left < cost // 2:
-            tasks.append([])
-            left = task_bytes + OPEN_COST_BYTES
-        tasks[-1].append(one)
-        left -= cost
-    return tasks
 
 
 def _describe(log: DirectoryLog, location: str) -> LogDescription:

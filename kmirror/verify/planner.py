@@ -17,7 +17,8 @@ import posixpath
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,8 @@ from kmirror.storage.log_file_names import (
 )
 from kmirror.storage.reader import PartitionFiles, SegmentFiles
 from kmirror.verify.slices import LogSlice
+
+T = TypeVar("T")
 
 TASK_BYTES: Final = 64 << 20
 OPEN_COST_BYTES: Final = 128 << 10
@@ -153,10 +156,17 @@ def _walk(files: FileSystem, path: str, depth: int) -> Iterator[ListedFile]:
 
 def pack(slices: Iterable[LogSlice], *, task_bytes: int = TASK_BYTES, open_cost: int = OPEN_COST_BYTES) -> list[list[LogSlice]]:
     """Slices in their order, as many in a task as have about `task_bytes`."""
-    tasks: list[list[LogSlice]] = []
+    return pack_by(slices, attrgetter("size"), task_bytes=task_bytes, open_cost=open_cost)
+
+
+def pack_by(
+    pieces: Iterable[T], weight: Callable[[T], int], *, task_bytes: int = TASK_BYTES, open_cost: int = OPEN_COST_BYTES
+) -> list[list[T]]:
+    """Anything that has a size in bytes, in the same way."""
+    tasks: list[list[T]] = []
     left = 0
-    for piece in slices:
-        cost = piece.size + open_cost
+    for piece in pieces:
+        cost = weight(piece) + open_cost
         if not tasks or left < cost // 2:
             tasks.append([])
             left = task_bytes + open_cost

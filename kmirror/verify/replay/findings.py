@@ -19,12 +19,18 @@ Partition = Annotated[int, "the partition's number"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A row of `findings`."""
+class PartitionRow:
+    """Whose row it is: every table begins with these columns."""
 
     log: Log
     topic: Topic
     partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(PartitionRow):
+    """A row of `findings`."""
+
     table: Annotated[
         str,
         "which part says so: structure, leader_epochs, producers, transactions, indexes, checkpoints, records, group_offsets, mirror_states, leaders",

@@ -20,7 +20,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer, FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 from kmirror.verify.batch_walk import SoundBatches, walk
-from kmirror.verify.replay.findings import Log, Partition, Topic
+from kmirror.verify.replay.findings import PartitionRow
 from kmirror.verify.slices import LogSlice
 from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
@@ -44,8 +44,6 @@ from kmirror.wire.messages.transaction_log_value import TransactionLogValue
 from kmirror.wire.primitives import ProtocolReadError
 from kmirror.wire.records import read_metadata_record
 
-RecordOffset = Annotated[int, "of the record"]
-RecordTime = Annotated[int, "of the record, in ms"]
 TOPIC_CONFIG: Final = 2
 """`ConfigRecord.resource_type` of a topic."""
 TOPIC_CONFIGS: Final = ("cleanup.policy", "mirror.name")
@@ -71,14 +69,17 @@ class BadRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetCommitRow:
+class RecordRow(PartitionRow):
+    """And which record says it: a `Place`."""
+
+    record_offset: Annotated[int, "of the record"]
+    record_timestamp: Annotated[int, "of the record, in ms"]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitRow(RecordRow):
     """`group_offsets`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
-    record_offset: RecordOffset
-    record_timestamp: RecordTime
     group: Annotated[str, "the group"]
     committed_topic: Annotated[str, "whose offset it is"]
     committed_partition: Annotated[int, "whose offset it is"]
@@ -90,14 +91,9 @@ class OffsetCommitRow:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(RecordRow):
     """`groups`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
-    record_offset: RecordOffset
-    record_timestamp: RecordTime
     group: Annotated[str, "the group"]
     kind: Annotated[str, "classic, consumer or share"]
     generation: Annotated[int | None, "or epoch; null: the group was deleted"]
@@ -106,14 +102,9 @@ class GroupRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorStateRow:
+class MirrorStateRow(RecordRow):
     """`mirror_states`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
-    record_offset: RecordOffset
-    record_timestamp: RecordTime
     mirror: Annotated[str, "the mirror"]
     mirrored_topic: Annotated[str | None, "null: all states of the mirror were deleted"]
     mirrored_partition: Annotated[int | None, "its partition"]
@@ -123,14 +114,9 @@ class MirrorStateRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LastMirrorEpochRow:
+class LastMirrorEpochRow(RecordRow):
     """`last_mirror_epochs`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
-    record_offset: RecordOffset
-    record_timestamp: RecordTime
     mirror: Annotated[str, "the mirror"]
     mirrored_topic: Annotated[str | None, "null: all of the mirror were deleted"]
     mirrored_partition: Annotated[int | None, "its partition"]
@@ -138,14 +124,9 @@ class LastMirrorEpochRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorTransactionRow:
+class CoordinatorTransactionRow(RecordRow):
     """`coordinator_transactions`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
-    record_offset: RecordOffset
-    record_timestamp: RecordTime
     transactional_id: Annotated[str, "the transactional id"]
     producer_id: Annotated[int | None, "null: the id expired"]
     producer_epoch: Annotated[int | None, "as coordinator and producer know it"]
@@ -155,14 +136,9 @@ class CoordinatorTransactionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderRow:
+class LeaderRow(RecordRow):
     """`leaders`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
-    record_offset: RecordOffset
-    record_timestamp: RecordTime
     topic_id: Annotated[str, "the topic's id"]
     led_partition: Annotated[int, "the partition's number"]
     leader: Annotated[int, "the broker, -1 for none"]
@@ -170,14 +146,9 @@ class LeaderRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicRow:
+class TopicRow(RecordRow):
     """`topics`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
-    record_offset: RecordOffset
-    record_timestamp: RecordTime
     name: Annotated[str | None, "of the topic; null in a removal"]
     topic_id: Annotated[str | None, "null in a config's change"]
     event: Annotated[str, "created, removed, or a config that changed: cleanup.policy or mirror.name"]

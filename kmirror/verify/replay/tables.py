@@ -26,7 +26,7 @@ from types import NoneType
 from typing import Annotated, Any, Final
 
 from kmirror.verify.diff_tables import Column, Columns, Table
-from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding, Log, Partition, Topic
+from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding, PartitionRow
 from kmirror.verify.replay.internal_records import (
     CoordinatorTransactionRow,
     GroupRow,
@@ -41,12 +41,9 @@ BaseOffset = Annotated[int, "the segment's"]
 
 
 @dataclass(frozen=True, slots=True)
-class LogRow:
+class LogRow(PartitionRow):
     """`logs`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
     log_start_offset: Annotated[int, "of the first segment, or of the log-start checkpoint if that is higher"]
     log_end_offset: Annotated[int, "behind the last whole batch"]
     high_watermark: Annotated[int | None, "as replication-offset-checkpoint says"]
@@ -63,12 +60,9 @@ class LogRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentRow:
+class SegmentRow(PartitionRow):
     """`structure`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
     base_offset: BaseOffset
     path: Annotated[str, "the .log"]
     segment_size: Annotated[int, "bytes of the .log, as listed"]
@@ -95,12 +89,9 @@ class SegmentRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderEpochRow:
+class LeaderEpochRow(PartitionRow):
     """`leader_epochs`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
     epoch: Annotated[int, "the leader epoch"]
     first_offset: Annotated[int | None, "of the run; null for an epoch without a batch"]
     next_offset: Annotated[int | None, "behind the run"]
@@ -108,12 +99,9 @@ class LeaderEpochRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerRow:
+class ProducerRow(PartitionRow):
     """`producers`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
     producer_id: Annotated[int, "the producer's id"]
     producer_epoch: Annotated[int | None, "its last epoch"]
     last_sequence: Annotated[int | None, "of its last batch"]
@@ -125,12 +113,9 @@ class ProducerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionRow:
+class TransactionRow(PartitionRow):
     """`transactions`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
     producer_id: Annotated[int, "the producer's id"]
     producer_epoch: Annotated[int, "of its last data"]
     state: Annotated[str, "ABORTED, ONGOING or FORGOTTEN"]
@@ -147,12 +132,9 @@ class TransactionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionCounts:
+class TransactionCounts(PartitionRow):
     """`transaction_counts`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
     committed: Annotated[int, "transactions with data that were committed"]
     aborted: Annotated[int, "transactions with data that were aborted"]
     ongoing: Annotated[int, "open ones"]
@@ -162,12 +144,9 @@ class TransactionCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRow:
+class IndexRow(PartitionRow):
     """`indexes`."""
 
-    log: Log
-    topic: Topic
-    partition: Partition
     base_offset: BaseOffset
     kind: Annotated[str, "index or timeindex"]
     entries: Annotated[int, "slots in use"]
@@ -176,23 +155,6 @@ class IndexRow:
     wrong: Annotated[int, "entries by which a look-up may pass over batches"]
 
 
-TABLES: Final[dict[str, type[Any]]] = {
-    "logs": LogRow,
-    "structure": SegmentRow,
-    "leader_epochs": LeaderEpochRow,
-    "producers": ProducerRow,
-    "transactions": TransactionRow,
-    "transaction_counts": TransactionCounts,
-    "indexes": IndexRow,
-    "group_offsets": OffsetCommitRow,
-    "groups": GroupRow,
-    "mirror_states": MirrorStateRow,
-    "last_mirror_epochs": LastMirrorEpochRow,
-    "coordinator_transactions": CoordinatorTransactionRow,
-    "leaders": LeaderRow,
-    "topics": TopicRow,
-    "findings": Finding,
-}
 _TYPES: Final = {int: "int64", str: "string", bool: "bool"}
 
 
@@ -224,6 +186,10 @@ class ReplayTables:
         """Take in the rows of other partitions."""
         for table in TABLES:
             getattr(self, table).extend(other.rows(table))
+
+
+TABLES: Final[dict[str, type[Any]]] = {name: typing.get_args(rows)[0] for name, rows in typing.get_type_hints(ReplayTables).items()}
+"""The class of each table's rows, in the order of `ReplayTables`."""
 
 
 @functools.cache

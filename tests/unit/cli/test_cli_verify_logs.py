@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from replay_stories import Story
 
-from kmirror.cli import verify_logs
+from kmirror.cli import log_diff_output, verify_logs
 from kmirror.cli.kmirror import main
 from kmirror.verify.replay.tables import TABLES
 
@@ -98,7 +99,7 @@ plan = verify_logs.plan_tasks
 
 
 def test_every_table_is_written_as_json_lines_without_arrow(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_logs, "has_parquet", lambda: False)
+    monkeypatch.setattr(log_diff_output, "has_parquet", lambda: False)
     assert main(["verify-logs", str(data_dir), "--output", str(tmp_path / "out")]) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{table}.jsonl" for table in TABLES)
     rows = [json.loads(line) for line in (tmp_path / "out" / "producers.jsonl").read_text().splitlines()]
@@ -111,7 +112,7 @@ def test_every_table_is_written_as_parquet(data_dir: Path, tmp_path: Path) -> No
     assert main(["verify-logs", str(data_dir), "--output", str(tmp_path / "out")]) == 1
     for table, row_type in TABLES.items():
         found = parquet.read_table(tmp_path / "out" / f"{table}.parquet")
-        assert found.schema.names == ["schema_version", *row_type.__slots__]
+        assert found.schema.names == ["schema_version", *(field.name for field in fields(row_type))]
         assert all(len(field.metadata[b"meaning"]) > 0 for field in found.schema)
         assert set(found.column("schema_version").to_pylist()) <= {1}
     assert parquet.read_table(tmp_path / "out" / "findings.parquet").column("kind").to_pylist() == ["crc"]
