@@ -2,9 +2,9 @@
 
     1 ask the source for the last mirror epoch (`last_mirror_epoch`)
     2 the offset to cut at (`log_alignment.alignment_point`); what that leaves is compared, and what differs goes with it, for it is what an
-      operator ordered. Where a cleaner dropped what the cut records replaced, only what is identical is left (`log_completeness`). Without a last mirror epoch the KIP drops everything and copies anew. Here what the source still has is kept, if
-      that gives the same bytes (`_what_the_source_has`). The guard comes first where the partition was MIRRORING (an unclean election
-      here, D3-31).
+      operator ordered. Where a cleaner dropped what the cut records replaced, only what is identical is left (`log_completeness`).
+      Without a last mirror epoch the KIP drops everything and copies anew. Here what the source still has is kept, if that gives the same
+      bytes (`_what_the_source_has`). The guard comes first where the partition was MIRRORING (an unclean election here, D3-31).
     3 before the cut, wait until the replicas that count have everything, so that none is stuck inside a cut batch
     4 cut; if anything was cut, bump the leader epoch and wait for it, before anything is appended (F1: otherwise a slow
       follower keeps its own batches beside the source's in one epoch); then wait until every such replica is cut too

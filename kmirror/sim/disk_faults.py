@@ -5,10 +5,10 @@
     disk_lies    what is synced is not durable, so that the next power loss forgets it
     disk_lost    the node goes down, and another disk, an empty one, stands in the place of the old one when it starts again
 
-Each is mended after a while, as an operator does it: the node is off, space is freed or the disk is repaired or formatted, and the node starts
-again. A lie just ends, but what was synced meanwhile is lost with the power at any later time: of a node whose disk ever lied the operator
-looks after each restart (`faults`). Until then the node may refuse to start, or go on with what is healthy. To a fleet all of these are a loss of power at
-the most, so they come only when that may (`way_to_die`), and no other broker of the fleet dies until all is whole again.
+Each is mended after a while, as an operator does it: the node is off, space is freed or the disk is repaired or formatted, and the node
+starts again. Until then the node may refuse to start, or go on with what is healthy. A lie just ends, but what was synced meanwhile is lost
+with the power at any later time: of a node whose disk ever lied the operator looks after each restart (`faults`). To a fleet all of these are
+a loss of power at the most, so they come only when that may (`way_to_die`), and no other broker of the fleet dies until all is whole again.
 """
 
 from __future__ import annotations

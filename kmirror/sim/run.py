@@ -2,7 +2,7 @@
 
 `run_history` is the same for every kind of stage: what differs (how a stage is made of a world, and what must hold of its history) is in
 the `Setting`. What the program reports as an error of its own (a task that died, a node that does not start) is a violation,
-and so is a wait that does not end.
+and so is a wait or a step that does not end.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from kmirror.common.errors import KmirrorError
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.checkers import Violation
+from kmirror.sim.cpu_limit import CpuLimitError, cpu_limit
 from kmirror.sim.faults import NO_FAULTS, FaultRates
 from kmirror.sim.history import History
 from kmirror.sim.loop import new_loop
@@ -22,6 +23,7 @@ from kmirror.sim.runtime import SimWorld
 HistoryFunction = Callable[[Any], Awaitable[None]]
 MAX_STEPS = 600_000
 MAX_TIME_US = 600_000_000
+MAX_CPU_S = 600.0
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class RunResult:
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What surrounds a history. `stage(world, history, rates, ablations)` makes its stage, `judge(history)` its violations.
-    A run that takes more steps of the loop, or more simulated time, than allowed is a violation of "progress"."""
+    A run that takes more steps of the loop, more simulated time, or more CPU time than allowed is a violation of "progress"."""
 
     stage: Callable[[SimWorld, History, FaultRates, Ablations], Any]
     judge: Callable[[History], list[Violation]]
@@ -53,6 +55,7 @@ class Setting:
     on_trace: Callable[[str], None] | None = field(default=None, compare=False)
     max_steps: int = MAX_STEPS
     max_time_us: int = MAX_TIME_US
+    max_cpu_s: float = MAX_CPU_S
 
 
 def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -> RunResult:
@@ -64,9 +67,10 @@ def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -
     found: list[Violation] = []
     with ablations.applied():
         try:
-            stage = setting.stage(world, history, setting.rates, ablations)
-            loop.run_until_complete(loop.create_task(_play(stage, play), name="story"))
-        except KmirrorError as error:
+            with cpu_limit(setting.max_cpu_s):
+                stage = setting.stage(world, history, setting.rates, ablations)
+                loop.run_until_complete(loop.create_task(_play(stage, play), name="story"))
+        except (KmirrorError, CpuLimitError) as error:
             found.append(Violation("progress", loop.now_us, str(error)))
         loop.add_unseen_failures()
         found += [Violation("failure", failure.now_us, repr(failure)) for failure in loop.failures]
