@@ -9,7 +9,7 @@ The KIP syncs now and then, copies values as they are, and does not touch the gr
 
     beyond     its offset was beyond the end of the mirrored log at the failover: what the new active cluster took in between is not seen (C32)
     stale      its offset is of a former life of the log (the cluster was active once, and was cut since), and no newer one was synced before the
-               failover
+               failover; one that such a beginning reached without any record is the same
 
 Both are counted, as is what was consumed twice. A life of a cluster's partition begins with each PREPARING and when its topic is deleted.
 """
@@ -98,7 +98,10 @@ class GroupsAtFailover:
         known = self.consumed.setdefault(partition, set())
         if event.records:
             yield from self._first_read(event, life, replay)
-        self.positions.setdefault(partition, {}).setdefault(event.to_offset, set()).add(life)
+        positions = self.positions.setdefault(partition, {})
+        positions.setdefault(event.to_offset, set()).add(life)
+        if not event.records and any(key[1:] == (event.cluster, partition) for key in self.beginnings):
+            positions[event.to_offset] |= positions.get(event.from_offset, set())  # no record yet: it is where the beginning was
         self.counts["twice"] += sum(value in known for _, value in event.records)
         known.update(value for _, value in event.records)
 

@@ -42,6 +42,11 @@ class Story:
         self._add(Consumed(0, cluster, P, "client", True, first, end, records, 0, G))
         return self._add(OffsetCommitted(0, cluster, G, "member", P, 0, end))
 
+    def passed(self, cluster: str, first: int, end: int) -> Story:
+        """Nothing but control records."""
+        self._add(Consumed(0, cluster, P, "client", True, first, end, (), 0, G))
+        return self._add(OffsetCommitted(0, cluster, G, "member", P, 0, end))
+
     def state(self, cluster: str, state: State) -> Story:
         return self._add(StateWritten(0, LogKey(cluster, P), "m", state))
 
@@ -119,3 +124,17 @@ def test_an_offset_of_a_former_life_of_the_log_skips_what_replaced_it() -> None:
     story.remove("b", "b", *range(5, 9)).log("b", "a", *range(5, 9)).state("b", State.STOPPED)
     story.told("b", 7).read("b", "a", 7, 9)
     assert story.broken() == [] and story.counts() == {"stale": 2}
+
+
+def test_a_position_of_a_former_life_stays_one_until_a_record_is_read() -> None:
+    """Seed 222192: the member that began there passed a marker only, and what it committed was synced back."""
+    story = mirrored().told("b", 3).read("b", "a", 3, 5).read("b", "b", 5, 7).state("b", State.PREPARING)
+    story.remove("b", "b", *range(5, 9)).log("b", "a", *range(5, 9)).state("b", State.STOPPED)
+    story.told("b", 7).passed("b", 7, 8).log("a", "a", *range(6, 9)).told("a", 8).read("a", "a", 8, 9)
+    assert story.broken() == [] and story.counts() == {"stale": 3}
+
+
+def test_a_position_behind_a_marker_alone_excuses_nothing() -> None:
+    story = Story().log("a", "a", *range(6)).log("b", "a", *range(6))
+    story.told("a", 0).read("a", "a", 0, 2).read("a", "a", 3, 4).told("a", 4).passed("a", 4, 5).told("b", 5).read("b", "a", 5, 6)
+    assert story.broken() == ["group readers begins orders-0 at b at 5 and skips a/x/2 at 2"]
