@@ -41,11 +41,13 @@ APPENDS = ("plain", "idempotent", "transactional", "transactional", "commit", "a
 class Story:
     """One log in one data dir. `others` are steps between appends: roll, epoch, reset, restart, crash, truncate, delete_records, retention, clean."""
 
-    def __init__(self, folder: pathlib.Path, seed: int, *, others: tuple[str, ...] = (), policy: str = "delete") -> None:
+    def __init__(
+        self, folder: pathlib.Path, seed: int, *, others: tuple[str, ...] = (), policy: str = "delete", world: StorageWorld | None = None
+    ) -> None:
         self.folder = folder
         self.random = random.Random(seed)
         self.others = others
-        self.world = StorageWorld()
+        self.world = world or StorageWorld()
         self.config = LogConfig.from_props(
             {
                 "cleanup.policy": policy,
@@ -182,7 +184,7 @@ class Story:
         target = max(self.log.log_end_offset - self.random.randrange(12), self.log.log_start_offset)
         self.log.truncate_to(target, at_batch_boundary=True)
         self.leader_epoch += 1
-        self._look()
+        self.look()
 
     def clean(self) -> None:
         assert self.manager.cleaner is not None
@@ -194,20 +196,20 @@ class Story:
     def restart(self) -> None:
         self.end()
         self.manager, self.log = self._start()
-        self._look()
+        self.look()
 
     def crash(self) -> None:
         self.manager.handle_log_dir_failure(str(self.folder), OSError(5, "crash"))
         self.world.scheduler = ManualScheduler(self.world.clock)  # a dead process flushes nothing any more
         self.manager, self.log = self._start()
-        self._look()
+        self.look()
 
     def restart_after_a_loss(self) -> None:
         """Open what somebody left of the folder, and shut down."""
         self.manager, self.log = self._start()
         self.end()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """After a truncation or a restart: what the log knows of the producers."""
         active = self.log.producer_state_manager.active_producers
         self.open = {producer for producer, entry in active.items() if entry.current_txn_first_offset is not None}

@@ -113,7 +113,10 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     verdicts = [one_sided_verdict(pair.left, only_left=True) for pair in pairs if pair.left is not None and pair.right is None]
     verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
     if options.mirror:
-        return make_report(left.name, right.name, "local", _by_mirror_rules(options, pairs, right, settings))
+        found = _by_mirror_rules(options, pairs, right, settings)
+        replicas = [] if options.no_replicas else _replica_groups(pairs, left, right, settings)
+        found += [verdict for group in replicas for verdict in group.named(_locally(group.pairs, group.settings))]
+        return make_report(left.name, right.name, "local", found)
     both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
     groups = [Group(None, both, (left.name, right.name), settings)]
     if not options.no_replicas:

@@ -37,6 +37,7 @@ from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
 from kmirror.verify.replay.folder import (
     Part,
     ReplaySettings,
+    check_data_dirs,
     close_parts,
     clusters_of,
     cross_check,
@@ -117,6 +118,7 @@ def verify_cluster(files: FileSystem, listing: Listing, wants: Callable[[TopicPa
         if wants(partition.topic_partition):
             data_dir = data_dirs.get(posixpath.dirname(partition.path), DataDirClaims())
             tables.extend(close_parts(files, partition, parts.pop(partition.path, []), data_dir, settings))
+    check_data_dirs(tables, data_dirs)
     if all(wants(partition.topic_partition) for partition in listing.partitions):
         cross_check(files, listing, timelines, tables, data_dirs)
     return tables

@@ -39,8 +39,8 @@ class Finding:
 
     @property
     def is_lag(self) -> bool:
-        """Whether it is a tail that the right log does not have yet."""
-        return self.kind is DifferenceKind.MISSING and self.chain.right.is_at_end
+        """Whether it is of a tail that the right log does not have yet, which may be markers alone."""
+        return self.kind in (DifferenceKind.MISSING, DifferenceKind.CONTROL_ONLY) and self.chain.right.is_at_end
 
     @property
     def size_bytes(self) -> int:
@@ -170,7 +170,7 @@ def _is_explained_marker(chain: Chain) -> bool:
     if chain.content_differs_count or chain.producer_differs:
         return False
     if left.only_here_count or right.only_here_count:
-        return left.side.evidence.decides and not (left.unexplained_count or right.unexplained_count)
+        return not (left.unexplained_markers or right.unexplained_markers)
     return left.is_cleaned or right.is_cleaned
 
 

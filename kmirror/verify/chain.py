@@ -51,6 +51,8 @@ class ChainSide:
     """Why it is not known whether the other log's cleaner removed what is unexplained; None where that is known of a single record."""
     lost_marker: int | None = None
     """The offset of the first control record of that kind."""
+    unexplained_markers: int = 0
+    """Control records that the other log's cleaner is not known to have removed."""
     tombstone_keys: list[bytes] = field(default_factory=list)
     tombstone_count: int = 0
     corrupt: str | None = None
@@ -144,6 +146,8 @@ class ChainSide:
             self.only_here.append(record.offset)
         self.only_here_count += 1
         key = record.key
+        if record.is_control:
+            self.unexplained_markers += not other._is_explained(record)
         if record.is_tombstone and key is not None:
             self.tombstone_count += 1
             if len(self.tombstone_keys) < MAX_OFFSETS_NAMED:

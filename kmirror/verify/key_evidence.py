@@ -19,8 +19,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kmirror.common.errors import KmirrorError
+from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch
 from kmirror.verify.compared_log import ComparedLog, LogCursor
+from kmirror.verify.marker_evidence import MARKERS, MarkerEvidence
 from kmirror.verify.verdict import LocatedBatch
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class KeyEvidence:
         self._logs = (left, right)
         self._scratch = scratch
         self._keys: SupersededOffsets | None = None
+        self._markers: MarkerEvidence | None = None
         self._is_read = False
         self.undecided: str | None = None
 
@@ -84,8 +87,13 @@ class KeyEvidence:
         return keys.came_again(holder, offset)
 
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
-        """Never: keys say nothing of it."""
-        return False
+        """Keys say nothing of it: the checkpoint of its cleaner must be above, and no data of the marker's transaction may be left."""
+        if offset >= log.cleaned_offset or ControlRecordType.parse(key) not in MARKERS:
+            return False
+        if self._markers is None:
+            left, right = self._logs
+            self._markers = MarkerEvidence(lambda _: left, lambda _: right, max(left.log_start_offset, right.log_start_offset))
+        return self._markers.may_lack(0 if log is self._logs[0] else 1, offset, producer_id)
 
     def _read(self) -> SupersededOffsets | None:
         if not self._is_read:

@@ -1,4 +1,4 @@
-"""Whether a cleaner can have removed a transaction's marker that one of two live logs lacks.
+"""Whether a cleaner can have removed a transaction's marker that one of two logs lacks.
 
 A cleaner walks its log from the beginning, and leaves a COMMIT or ABORT alone as long as a batch of its transaction came by in that very
 pass (`storage.cleaned_transaction_metadata`). So a log that lacks a marker, and still has a transactional batch of its producer in
@@ -47,8 +47,7 @@ class _Transactions:
 
     def still_has(self, offset: int) -> bool:
         """Whether a batch begins at `offset` now."""
-        log = self.open_log(offset)
-        cursor = log.cursor(log.log_start_offset)
+        cursor = self.open_log(offset).cursor(offset)
         try:
             located = cursor.peek()
             return located is not None and located.batch.base_offset == offset
@@ -63,7 +62,7 @@ def _ends_a_transaction(batch: RecordBatch) -> bool:
 
 
 class MarkerEvidence:
-    """The two logs of a mirrored partition, each given by how it is opened from an offset to its end; read from `start_offset` on."""
+    """The two logs of a partition, each given by how it is opened from an offset to its end; read from `start_offset` on."""
 
     def __init__(self, open_left: Callable[[int], ComparedLog], open_right: Callable[[int], ComparedLog], start_offset: int) -> None:
         self._logs = (_Transactions(open_left, start_offset), _Transactions(open_right, start_offset))

@@ -26,6 +26,7 @@ from kmirror.verify.planner import TASK_BYTES, Listing, list_input, pack
 from kmirror.verify.replay.claims import DataDirClaims, has_grown, read_data_dir_claims, read_partition_claims
 from kmirror.verify.replay.close import PRODUCER_ID_EXPIRATION_MS, close_partition
 from kmirror.verify.replay.cross_checks import CrossChecks
+from kmirror.verify.replay.findings import Finding
 from kmirror.verify.replay.partial import ReplayPartial, merge
 from kmirror.verify.replay.slice_replay import replay_slice
 from kmirror.verify.replay.tables import ReplayTables
@@ -134,6 +135,18 @@ def data_dirs_of(files: FileSystem, listing: Listing) -> dict[str, DataDirClaims
     return {folder: read_data_dir_claims(files, folder) for folder in listing.data_dir_files}
 
 
+def check_data_dirs(tables: ReplayTables, data_dirs: Mapping[str, DataDirClaims]) -> None:
+    """Findings of checkpoints that cannot be read: each is told once, with the first log of its data dir."""
+    for path, claims in data_dirs.items():
+        row = next((row for row in tables.logs if posixpath.dirname(row.log) == path), None)
+        if row is None or not claims.errors:
+            continue
+        for name, error in claims.errors.items():
+            finding = Finding(row.log, row.topic, row.partition, "checkpoints", "corrupt", f"{path}/{name}", None, None, None, None, error)
+            tables.findings.append(finding)
+        tables.logs[tables.logs.index(row)] = replace(row, findings=row.findings + len(claims.errors))
+
+
 def clusters_of(files: FileSystem, listing: Listing) -> list[Listing]:
     """The data dirs of each cluster as an input of their own, by `meta.properties`; those that name none are one together."""
     clusters: dict[str | None, set[str]] = {}
@@ -204,5 +217,6 @@ def _replay_cluster(files: FileSystem, listing: Listing, settings: ReplaySetting
         parts = run_task(files, listing.slices(files, partition), cuts, check_crc=settings.check_crc)
         data_dir = data_dirs.get(posixpath.dirname(partition.path), DataDirClaims())
         tables.extend(close_parts(files, partition, parts, data_dir, settings))
+    check_data_dirs(tables, data_dirs)
     cross_check(files, listing, timelines, tables, data_dirs)
     return tables

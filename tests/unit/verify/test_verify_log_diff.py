@@ -89,6 +89,35 @@ def test_a_lagging_destination_is_allowed_only_when_asked(tmp_path: Path) -> Non
     assert diff(tmp_path, parts, hole, DiffSettings(allow_lag=True)).difference_counts == {"missing": 1}
 
 
+def marker(offset: int, producer_id: int = 7) -> bytes:
+    return bytes(
+        build_end_transaction_marker(
+            ControlRecordType.ABORT, coordinator_epoch=0, producer_id=producer_id, producer_epoch=0, timestamp=TIME, base_offset=offset
+        )
+    )
+
+
+def test_markers_of_a_tail_that_lags_are_of_the_lag(tmp_path: Path) -> None:
+    """A replica that lagged by a transaction's marker was different."""
+    parts = [*batches(4), marker(20), batch(21), marker(26)]
+    allowed = diff(tmp_path, parts, parts[:4], DiffSettings(allow_lag=True))
+    assert (allowed.status, allowed.ignored_counts) == (Status.EQUAL, {"control-only": 2, "missing": 1})
+    assert diff(tmp_path, parts, [*parts[:4], parts[5]], DiffSettings(allow_lag=True)).difference_counts == {"control-only": 1}
+
+
+@pytest.mark.parametrize(
+    ("cleaned", "data_is_left", "kind"), [(15, False, "compacted"), (15, True, "control-only"), (0, False, "control-only")]
+)
+def test_a_marker_that_only_one_cleaner_removed(tmp_path: Path, cleaned: int, data_is_left: bool, kind: str) -> None:
+    """Below the cleaner's checkpoint it may have gone with the last record of its transaction, not before."""
+    data = bytes(build_batch(records(0, 5), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True))
+    left = [*([data] if data_is_left else []), batch(5), marker(10), *batches(3, first=11)]
+    right = [part for part in left if part != left[-4]]
+    a, b = write_log(tmp_path / "a" / "t-0", *left), write_log(tmp_path / "b" / "t-0", *right)
+    assert kinds(diff_logs(open_log(a), open_log(b, cleaned_offset=cleaned))) == [(kind, 10, 10)]
+    assert kinds(diff_logs(open_log(b, cleaned_offset=cleaned), open_log(a))) == [(kind, 10, 10)]
+
+
 def test_a_missing_tail_is_one_difference(tmp_path: Path) -> None:
     """It was one a batch: 133 lines where one range says it."""
     parts = batches(40)

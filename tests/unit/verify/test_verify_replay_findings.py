@@ -16,6 +16,7 @@ from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.reader import read_partition
 from kmirror.verify.planner import list_input
+from kmirror.verify.replay.claims import CHECKPOINTS
 from kmirror.verify.replay.findings import Finding
 from kmirror.verify.replay.folder import ReplaySettings, close_parts, cuts_of, data_dirs_of, plan_tasks, replay_folder, run_task
 
@@ -275,3 +276,15 @@ def test_tasks_of_a_few_slices_in_any_order_give_the_same_tables(tmp_path: Path)
     parts = [part for task in reversed(tasks) for part in run_task(FILES, task, cuts_of(listing))]
     data_dir = data_dirs_of(FILES, listing)[str(tmp_path)]
     assert close_parts(FILES, listing.partitions[0], parts, data_dir) == replay_folder(FILES, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS.values())
+def test_a_checkpoint_that_cannot_be_read_is_told_once(tmp_path: Path, name: str) -> None:
+    story_folder(tmp_path, 1)
+    (tmp_path / "u-0").mkdir()
+    (tmp_path / "u-0" / f"{0:020d}.log").touch()
+    (tmp_path / name).write_text("0\n1\nno checkpoint\n")
+    tables = replay_folder(FILES, str(tmp_path))
+    (finding,) = tables.findings
+    assert (finding.table, finding.kind, finding.file) == ("checkpoints", "corrupt", str(tmp_path / name))
+    assert sum(row.findings for row in tables.logs) == 1
