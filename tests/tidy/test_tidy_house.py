@@ -50,6 +50,7 @@ def test_importing_kmirror_loads_nothing_heavy() -> None:
         ["kmirror", "demo"],
         ["kmirror", "sim"],
         ["kmirror", "verify-logs"],
+        ["kmirror", "replay"],
         ["mirrors"],
         ["dump_log"],
         ["log_diff"],

@@ -1,0 +1,290 @@
+"""`kmirror replay`: recorded logs, produced to a cluster again.
+
+    kmirror replay /data/kafka --to host:9092 --create-topics                  at the original speed
+    kmirror replay /data/kafka --to host:9092 --speed 10                       ten times as fast
+    kmirror replay /data/kafka --to host:9092 --speed max --state progress/    as fast as it goes; run it again after an interruption
+    kmirror replay s3://bucket/kafka --to host:9092 --engine spark --state /shared/progress
+
+Partitions, timestamps, keys, values, headers, the order within a partition, codecs and the borders of batches stay; offsets and producer ids are the
+destination's. Transactions end as they ended: see `kmirror.cli.replay_partition`. The producer is idempotent, and tries again what can be tried again
+(`delivery.timeout.ms`, two minutes). With `--state` a replay that was interrupted, however, goes on where it was, with nothing lost and nothing twice:
+see `kmirror.cli.replay_state`. Nothing is written where the logs are, and a broker may be running on them; they are read to where they ended when
+the replay began.
+
+Ctrl-C (or SIGTERM) waits for what is under way and says where the replay stands; a second one does not wait.
+
+Exit code 0: all of it was replayed. 1: it was not, one line says why. 2: the arguments are wrong. 130 after Ctrl-C, 143 after SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from kmirror.admin.results import ConfigResourceType, TopicDescription
+from kmirror.cli.log_diff import parse_partitions
+from kmirror.cli.log_diff_inputs import FolderInput, is_live
+from kmirror.cli.replay_client import TRANSACTION_TIMEOUT_MS, ReplayClient
+from kmirror.cli.replay_pace import Schedule, parse_speed
+from kmirror.cli.replay_partition import Outcome
+from kmirror.cli.replay_plan import Plan, Selection, make_plan, missing_topics, parse_rename
+from kmirror.cli.replay_progress import Progress, print_event, rates, shown
+from kmirror.cli.replay_run import CLIENT_ID, Destination, first_due, replay_partitions
+from kmirror.cli.replay_stop import Stop
+from kmirror.cli.tool_client import command_properties
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run as run_loop
+
+TICK_MS = 500
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
+    add = parser.add_argument
+    add("logs", metavar="LOGS", help="a broker's log.dir, one partition's folder, or a folder of log.dirs; a path or a URI")
+    add("--to", metavar="SERVERS", required=True, help="the cluster that gets the records, as host:port,host:port")
+    add("--command-config", metavar="FILE", help="a file with settings of the client, e.g. security.protocol")
+    add(
+        "--speed",
+        metavar="N",
+        default="1",
+        help="how many times the original speed, by the records' timestamps, or max (default: %(default)s)",
+    )
+    add("--topics", metavar="REGEX", help="only topics whose whole name matches")
+    add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
+    add("--rename", metavar="FROM=TO", action="append", default=[],
+        help="replay a topic under another name; FROM is a regular expression for whole names, TO may have its groups as \\1; repeatable")  # fmt: skip
+    add(
+        "--starting-timestamp",
+        metavar="TIME",
+        help="leave out batches whose records are all older; ms since the epoch, or as 2026-11-23T14:00:00Z",
+    )
+    add("--ending-timestamp", metavar="TIME", help="leave out batches with a record that is younger")
+    add(
+        "--aborted",
+        choices=["keep", "drop"],
+        default="keep",
+        help="whether aborted transactions are replayed, and aborted (default: %(default)s)",
+    )
+    add("--create-topics", action="store_true", help="create missing topics with the recording's number of partitions and retention.ms=-1")
+    add("--replication-factor", metavar="N", type=int, default=-1, help="of topics that are created (default: the cluster's)")
+    add("--topic-config", metavar="NAME=VALUE", action="append", default=[], help="a configuration of topics that are created; repeatable")
+    add("--state", metavar="DIR", help="keep the progress there, a file a partition, and go on where an earlier run was")
+    add("--transactional-id", metavar="PREFIX", default=CLIENT_ID, help="how transactional ids begin (default: %(default)s)")
+    add("--transaction-timeout-ms", metavar="MS", type=int, default=TRANSACTION_TIMEOUT_MS,
+        help="how long a transaction may be open at the destination (default: %(default)s)")  # fmt: skip
+    add("--engine", choices=["local", "spark"], default="local", help="spark: one Spark task a partition (default: %(default)s)")
+    add("--master", metavar="URL", help="where Spark runs (default: as spark-submit says, else this machine); implies --engine spark")
+    add("--json", action="store_true", help="print progress and result as JSON, one object a line")
+
+
+def run(command: str, options: argparse.Namespace) -> int:
+    """The exit code."""
+    if is_live(options.logs):
+        raise KmirrorError(f"{options.logs} is a live cluster; kmirror replay reads log directories, kafka-mirrors mirrors clusters")
+    speed = parse_speed(options.speed)
+    configs = _configs(options.topic_config)
+    wanted = selection_of(options)
+    recorded = FolderInput(options.logs)
+    plan = make_plan(recorded, options.logs, wanted)
+    destination = Destination(
+        options.to,
+        command_properties(options.command_config),
+        transactional_id_prefix=options.transactional_id,
+        transaction_timeout_ms=options.transaction_timeout_ms,
+        state_folder=options.state,
+    )
+    uses_spark = options.engine == "spark" or options.master is not None
+
+    async def main(runtime: Runtime) -> int:
+        ready = await prepare(runtime, destination, plan, options, configs)
+        return await _replay(runtime, ready, plan, speed, as_json=options.json)
+
+    if uses_spark:
+        from kmirror.cli.replay_spark import replay_on_spark
+
+        ready = run_loop(lambda runtime: prepare(runtime, destination, plan, options, configs))
+        return replay_on_spark(ready, plan, speed, options.master, as_json=options.json)
+    return run_loop(main)
+
+
+def selection_of(options: argparse.Namespace) -> Selection:
+    return Selection(
+        topics=options.topics,
+        partitions=parse_partitions(options.partitions),
+        renames=tuple(parse_rename(text) for text in options.rename),
+        first_timestamp=parse_time(options.starting_timestamp, "--starting-timestamp"),
+        last_timestamp=parse_time(options.ending_timestamp, "--ending-timestamp"),
+        drops_aborted=options.aborted == "drop",
+    )
+
+
+def parse_time(text: str | None, option: str) -> int | None:
+    """ms since the epoch; of a time without a zone UTC is meant."""
+    if text is None:
+        return None
+    if re.fullmatch(r"\d{1,18}", text):
+        return int(text)
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise KmirrorError(f"{option} takes ms since the epoch or a time such as 2026-11-23T14:00:00Z, not '{text}'") from error
+    return round((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _configs(texts: list[str]) -> dict[str, str]:
+    configs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise KmirrorError(f"--topic-config takes NAME=VALUE, not '{text}'")
+        configs[name] = value
+    return configs
+
+
+# -- the destination ------------------------------------------------------------------------------------------------------------
+
+
+async def prepare(
+    runtime: Runtime, destination: Destination, plan: Plan, options: argparse.Namespace, configs: Mapping[str, str]
+) -> Destination:
+    """The destination, with its topics there and known. NoBrokerError where nobody answers."""
+    async with destination.client(runtime) as client:
+        cluster_id = await client.open()
+        found = await client.describe_topics(plan.counts)
+        missing = missing_topics(plan, found, create=options.create_topics, replication_factor=options.replication_factor, configs=configs)
+        if missing:
+            (await client.create_topics(missing)).all()
+            for topic in missing:
+                settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
+                _say(f"created topic {topic.name} with {topic.num_partitions} partition{'s' * (topic.num_partitions != 1)}, {settings}")
+            found = await _described(client, plan)
+        await _warn_of_times(client, [name for name in found if name not in {topic.name for topic in missing}])
+    return replace(destination, cluster_id=cluster_id, topic_ids={name: str(topic.topic_id) for name, topic in found.items()})
+
+
+async def _described(client: ReplayClient, plan: Plan) -> dict[str, TopicDescription]:
+    """The topics, once a broker knows all of them: it hears of new ones a moment later."""
+
+    async def attempt() -> dict[str, TopicDescription]:
+        found = await client.describe_topics(plan.counts)
+        if len(found) < len(plan.counts):
+            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return found
+
+    return await client.until_delivered(attempt)
+
+
+async def _warn_of_times(client: ReplayClient, topics: list[str]) -> None:
+    """Existing topics may be set to times of their own."""
+    for name in topics:
+        entries = {entry.name: entry.value for entry in await client.describe_configs(ConfigResourceType.TOPIC, name)}
+        if entries.get("message.timestamp.type") == "LogAppendTime":
+            _say(f"topic {name} has message.timestamp.type=LogAppendTime: its records get the time of their arrival")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# -- in this process --------------------------------------------------------------------------------------------------------------
+
+
+async def _replay(runtime: Runtime, destination: Destination, plan: Plan, speed: float | None, *, as_json: bool) -> int:
+    schedule, done = await runtime.run_blocking(lambda: scheduled(destination, plan, speed))
+    stop = Stop(runtime)
+    with shown(plan.size, done, as_json=as_json, is_paced=speed is not None) as progress, _stopping(stop) as signals:
+        ticker = runtime.spawn(_tick(stop, progress), name="replay-progress")
+        try:
+            outcomes = await replay_partitions(runtime, destination, plan.partitions, schedule, stop, progress.told)
+        finally:
+            ticker.cancel()
+    report(progress, outcomes, plan, destination, as_json=as_json, is_paced=speed is not None)
+    return 0 if not signals else TERMINATED if signal.SIGTERM in signals else INTERRUPTED
+
+
+def scheduled(destination: Destination, plan: Plan, speed: float | None) -> tuple[Schedule, int]:
+    """When what comes next is due, now for the first; and how many bytes were sent by earlier runs. KmirrorError for progress files of others."""
+    states = {str(one.source): destination.state_of(one, "") for one in plan.partitions}
+    first = 0 if speed is None else first_due(plan.partitions, states)
+    return Schedule(time.time_ns() // 1_000_000, first, speed), sum(state.size for state in states.values())
+
+
+async def _tick(stop: Stop, progress: Progress) -> None:
+    while await stop.sleep_ms(TICK_MS):
+        progress.tick()
+
+
+@contextlib.contextmanager
+def _stopping(stop: Stop) -> Iterator[list[signal.Signals]]:
+    """The signals that came; the first asks for an end in good order, the second does not."""
+    loop = asyncio.get_running_loop()
+    main = asyncio.current_task()
+    seen: list[signal.Signals] = []
+
+    def on_signal(number: signal.Signals) -> None:
+        seen.append(number)
+        if len(seen) == 1:
+            stop.set()
+        elif main is not None:
+            main.cancel()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    with contextlib.suppress(ValueError, RuntimeError):  # not the main thread: whoever runs us there ends us otherwise
+        for number in numbers:
+            loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield seen
+    except asyncio.CancelledError:
+        if len(seen) > 1:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+# -- what is said at the end --------------------------------------------------------------------------------------------------------
+
+
+def report(progress: Progress, outcomes: list[Outcome], plan: Plan, destination: Destination, *, as_json: bool, is_paced: bool) -> None:
+    """What was sent, and where it stands if that is not the end."""
+    progress.lag_ms = 0.0
+    is_complete = len(outcomes) == len(plan.partitions) and all(one.is_complete for one in outcomes)
+    committed, aborted = sum(one.committed for one in outcomes), sum(one.aborted for one in outcomes)
+    left_open = sum(len(one.left_open) for one in outcomes)
+    if as_json:
+        rows = [
+            {
+                "source": one.source,
+                "target": one.target,
+                "next_offset": one.next_offset,
+                "records": one.records,
+                "is_complete": one.is_complete,
+            }
+            for one in outcomes
+        ]
+        transactions = {"committed": committed, "aborted": aborted, "open_at_the_end": left_open}
+        print_event("result", {**progress.facts(), "is_complete": is_complete, "transactions": transactions, "partitions": rows})
+        return
+    if not is_complete:
+        for one in outcomes:
+            if not one.is_complete:
+                print(f"{one.source}: stands at offset {one.next_offset}")
+        advice = f"run it again with --state {destination.state_folder}" if destination.state_folder else "without --state it begins anew"
+        print(f"interrupted: {advice}")
+    print(f"{'replayed' if is_complete else 'sent'} {rates(progress, is_paced=False)}")
+    if committed or aborted:
+        print(
+            f"transactions: {committed} committed, {aborted} aborted{f', {left_open} of them open where the recording ends' * (left_open > 0)}"
+        )

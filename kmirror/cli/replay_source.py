@@ -1,0 +1,110 @@
+"""What of a recording is replayed: the batches of a partition in order, read a block at a time, with no file held open between two blocks
+(a paced replay has thousands of partitions under way and reads one of them for days)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from kmirror.common.errors import CorruptFileError
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record_batch import RecordBatch
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.batch_walk import WALK_BLOCK_BYTES, SoundBatches, walk
+from kmirror.verify.planner import MAX_OFFSET, Listing
+from kmirror.verify.slices import LogSlice
+from kmirror.verify.visibility import AbortedTransaction, read_undecided
+
+WHOLE: Final = 1 << 62
+MIN_BLOCK_BYTES: Final = 64 << 10
+BLOCKS_MEMORY_BYTES: Final = 128 << 20
+"""What the blocks of all partitions together may take, down to MIN_BLOCK_BYTES for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPartition:
+    """One partition's files and what of them is asked for. Offsets and timestamps (ms) are the recording's; both ends belong to it."""
+
+    location: str
+    files: PartitionFiles
+    source: TopicPartition
+    target: TopicPartition
+    first_offset: int = 0
+    first_timestamp: int | None = None
+    """Batches whose last record is older are left out."""
+    last_timestamp: int | None = None
+    """Batches with a younger record are left out."""
+    drops_aborted: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.files.size
+
+    @property
+    def listing(self) -> Listing:
+        return Listing(self.location, self.files.path, [self.files], True, {})
+
+    def wants(self, batch: RecordBatch) -> bool:
+        """Whether the bounds in time let a data batch through."""
+        return (self.first_timestamp is None or batch.max_timestamp >= self.first_timestamp) and (
+            self.last_timestamp is None or batch.max_timestamp <= self.last_timestamp
+        )
+
+
+def block_bytes(partitions: int) -> int:
+    """How much of each of so many partitions is read at a time."""
+    return max(MIN_BLOCK_BYTES, min(WALK_BLOCK_BYTES, BLOCKS_MEMORY_BYTES // max(1, partitions)))
+
+
+def blocks_from(files: FileSystem, partition: RecordedPartition, offset: int, *, size: int) -> Iterator[list[RecordBatch]]:
+    """The batches with offsets from `offset` on, control batches among them. CorruptFileError at the first that is none."""
+    listing = partition.listing
+    for piece in listing.slices(files, partition.files, task_bytes=WHOLE, low=offset, high=MAX_OFFSET):
+        position = piece.start
+        while position < piece.end:
+            found = _block_at(files, piece, position, size)
+            if found is None:
+                break
+            wanted = [batch for batch in found.batches if batch.last_offset >= offset]
+            if wanted:
+                yield wanted
+            position = found.positions[-1] + found.batches[-1].size_in_bytes
+
+
+def _block_at(files: FileSystem, piece: LogSlice, position: int, size: int) -> SoundBatches | None:
+    found = next(walk(files, piece._replace(start=position), block_bytes=size), None)
+    return found if isinstance(found, SoundBatches) else None
+
+
+def first_time(files: FileSystem, partition: RecordedPartition, offset: int) -> int | None:
+    """The max timestamp of the first data batch from `offset` on that is wanted; None without one, or where the log cannot be read (its replay
+    will say so)."""
+    try:
+        for batches in blocks_from(files, partition, offset, size=MIN_BLOCK_BYTES):
+            for batch in batches:
+                if not batch.is_control and batch.max_timestamp >= 0 and batch.record_count and partition.wants(batch):
+                    return batch.max_timestamp
+    except (CorruptFileError, OSError):
+        pass
+    return None
+
+
+@dataclass(slots=True)
+class AbortedTransactions:
+    """Which transactional batches of a log are of transactions that were aborted."""
+
+    of_producer: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, files: FileSystem, partition: RecordedPartition) -> AbortedTransactions:
+        """From `.txnindex` and headers; CorruptFileError for damaged ones."""
+        found = cls()
+        for one in read_undecided(files, partition.listing, partition.files).aborted:
+            found.of_producer.setdefault(one.producer_id, []).append(one)
+        return found
+
+    def hold(self, batch: RecordBatch) -> bool:
+        transactions = self.of_producer.get(batch.producer_id, [])
+        return batch.is_transactional and any(one.first_offset <= batch.base_offset <= one.last_offset for one in transactions)

@@ -1,0 +1,65 @@
+"""`kmirror replay --engine spark`: one Spark task a partition, each a producer of its own, on one schedule.
+
+Executors read the recording themselves (with paths instead of URIs each must see the same disk) and connect to the destination. A partition whose
+task has to wait for a core is behind the schedule by then, and catches up as fast as it goes.
+
+Spark runs a task again when its executor is lost, and may run it twice at once (speculation). With `--state`, on a disk that all executors
+see, that is a replay that goes on: nothing is lost and nothing is there twice. Without it a task would begin anew, so it is needed wherever
+Spark runs elsewhere than in this machine's own process, where a task is tried once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from kmirror.cli.replay_pace import Schedule
+from kmirror.cli.replay_partition import Outcome
+from kmirror.cli.replay_plan import Plan
+from kmirror.cli.replay_progress import shown
+from kmirror.cli.replay_run import Destination, replay_partitions
+from kmirror.cli.replay_source import RecordedPartition
+from kmirror.cli.replay_stop import Stop
+from kmirror.cli.user_errors import one_line
+from kmirror.common.errors import KmirrorError
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import run
+
+
+def replay_on_spark(destination: Destination, plan: Plan, speed: float | None, master: str | None, *, as_json: bool) -> int:
+    """The exit code. KmirrorError with the first partition's error, when all tasks have ended."""
+    from kmirror.cli.replay import report, scheduled
+    from kmirror.spark.job_progress import watched
+    from kmirror.spark.session import is_local, spark_session
+
+    spark = spark_session("kmirror-replay", master=master)
+    context = spark.sparkContext
+    if destination.state_folder is None and not is_local(context.master):
+        raise KmirrorError(f"on {context.master} Spark may run a task again: give --state DIR, on a disk that every executor sees")
+    schedule, done = scheduled(destination, plan, speed)
+    tasks = [(destination, partition, schedule) for partition in plan.partitions]
+    with shown(plan.size, done, as_json=as_json, is_paced=speed is not None) as progress:
+        rows = context.parallelize(tasks, len(tasks)).map(_task)
+        with watched(context, [partition.size for partition in plan.partitions], lambda size: progress.told(0, size, 0.0)):
+            answers: list[dict[str, Any] | str] = rows.collect()
+        errors = [answer for answer in answers if isinstance(answer, str)]
+        if errors:
+            raise KmirrorError(errors[0])
+        outcomes = [Outcome(**answer) for answer in answers if isinstance(answer, dict)]
+        progress.records, progress.size = sum(one.records for one in outcomes), sum(one.size for one in outcomes)
+    report(progress, outcomes, plan, destination, as_json=as_json, is_paced=speed is not None)
+    return 0
+
+
+def _task(task: tuple[Destination, RecordedPartition, Schedule]) -> dict[str, Any] | str:
+    """The outcome of one partition, or why there is none in one line: an error that is the user's to mend is not tried again."""
+    destination, partition, schedule = task
+
+    async def replay(runtime: Runtime) -> list[Outcome]:
+        return await replay_partitions(runtime, destination, [partition], schedule, Stop(runtime), lambda records, size, lag_ms: None)
+
+    try:
+        (outcome,) = run(replay)
+    except (KmirrorError, OSError) as error:
+        return one_line(error)
+    return asdict(outcome)
