@@ -5,8 +5,9 @@
     spark = spark_session("my-app")                                   # or: register(an existing session)
     records = spark.read.format("kafka-log").load("/var/lib/kafka")   # a row a record
     batches = spark.read.format("kafka-log").option("rows", "batch").load("/var/lib/kafka")
+    frame.write.format("kafka-log").option("topic", "t").option("numPartitions", "3").save("/a/log/dir")
 
-Needs `pip install kmirror[spark]`. `data_source` describes columns and options, `session` what runs without a JDK.
+Needs `pip install kmirror[spark]`. `data_source` describes columns and options, `log_writer` those of writing, `session` what runs without a JDK.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kmirror.spark.saving import write_log
     from kmirror.spark.session import spark_session
 
-__all__ = ["register", "spark_session"]
+__all__ = ["register", "spark_session", "write_log"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("kafka-log")` known to a session, let it push filters down, and count from headers."""
+    """Make `spark.read.format("kafka-log")` known to a session, let it push filters down, count from headers, and be written in every save mode."""
     from kmirror.spark.counting import count_from_headers
     from kmirror.spark.data_source import NAME, KafkaLogDataSource
     from kmirror.spark.pushdown import PUSHDOWN, mark_loads
+    from kmirror.spark.saving import save_in_all_modes
 
     spark.dataSource.register(KafkaLogDataSource)
     mark_loads(NAME)
     count_from_headers(NAME)
+    save_in_all_modes(NAME)
     spark.conf.set(PUSHDOWN, "true")
 
 
@@ -38,4 +42,8 @@ def __getattr__(name: str) -> Any:
         from kmirror.spark.session import spark_session
 
         return spark_session
+    if name == "write_log":
+        from kmirror.spark.saving import write_log
+
+        return write_log
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

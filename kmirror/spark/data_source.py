@@ -25,8 +25,8 @@ Options
                 DeleteRecords removed. Options that begin with `kafka.` are for a consumer's connection: none but kafka.isolation.level counts.
 Filters on topic, partition, offset and the least timestamp (base_offset and max_timestamp for rows of batches) are pushed down (`filters`; `pushdown`: when not).
 Otherwise control records are rows too
-(`is_control`), records of aborted transactions also, up to the end of the log: this is the log, not what a consumer sees. Writing and streaming
-are not offered.
+(`is_control`), records of aborted transactions also, up to the end of the log: this is the log, not what a consumer sees. Streaming
+is not offered. What `df.write.format("kafka-log")` takes stands in `log_writer`.
 
 Damage is an impossible length or offset, a wrong CRC (looked at wherever a record is unpacked, and always with PERMISSIVE), records that are not
 as the header says, and an incomplete batch, except at the end of a partition's last segment, where a broker may be appending: there it is left out.
@@ -45,10 +45,12 @@ from kmirror.spark.columns import sql_schema
 from kmirror.spark.files import file_system_for
 from kmirror.spark.filters import NO_TIME, Pushed
 from kmirror.spark.inputs import FoundPartition, find_partitions
+from kmirror.spark.log_writer import KafkaLogWriter
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
 from kmirror.spark.pushdown import widen
 from kmirror.spark.slice_reader import Aborted, SliceReader, Wanted, put_together
+from kmirror.spark.write_options import WriteOptions
 from kmirror.storage.offset_checkpoint_file import LOG_START_OFFSET_CHECKPOINT_FILE_NAME
 from kmirror.storage.reader import read_offset_checkpoint
 from kmirror.verify.offset_lookup import time_index_entries
@@ -86,6 +88,10 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> KafkaLogReader:
         options = ReadOptions.parse(self.options).with_columns(schema.names)
         return PushingReader(options, self.load_id) if options.is_marked else KafkaLogReader(options)
+
+    @in_one_line
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaLogWriter:
+        return KafkaLogWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
 
 @dataclass

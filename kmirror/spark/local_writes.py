@@ -1,0 +1,157 @@
+"""What `storage` needs to write a log on the machine that a task runs on: files, a clock, chance, and work that is put off.
+
+A broker has these from `runtime`, which an executor never loads. `.lock` is held as a broker holds it: a lock of the open file description where the
+system has those, which Java's locks conflict with, else `flock`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import random
+import shutil
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kmirror.common.ports import Buffer, File
+from kmirror.spark.files import LocalFile, LocalFiles
+from kmirror.storage.ports import LogDirFailures, LogPorts
+
+_OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
+_WHOLE_FILE: Final = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+_LOCK_IS_TAKEN: Final = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK)
+
+
+class WrittenFile(LocalFile):
+    """A descriptor, opened for reading and writing."""
+
+    def __init__(self, path: str, flags: int) -> None:
+        self.path = path
+        self._descriptor = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, 0o666)
+
+    def pwrite(self, data: Buffer, position: int) -> int:
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        written = 0
+        while written < size:
+            written += os.pwrite(self._descriptor, rest[written:], position + written)
+        return size
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        return self.pwrite(b"".join(buffers), position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def fsync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+
+class WritableLocalFiles(LocalFiles):
+    """The disk of this machine (on a cluster: a mount that the driver and every executor have)."""
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> File:
+        if not (write or create or exclusive):
+            return LocalFile(path)
+        return WrittenFile(path, (os.O_CREAT if create or exclusive else 0) | (os.O_EXCL if exclusive else 0))
+
+    def make_dirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, destination: str) -> None:
+        os.replace(source, destination)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+
+    def write_bytes(self, path: str, data: Buffer) -> None:
+        file = WrittenFile(path, os.O_CREAT | os.O_TRUNC)
+        try:
+            file.pwrite(data, 0)
+        finally:
+            file.close()
+
+    def fsync_path(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> File:
+        file = WrittenFile(path, os.O_CREAT)
+        try:
+            if _OFD_SETLK is not None:
+                fcntl.fcntl(file.fileno(), _OFD_SETLK, _WHOLE_FILE)
+            else:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            if error.errno in _LOCK_IS_TAKEN:
+                raise BlockingIOError(error.errno, "the lock is held by another process", path) from error
+            raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
+        return file
+
+
+class SystemClock:
+    """This machine's time."""
+
+    def time_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
+
+class SystemChance:
+    """Chance of the operating system."""
+
+    def __init__(self) -> None:
+        self._source = random.SystemRandom()
+
+    def random(self) -> float:
+        return self._source.random()
+
+    def randrange(self, stop: int) -> int:
+        return self._source.randrange(stop)
+
+    def token_bytes(self, size: int) -> bytes:
+        return os.urandom(size)
+
+
+class PutOff:
+    """Work that a log puts off, done when `run` is called."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[], None]] = []
+
+    def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> None:
+        self._waiting.append(fn)
+
+    def run(self) -> None:
+        while self._waiting:
+            self._waiting.pop(0)()
+
+
+def local_ports(files: WritableLocalFiles, put_off: PutOff) -> LogPorts:
+    """What a `UnifiedLog` on this disk needs. The first error of the disk is raised, also from work that was put off."""
+
+    def fail(log_dir: str, message: str, error: OSError) -> None:
+        raise error
+
+    return LogPorts(files, SystemClock(), SystemChance(), put_off, LogDirFailures(fail))

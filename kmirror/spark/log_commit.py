@@ -1,0 +1,405 @@
+"""The commit of a write: the tasks' segments become the logs of a log.dir.
+
+Every step that takes long happens in the staging folder, which lies in the log.dir (so a move is a rename) and is named like a log that is being deleted:
+readers pass over it, and a broker that finds one which a killed driver left removes it.
+
+1. For each partition the pieces of its tasks are put in order: by their offsets, or by the tasks' numbers. Batches without offsets of their own get theirs
+   where they lie (8 bytes a batch; the CRC does not cover them), as they get the leader epoch of a log that is appended to.
+2. A piece's segments become the log's by renaming. One that fits behind the segment before it (`segment.bytes`) is appended to that instead, so that many
+   small tasks make no small segments.
+3. `UnifiedLog` opens the new log as a broker does after a clean stop and writes what lies beside the segments: leader epochs, producer snapshots,
+   `partition.metadata`.
+4. Under the log.dir's lock, the clean-shutdown marker goes, folders and segments are moved in place, the checkpoints are written, the marker comes back.
+   An error in between takes the moves back. If the machine fails in between, there is no marker and a broker recovers the logs, as after any crash.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.record.record_batch import LOG_OVERHEAD
+from kmirror.spark.local_writes import PutOff, SystemChance, WritableLocalFiles, local_ports
+from kmirror.spark.options import NAME
+from kmirror.spark.staged_log import Piece, StagedSegment
+from kmirror.spark.write_options import WriteOptions
+from kmirror.storage import log_file_names
+from kmirror.storage.checkpoint_file import TEMPORARY_SUFFIX
+from kmirror.storage.clean_shutdown_file import CLEAN_SHUTDOWN_FILE_NAME, CleanShutdownFile
+from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
+from kmirror.storage.log_dirs import LOCK_FILE_NAME, LogDir
+from kmirror.storage.log_segment import LogSegment
+from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME
+from kmirror.storage.offset_checkpoint_file import (
+    CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
+    HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
+    LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
+    RECOVERY_POINT_CHECKPOINT_FILE_NAME,
+)
+from kmirror.storage.partition_metadata_file import PartitionMetadataFile
+from kmirror.storage.reader import read_partition
+from kmirror.storage.segment_scan import scan_batches
+from kmirror.storage.unified_log import UnifiedLog
+from kmirror.verify.offset_lookup import log_end_offset
+
+STAGING_TOPIC: Final = "kmirror-write"
+NO_BROKER_EPOCH: Final = -1
+_CHECKPOINTS: Final = (
+    RECOVERY_POINT_CHECKPOINT_FILE_NAME,
+    LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
+    HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
+    CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
+)
+_KEPT: Final = (META_PROPERTIES_FILE_NAME, "bootstrap.checkpoint", LOCK_FILE_NAME)
+_SEGMENT_FILES: Final = (log_file_names.offset_index_file, log_file_names.time_index_file, log_file_names.log_file)
+"""The `.log` last: until it is there, its indexes mean nothing."""
+_BASE_OFFSET: Final = struct.Struct(">q")
+_EPOCH: Final = struct.Struct(">i")
+_LENGTH: Final = struct.Struct(">i")
+
+
+def staging_folder(path: str) -> str:
+    """A name for a new one."""
+    return f"{path}/{STAGING_TOPIC}-0.{SystemChance().token_bytes(16).hex()}{log_file_names.DELETE_DIR_SUFFIX}"
+
+
+@dataclass
+class NewLog:
+    """What is to be moved: a folder for a partition, or segments behind the ones it has. `epochs`: (leader epoch, first offset)."""
+
+    topic_partition: TopicPartition
+    folder: str
+    next_offset: int
+    is_append: bool
+    segments: list[int] = field(default_factory=list)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+
+
+class LogCommit:
+    """One commit. `staging` holds the pieces; nothing else may be written to `path` meanwhile."""
+
+    def __init__(self, options: WriteOptions, staging: str, *, overwrite: bool) -> None:
+        self._options = options
+        self._path = options.path
+        self._staging = staging
+        self._overwrite = overwrite
+        self._files = WritableLocalFiles()
+        self._put_off = PutOff()
+        self._ports = local_ports(self._files, self._put_off)
+        self._moves: list[tuple[str, str]] = []
+        self._made: list[str] = []
+        self._replaced: list[tuple[str, bytes]] = []
+
+    def run(self, pieces: Iterable[Piece]) -> None:
+        """KmirrorError or OSError, and the log.dir as it was, if it cannot be done."""
+        before = self._files.list_dir(self._path)
+        log_dir = LogDir(self._files, self._path)
+        try:
+            existing = self._existing()
+            by_name: dict[TopicPartition, list[Piece]] = {}
+            for piece in pieces:
+                by_name.setdefault(piece.topic_partition, []).append(piece)
+            for name in self._promised(by_name):
+                by_name.setdefault(name, [])
+            ids = self._topic_ids(by_name, existing)
+            logs = [self._put_together(name, by_name[name], name in existing, log_dir, ids[name.topic]) for name in sorted(by_name)]
+            self._move_in_place(logs, log_dir, ids)
+        except BaseException:
+            self._remove_new_files({name for name in self._files.list_dir(self._path) if name not in before})
+            raise
+        finally:
+            log_dir.lock.close()
+
+    def _remove_new_files(self, names: set[str]) -> None:
+        for name in names & {LOCK_FILE_NAME, *_CHECKPOINTS, *(name + TEMPORARY_SUFFIX for name in _CHECKPOINTS)}:
+            self._files.remove(f"{self._path}/{name}")
+
+    # what is there
+
+    def _existing(self) -> set[TopicPartition]:
+        """The partitions that stay, and are appended to."""
+        names = self._files.list_dir(self._path)
+        found = partitions_in(self._files, self._path, names)
+        check_save_mode(self._options, self._path, found)
+        if self._overwrite:
+            check_overwrite(self._files, self._path, names)
+            return set()
+        if found and CLEAN_SHUTDOWN_FILE_NAME not in names:
+            raise KmirrorError(
+                f"{NAME}: {self._path} has logs but no {CLEAN_SHUTDOWN_FILE_NAME}: it was not shut down cleanly, or copied without its hidden files; "
+                "start and stop its broker once, then append"
+            )
+        return found
+
+    def _promised(self, written: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Partitions that a topic of `numPartitions` has also where no record went to them."""
+        count = self._options.partition_count or 0
+        topics = {name.topic for name in written} | ({self._options.topic} if self._options.topic else set())
+        return [TopicPartition(topic, number) for topic in topics for number in range(count)]
+
+    def _topic_ids(self, written: Iterable[TopicPartition], existing: Iterable[TopicPartition]) -> dict[str, Uuid]:
+        """The id that a topic has already, was given, or gets now. KmirrorError where two of those differ."""
+        topics = sorted({name.topic for name in written})
+        given = dict(self._options.topic_ids)
+        if self._options.topic_id is not None:
+            if len(topics) > 1:
+                raise KmirrorError(f"{NAME}: option topicId is one id, and {len(topics)} topics are written; give JSON of ids by topic")
+            given |= dict.fromkeys(topics, self._options.topic_id)
+        for name in sorted(existing):
+            file = PartitionMetadataFile(self._files, f"{self._path}/{name}")
+            if name.topic in topics and file.exists():
+                found = file.read()
+                if given.setdefault(name.topic, found) != found:
+                    raise KmirrorError(f"{NAME}: {self._path}/{name} has topic id {found}, not {given[name.topic]}")
+        return {topic: given.get(topic) or Uuid.random(self._ports.random) for topic in topics}
+
+    # in the staging folder
+
+    def _put_together(self, name: TopicPartition, pieces: Sequence[Piece], is_append: bool, log_dir: LogDir, topic_id: Uuid) -> NewLog:
+        end, latest_epoch = self._end_of_log(name) if is_append else (0, None)
+        log = NewLog(name, f"{self._staging}/new/{name}", end, is_append)
+        self._files.make_dirs(log.folder)
+        last: LogSegment | None = None
+        for piece in _in_order(name, pieces):
+            shift = self._shift(log, piece)
+            epoch = None if piece.epochs else latest_epoch or 0
+            for found, first_offset in piece.epochs or ((epoch or 0, piece.first_offset),):
+                _note_epoch(log, found, first_offset + shift, latest_epoch)
+            for staged in piece.segments:
+                path = log_file_names.log_file(piece.folder, staged.base_offset)
+                if shift or epoch:
+                    _rewrite(path, shift, epoch or None)
+                base_offset, last_offset = staged.base_offset + shift, staged.last_offset + shift
+                if last is not None and self._fits_behind(last, staged, last_offset):
+                    self._append(last, path)
+                    continue
+                self._close(last)
+                for file_name in _SEGMENT_FILES:
+                    self._files.rename(file_name(piece.folder, staged.base_offset), file_name(log.folder, base_offset))
+                log.segments.append(base_offset)
+                last = self._open_segment(log.folder, base_offset)
+            log.next_offset = piece.last_offset + shift + 1
+        self._close(last)
+        if not is_append:
+            self._finish(log.folder, log, 0, topic_id)
+        return log
+
+    def _end_of_log(self, name: TopicPartition) -> tuple[int, int | None]:
+        """(where the log that is there ends, its latest leader epoch)."""
+        folder = f"{self._path}/{name}"
+        epochs = LeaderEpochCheckpointFile(self._files, folder, deferred=True).read()
+        return log_end_offset(self._files, read_partition(self._files, folder)), epochs[-1].epoch if epochs else None
+
+    def _shift(self, log: NewLog, piece: Piece) -> int:
+        """What is to be added to the piece's offsets."""
+        if not piece.has_offsets:
+            return log.next_offset
+        if piece.first_offset < log.next_offset:
+            what = f"the log ends at {log.next_offset}" if not log.segments else f"another task has offsets up to {log.next_offset - 1}"
+            raise KmirrorError(
+                f"{NAME}: {log.topic_partition}: offset {piece.first_offset} cannot be written, {what}"
+                + ("" if not log.segments else "; kmirror.spark.write_log sorts the records first")
+            )
+        return 0
+
+    def _open_segment(self, folder: str, base_offset: int) -> LogSegment:
+        ports, config = self._ports, self._options.log_config
+        segment = LogSegment.open(folder, base_offset, config, files=ports.files, clock=ports.clock, random=ports.random)
+        segment.resize_indexes_before_append(config.max_index_size)
+        return segment
+
+    def _fits_behind(self, last: LogSegment, staged: StagedSegment, last_offset: int) -> bool:
+        return not last.should_roll(
+            self._options.log_config,
+            max_timestamp_in_messages=staged.max_timestamp,
+            max_offset_in_messages=last_offset,
+            messages_size=staged.size,
+            now_ms=self._ports.clock.time_ms(),
+        )
+
+    def _append(self, last: LogSegment, path: str) -> None:
+        """The batches of a segment's file behind those of another one."""
+        file = self._files.open(path, write=False)
+        try:
+            for header, batch in scan_batches(file, 0, file.size()):
+                last.append(header.last_offset, (header,), batch)
+        finally:
+            file.close()
+
+    def _close(self, segment: LogSegment | None) -> None:
+        if segment is not None:
+            segment.on_become_inactive_segment()
+            segment.flush()
+            segment.close()
+
+    def _start_of_log(self, name: TopicPartition, log_dir: LogDir) -> int:
+        return log_dir.log_start_offsets.read().get(name, 0)
+
+    def _finish(self, folder: str, new: NewLog, log_start_offset: int, topic_id: Uuid) -> None:
+        """What lies beside the segments."""
+        log = UnifiedLog.open(folder, self._options.log_config, self._ports, log_start_offset=log_start_offset, topic_id=topic_id)
+        for epoch, first_offset in new.epochs:
+            log.maybe_assign_epoch_start_offset(epoch, first_offset)
+        log.flush(force_flush_active_segment=True)
+        self._put_off.run()
+        log.close()
+        assert log.log_end_offset == new.next_offset, ("the log's end", log.log_end_offset, new.next_offset, folder)
+
+    # in place
+
+    def _move_in_place(self, logs: Sequence[NewLog], log_dir: LogDir, ids: dict[str, Uuid]) -> None:
+        marker = CleanShutdownFile(self._files, self._path)
+        marker_bytes = self._files.read_bytes(marker.path) if marker.exists() else None
+        broker_epoch = marker.read()
+        checkpoints = [f"{self._path}/{name}" for name in _CHECKPOINTS]
+        self._replaced = [(path, self._files.read_bytes(path)) for path in checkpoints if self._files.exists(path)]
+        marker.delete()
+        try:
+            if self._overwrite:
+                self._set_old_aside(log_dir)
+            for log in logs:
+                self._move(log, log_dir, ids)
+            self._files.fsync_path(self._path)
+            self._write_checkpoints(logs, log_dir)
+        except BaseException:
+            self._undo()
+            if marker_bytes is not None:
+                self._files.write_bytes(marker.path, marker_bytes)
+            raise
+        marker.write(NO_BROKER_EPOCH if broker_epoch is None else broker_epoch)
+
+    def _set_old_aside(self, log_dir: LogDir) -> None:
+        aside = f"{self._staging}/old"
+        self._files.make_dirs(aside)
+        for name in self._files.list_dir(self._path):
+            if _is_log_folder(self._files, self._path, name) and f"{self._path}/{name}" != self._staging:
+                self._rename(f"{self._path}/{name}", f"{aside}/{name}")
+        for checkpoint in (log_dir.recovery_points, log_dir.log_start_offsets, log_dir.high_watermarks):
+            checkpoint.write({})
+        cleaned = f"{self._path}/{CLEANER_OFFSET_CHECKPOINT_FILE_NAME}"
+        if self._files.exists(cleaned):
+            self._files.remove(cleaned)
+
+    def _move(self, log: NewLog, log_dir: LogDir, ids: dict[str, Uuid]) -> None:
+        folder = f"{self._path}/{log.topic_partition}"
+        if not log.is_append:
+            self._rename(log.folder, folder)
+            return
+        if not log.segments:
+            return
+        before = set(self._files.list_dir(folder))
+        self._replaced += [(f"{folder}/{name}", self._files.read_bytes(f"{folder}/{name}")) for name in before if not _is_large(name)]
+        try:
+            for base_offset in log.segments:
+                self._remember_empty_segment(folder, base_offset)
+                for file_name in _SEGMENT_FILES:
+                    self._rename(file_name(log.folder, base_offset), file_name(folder, base_offset))
+            self._files.fsync_path(folder)
+            self._finish(folder, log, self._start_of_log(log.topic_partition, log_dir), ids[log.topic_partition.topic])
+        finally:
+            self._made += [f"{folder}/{name}" for name in self._files.list_dir(folder) if name not in before]
+
+    def _remember_empty_segment(self, folder: str, base_offset: int) -> None:
+        """The active segment of a log may be empty; the first new one takes its place."""
+        for file_name in _SEGMENT_FILES:
+            path = file_name(folder, base_offset)
+            if self._files.exists(path):
+                self._replaced.append((path, self._files.read_bytes(path)))
+
+    def _rename(self, source: str, destination: str) -> None:
+        self._files.rename(source, destination)
+        self._moves.append((source, destination))
+
+    def _write_checkpoints(self, logs: Sequence[NewLog], log_dir: LogDir) -> None:
+        ends = {log.topic_partition: log.next_offset for log in logs}
+        for checkpoint in (log_dir.recovery_points, log_dir.high_watermarks):
+            checkpoint.write(checkpoint.read() | ends)
+        begun_anew = {log.topic_partition for log in logs if not log.is_append}
+        starts = log_dir.log_start_offsets.read()
+        if begun_anew & set(starts):
+            log_dir.log_start_offsets.write({name: offset for name, offset in starts.items() if name not in begun_anew})
+
+    def _undo(self) -> None:
+        for source, destination in reversed(self._moves):
+            self._files.rename(destination, source)
+        for path in self._made:
+            if self._files.exists(path):
+                self._files.remove(path)
+        for path, data in self._replaced:
+            self._files.write_bytes(path, data)
+
+
+def partitions_in(files: WritableLocalFiles, path: str, names: Iterable[str]) -> set[TopicPartition]:
+    """The partitions whose logs lie in a log.dir."""
+    return {
+        log_file_names.parse_topic_partition_name(name)
+        for name in names
+        if _is_log_folder(files, path, name) and not name.endswith(_NOT_A_LOG)
+    }
+
+
+_NOT_A_LOG: Final = (log_file_names.DELETE_DIR_SUFFIX, log_file_names.FUTURE_DIR_SUFFIX, log_file_names.STRAY_DIR_SUFFIX)
+
+
+def _is_log_folder(files: WritableLocalFiles, path: str, name: str) -> bool:
+    if not files.is_dir(f"{path}/{name}"):
+        return False
+    try:
+        log_file_names.parse_topic_partition_name(name)
+    except KmirrorError:
+        return False
+    return True
+
+
+def check_save_mode(options: WriteOptions, path: str, found: Iterable[TopicPartition]) -> None:
+    """KmirrorError where there is a log already and the save mode is `error`."""
+    if options.save_mode and any(True for _ in found):
+        raise KmirrorError(f"{NAME}: {path} has logs already; append to them with mode('append'), replace them with mode('overwrite')")
+
+
+def check_overwrite(files: WritableLocalFiles, path: str, names: Iterable[str]) -> None:
+    """KmirrorError where `overwrite` would remove what is no log, or a node's own."""
+    for name in names:
+        if name.startswith(f"{CLUSTER_METADATA_TOPIC_NAME}-"):
+            raise KmirrorError(f"{NAME}: {path} holds {name}: it is a node's own, and overwrite would destroy the cluster; remove it first")
+        known = name in (*_CHECKPOINTS, *_KEPT, CLEAN_SHUTDOWN_FILE_NAME) or _is_log_folder(files, path, name)
+        if not known:
+            raise KmirrorError(f"{NAME}: {path}/{name} is no part of a log.dir; overwrite replaces nothing else")
+
+
+def _is_large(name: str) -> bool:
+    return log_file_names.is_log_file(name) or log_file_names.is_index_file(name)
+
+
+def _in_order(name: TopicPartition, pieces: Sequence[Piece]) -> list[Piece]:
+    if len({piece.has_offsets for piece in pieces}) > 1:
+        raise KmirrorError(f"{NAME}: {name}: some records have a value in column offset and some have none")
+    return sorted(pieces, key=lambda piece: piece.first_offset) if pieces and pieces[0].has_offsets else list(pieces)
+
+
+def _note_epoch(log: NewLog, epoch: int, first_offset: int, latest: int | None) -> None:
+    before = log.epochs[-1][0] if log.epochs else latest
+    if before is not None and epoch < before:
+        raise KmirrorError(f"{NAME}: {log.topic_partition}: leader epoch {epoch} at offset {first_offset}, after epoch {before}")
+    if not log.epochs or epoch != before:
+        log.epochs.append((epoch, first_offset))
+
+
+def _rewrite(path: str, shift: int, epoch: int | None) -> None:
+    """Add `shift` to the base offset of every batch in a file, and set its leader epoch."""
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as data:
+        position, end = 0, len(data)
+        while position < end:
+            _BASE_OFFSET.pack_into(data, position, _BASE_OFFSET.unpack_from(data, position)[0] + shift)
+            if epoch is not None:
+                _EPOCH.pack_into(data, position + LOG_OVERHEAD, epoch)
+            position += LOG_OVERHEAD + _LENGTH.unpack_from(data, position + 8)[0]
+        data.flush()
+        os.fsync(file.fileno())

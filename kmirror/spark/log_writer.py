@@ -1,0 +1,114 @@
+"""`df.write.format("kafka-log").save(path)`: rows become the logs of a log.dir that Apache Kafka opens.
+
+Columns are those of Spark's Kafka sink, and more that are optional
+    value       binary or string, required; null is a tombstone
+    key         binary or string
+    topic       string, or option `topic`, which goes before it
+    partition   int; where it is null or missing Kafka's default partitioner chooses (`partitioner`; needs option numPartitions)
+    headers     array<struct<key:string,value:binary>>
+    timestamp   timestamp, or bigint of ms (also as timestamp_ms); null: the time of writing
+    timestamp_type or timestampType   as the source has them; a batch has one type, and of LogAppendTime one timestamp
+    offset      bigint, kept; must ascend within a partition, and be given for all of its records or for none. Without it records get the log's next ones.
+    leader_epoch   int; must not fall within a partition, and be given for all of its records or for none
+What else the source has (base_offset, producer_id, sequence, compression, position ...) describes the batch that a record lay in and is left out: a
+written record has no producer. Control records (`is_control`), records of transactions (`is_transactional`) and damage (`_corrupt`) are refused.
+
+Options
+    topic, numPartitions        above; partitions that get no record are made too, empty
+    compression.type            none (default), gzip, snappy, lz4, zstd; compression.gzip.level, compression.lz4.level, compression.zstd.level
+    batch.size                  bytes of records in a batch before compression (default 262144)
+    segment.bytes, segment.ms, index.interval.bytes   as Kafka's (1073741824; no limit; 4096)
+    message.timestamp.type      CreateTime, or LogAppendTime: the time of writing in the place of `timestamp`. Goes before timestamp_type.
+    leaderEpoch                 goes before leader_epoch. Default: 0, and where a log is appended to its latest one
+    topicId                     a topic's id, or JSON of ids by topic. Default: the one that the log.dir has, else a new one
+
+Save modes: `append` goes on behind what is there (offsets, leader epochs, topic ids; the log.dir must have been shut down cleanly), `overwrite` replaces all
+logs, `error` (Spark's default) fails and `ignore` does nothing where there are logs. The last two need `kmirror.spark.register`: Spark knows the first two
+for Python sources, and says so.
+
+The rows need not be shuffled. Each task writes segments of its own for the partitions that it has rows of, into a staging folder in the log.dir; the driver
+puts them in order and moves them in place (`log_commit`). Within a partition records come in the order of the tasks, then of their rows; records with
+offsets in the order of those, which must not be interleaved between tasks: `kmirror.spark.write_log` shuffles and sorts, where a frame is not as the
+source gave it. A failed task's segments are never used; a failed job leaves nothing. The log.dir is locked as a broker locks it.
+
+`path` is on a disk that the driver and all executors have, not behind a URI. There is no `meta.properties`: a broker's log.dir gets it from `kafka-storage
+format`, and a partition is served where the cluster's metadata has its topic id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from kmirror.common.errors import KmirrorError
+from kmirror.spark.local_writes import SystemChance, WritableLocalFiles
+from kmirror.spark.log_commit import LogCommit, check_overwrite, check_save_mode, partitions_in, staging_folder
+from kmirror.spark.one_line import in_one_line
+from kmirror.spark.options import NAME
+from kmirror.spark.staged_log import Piece, TaskWriter
+from kmirror.spark.write_options import WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class WrittenPieces(WriterCommitMessage):  # type: ignore[misc]
+    """What one task wrote."""
+
+    pieces: list[Piece]
+
+
+class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Made on the driver, which checks what it can; pickled to tasks, and to the commit."""
+
+    def __init__(self, options: WriteOptions, fields: Iterable[Any], *, overwrite: bool) -> None:
+        options.check_columns(fields)
+        self._options = options
+        self._overwrite = overwrite
+        self._made_path = not os.path.exists(options.path)
+        files = WritableLocalFiles()
+        if not self._made_path:
+            names = files.list_dir(options.path)
+            check_save_mode(options, options.path, partitions_in(files, options.path, names))
+            if overwrite:
+                check_overwrite(files, options.path, names)
+        self._staging = staging_folder(options.path)
+        files.make_dirs(self._staging)
+
+    @in_one_line
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPieces:
+        number = _task_number()
+        folder = f"{self._staging}/task-{number}-{SystemChance().token_bytes(8).hex()}"
+        try:
+            os.mkdir(folder)
+        except FileNotFoundError as error:
+            raise KmirrorError(
+                f"{NAME}: {self._staging} is not there: the job ended, or {self._options.path} is not on a disk that the driver and all executors have"
+            ) from error
+        return WrittenPieces(TaskWriter(self._options, folder, number).write(iterator))
+
+    @in_one_line
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        pieces = [piece for message in messages if isinstance(message, WrittenPieces) for piece in message.pieces]
+        LogCommit(self._options, self._staging, overwrite=self._overwrite).run(pieces)
+        WritableLocalFiles().remove_tree(self._staging)
+
+    @in_one_line
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        files = WritableLocalFiles()
+        if files.exists(self._staging):
+            files.remove_tree(self._staging)
+        if self._made_path and files.is_dir(self._options.path) and not files.list_dir(self._options.path):
+            files.remove_tree(self._options.path)
+
+
+def _task_number() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())

@@ -1,0 +1,82 @@
+"""What Spark leaves to do for `df.write`: the save modes `error` and `ignore`, and a shuffle where a frame needs one.
+
+Spark writes to a Python source with `append` and `overwrite` alone; its default, `error`, is refused before the source is asked. So our `save()` asks the log.dir
+itself and passes on `append`, with the mode in an option, by which the commit looks again.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from kmirror.common.errors import KmirrorError
+from kmirror.spark.local_writes import WritableLocalFiles
+from kmirror.spark.log_commit import partitions_in
+from kmirror.spark.options import NAME
+from kmirror.spark.write_options import SAVE_MODE, WriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter
+
+_ERROR: Final = ("error", "errorifexists", "default")
+
+
+def save_in_all_modes(source_name: str) -> None:
+    """From now on `df.write...save()` knows `error` and `ignore` for this source."""
+    from pyspark.sql import DataFrameWriter
+
+    original = DataFrameWriter.save
+    if getattr(original, "knows_all_modes", False):
+        return
+
+    def save(
+        self: DataFrameWriter, path: Any = None, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any
+    ) -> None:
+        chosen = str(mode or self._jwrite.curmode().toString()).lower()
+        is_ours = str(format or self._jwrite.source()).lower() == source_name
+        if not is_ours or chosen not in (*_ERROR, "ignore"):
+            original(self, path, format, mode, partitionBy, **options)
+        elif chosen != "ignore" or not has_logs(_options(self, path, options)):
+            original(self, path, format, "append", partitionBy, **options, **{SAVE_MODE: chosen})
+
+    save.__doc__ = original.__doc__
+    save.knows_all_modes = True  # type: ignore[attr-defined]
+    DataFrameWriter.save = save
+
+
+def _options(writer: DataFrameWriter, path: str | None, options: dict[str, Any]) -> WriteOptions:
+    given = writer._jwrite.extraOptions().toMap()
+    iterator = given.iterator()
+    found = {}
+    while iterator.hasNext():
+        pair = iterator.next()
+        found[str(pair._1())] = str(pair._2())
+    found |= {name: str(value) for name, value in options.items()}
+    return WriteOptions.parse(found if path is None else found | {"path": path})
+
+
+def has_logs(options: WriteOptions) -> bool:
+    """Whether the log.dir has a partition's folder."""
+    files = WritableLocalFiles()
+    return os.path.isdir(options.path) and bool(partitions_in(files, options.path, files.list_dir(options.path)))
+
+
+def write_log(frame: DataFrame, path: str, *, mode: str = "error", **options: Any) -> None:
+    """Write a frame whose rows are in no order, shuffled and sorted first: each partition by one task, its records by their offsets.
+
+    `options` are those of `log_writer`, their dots as underscores (`compression_type="zstd"`); the frame has a column `partition`. Without a column
+    `offset` a partition's records are sorted by `timestamp`, if there is one. KmirrorError, or Spark's, if it cannot be written.
+    """
+    from kmirror.spark import register
+
+    register(frame.sparkSession)
+    columns = frame.columns
+    if "partition" not in columns:
+        raise KmirrorError(f"{NAME}: write_log shuffles by partition, and the frame has no such column; df.write needs none")
+    place = [name for name in ("topic", "partition") if name in columns]
+    order = next(([name] for name in ("offset", "timestamp_ms", "timestamp") if name in columns), [])
+    sorted_frame = frame.repartition(*place).sortWithinPartitions(*place, *order)
+    writer = sorted_frame.write.format(NAME).mode(mode)
+    for name, value in options.items():
+        writer = writer.option(name.replace("_", "."), value)
+    writer.save(path)
