@@ -388,23 +388,29 @@ def _longest(clusters: Clusters, name: TopicPartition) -> Replica:
 
 
 def group_beyond_end(clusters: Clusters) -> Expected:
-    """A commit above the log end, in both replicas of __consumer_offsets."""
     side = clusters.random.choice("AB")
     name = clusters.random.choice(DATA)
-    end = max(replica.log_end for node in (1, 2) if (replica := clusters.replica(side, node, name)).segments)
-    offset, folders = 0, []
+    offset = commit(clusters, side, name, end_of(clusters, side, name) + 7)
+    folders = [clusters.replica(side, node, GROUPS).folder for node in (1, 2)]
+    return clusters.replica(side, 1, GROUPS).expected("group_offsets beyond_end", *folders, offset=offset)
+
+
+def end_of(clusters: Clusters, side: str, name: TopicPartition) -> int:
+    """Where the longest replica of a side ends."""
+    return max(replica.log_end for node in (1, 2) if (replica := clusters.replica(side, node, name)).segments)
+
+
+def commit(clusters: Clusters, side: str, name: TopicPartition, committed: int) -> int:
+    """A commit of group `late` in both replicas of __consumer_offsets; the offset of its record."""
+    offset = 0
     for node in (1, 2):
         replica = clusters.replica(side, node, GROUPS)
-        last = replica.batches[-1]
-        offset = replica.log_end
-        record = offset_commit_record("late", name.topic, name.partition, OffsetAndMetadata(end + 7, 0, "", last.batch.max_timestamp))
-        data = build_batch(
-            [Record(offset, last.batch.max_timestamp, record.key, record.value, [])], base_offset=offset, partition_leader_epoch=0
-        )
+        offset, now = replica.log_end, replica.batches[-1].batch.max_timestamp
+        record = offset_commit_record("late", name.topic, name.partition, OffsetAndMetadata(committed, 0, "", now))
+        data = build_batch([Record(offset, now, record.key, record.value, [])], base_offset=offset, partition_leader_epoch=0)
         path = max(replica.folder.glob("*.log"))
         path.write_bytes(path.read_bytes() + bytes(data))
-        folders.append(replica.folder)
-    return clusters.replica(side, 1, GROUPS).expected("group_offsets beyond_end", *folders, offset=offset)
+    return offset
 
 
 def segment_deleted(clusters: Clusters) -> Expected:

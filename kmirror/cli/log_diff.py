@@ -35,6 +35,7 @@ kinds of difference:
   compacted               one side lacks records that its cleaner removed (cleaner-offset-checkpoint, holes in batches, or superseded keys)
   not-decided             one side lacks records, and the keys that would tell a cleaner's work from a loss do not fit (TMPDIR is full)
   mirror-rule             with --mirror: B's log is not as KIP-1279 wants it
+  group-beyond-end        a group of A or B has committed an offset behind the end of A's or B's log (folders with __consumer_offsets)
   beyond-high-watermark   a tail at or above the high watermark of the log that holds it (replication-offset-checkpoint)
 
 exit codes: 0 equal, 1 different, 2 error"""

@@ -21,6 +21,7 @@ _COLOURS = {
     DifferenceKind.COMPACTED: "#7f8c8d",
     DifferenceKind.NOT_DECIDED: "#95506e",
     DifferenceKind.MIRROR_RULE: "#2c6e49",
+    DifferenceKind.GROUP_BEYOND_END: "#a0522d",
     DifferenceKind.BEYOND_HIGH_WATERMARK: "#34495e",
 }
 _VERDICTS = {

@@ -12,6 +12,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.data_dir_logs import chosen_replica, open_folder
+from kmirror.verify.replay.claims import has_grown
 
 LIVE_PREFIX: Final = "bootstrap:"
 
@@ -55,8 +56,17 @@ class FolderInput:
     def names(self) -> list[TopicPartition]:
         return sorted(self.logs)
 
+    @property
+    def all_logs(self) -> list[DirectoryLog]:
+        """All replicas."""
+        return [log for name, chosen in self.logs.items() for log in (chosen, *self.replicas[name])]
+
     def log(self, name: TopicPartition) -> DirectoryLog:
         return self.logs[name]
+
+    def has_grown(self, folder: str) -> bool:
+        """Whether a broker has appended to the log there since the folder was listed."""
+        return any(log.name == folder and has_grown(self.files, log.partition) for log in self.all_logs)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -29,6 +29,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.verify.cluster_prints import plan_logs
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.data_dir_logs import choose_partitions, one_sided_verdict
+from kmirror.verify.diff_tables import PrintedLog
 from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs
 from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, make_report, to_json
 
@@ -112,22 +113,39 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
     engine = _engine(options, left, right, sum(pair.size_bytes for pair in pairs))
     verdicts = [one_sided_verdict(pair.left, only_left=True) for pair in pairs if pair.left is not None and pair.right is None]
     verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
+    groups = [] if options.no_replicas else _replica_groups(pairs, left, right, settings)
+    printed: list[PrintedLog] = []
     if options.mirror:
-        found = _by_mirror_rules(options, pairs, right, settings)
-        replicas = [] if options.no_replicas else _replica_groups(pairs, left, right, settings)
-        found += [verdict for group in replicas for verdict in group.named(_locally(group.pairs, group.settings))]
-        return make_report(left.name, right.name, "local", found)
-    both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
-    groups = [Group(None, both, (left.name, right.name), settings)]
-    if not options.no_replicas:
-        groups += _replica_groups(pairs, left, right, settings)
+        engine = "local"
+        verdicts = _by_mirror_rules(options, pairs, right, settings)
+    else:
+        both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
+        groups.insert(0, Group(None, both, (left.name, right.name), settings))
     if options.output is not None:
-        verdicts += _by_prints(options, engine, groups, verdicts)
+        found, printed = _by_prints(options, engine, groups)
+        verdicts += found
     elif engine == "spark":
         verdicts += [verdict for group in groups for verdict in group.named(_on_spark(group, options.master))]
     else:
         verdicts += [verdict for group in groups for verdict in group.named(_locally(group.pairs, group.settings))]
-    return make_report(left.name, right.name, engine, verdicts)
+    report = make_report(left.name, right.name, engine, _with_groups(verdicts, left, right, settings))
+    if options.output is not None:
+        from kmirror.cli.log_diff_output import write_tables
+
+        write_tables(options.output, report.partitions, printed)
+    return report
+
+
+def _with_groups(verdicts: list[PartitionVerdict], left: LogInput, right: LogInput, settings: DiffSettings) -> list[PartitionVerdict]:
+    """The verdicts, with the groups that are beyond the logs of their side, where a side has `__consumer_offsets`."""
+    from kmirror.verify.group_rules import OFFSETS_TOPIC, GroupsOfSide, read_commits, with_groups
+
+    sides = []
+    for title, side in (("A", left), ("B", right)):
+        if isinstance(side, FolderInput) and any(name.topic == OFFSETS_TOPIC for name in side.logs):
+            commits = read_commits(side.files, side.path, [log.partition for log in side.all_logs])
+            sides.append(GroupsOfSide(title, commits, side.has_grown))
+    return with_groups(verdicts, sides, settings.ignored, settings.max_differences) if sides else verdicts
 
 
 def _by_mirror_rules(options: argparse.Namespace, pairs: list[Pair], right: LogInput, settings: DiffSettings) -> list[PartitionVerdict]:
@@ -170,9 +188,9 @@ def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings
     return groups
 
 
-def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group], others: list[PartitionVerdict]) -> list[PartitionVerdict]:
-    """The verdicts of `groups`; they and `others` are written to --output."""
-    from kmirror.cli.log_diff_output import read_known, write_tables
+def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) -> tuple[list[PartitionVerdict], list[PrintedLog]]:
+    """The verdicts of `groups`, and the prints to be written to --output."""
+    from kmirror.cli.log_diff_output import read_known
     from kmirror.cli.log_diff_prints import LocalEngine, SparkEngine, diff_by_prints, print_logs
 
     locations: dict[str, str] = {}
@@ -187,9 +205,7 @@ def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group], ot
     with progress_when_large(sum(one.size_bytes for one in planned), "comparing") as progress:
         printed = print_logs(runs, planned, progress, is_deep=options.deep)
     verdicts = [verdict for group in groups for verdict in group.named(diff_by_prints(runs, group, printed))]
-    sort = attrgetter("topic", "partition")
-    write_tables(options.output, sorted([*others, *verdicts], key=sort), [one for one in printed.values() if not isinstance(one, str)])
-    return verdicts
+    return verdicts, [one for one in printed.values() if not isinstance(one, str)]
 
 
 def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list[Pair]:

@@ -18,6 +18,10 @@ A difference has exactly one kind, the first of these that fits:
 and where one log mirrors the other (`mirror_rules`):
 
     MIRROR_RULE            the destination's log is not as KIP-1279 wants it, whatever the source has
+
+and where the groups of a side are known (`group_rules`):
+
+    GROUP_BEYOND_END       a group of that side has committed an offset behind the end of that side's log
 """
 
 from __future__ import annotations
@@ -42,6 +46,7 @@ class DifferenceKind(StrEnum):
     COMPACTED = "compacted"
     NOT_DECIDED = "not-decided"
     MIRROR_RULE = "mirror-rule"
+    GROUP_BEYOND_END = "group-beyond-end"
     BEYOND_HIGH_WATERMARK = "beyond-high-watermark"
 
     @property
@@ -54,6 +59,7 @@ class DifferenceKind(StrEnum):
             "compacted": "compacted away",
             "not-decided": "not decided",
             "mirror-rule": "mirror rule",
+            "group-beyond-end": "group beyond the end",
         }.get(self.value, self.value.replace("beyond-high-watermark", "beyond high watermark"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -45,7 +45,7 @@ class CrossChecks:
     def run(self) -> None:
         """Put the rows and the findings into the tables."""
         timelines, tables = self._timelines, self._tables
-        tables.group_offsets += self._with_outcomes(timelines.group_offsets)
+        tables.group_offsets += with_outcomes(timelines.group_offsets, tables.transactions)
         tables.groups += timelines.groups
         tables.mirror_states += timelines.mirror_states
         tables.last_mirror_epochs += timelines.last_mirror_epochs
@@ -58,18 +58,6 @@ class CrossChecks:
         for finding in tables.findings:
             counts[finding.log] = counts.get(finding.log, 0) + 1
         tables.logs = [replace(row, findings=counts.get(row.log, 0)) for row in tables.logs]
-
-    def _with_outcomes(self, rows: list[OffsetCommitRow]) -> Iterator[OffsetCommitRow]:
-        """Transactional commits, with what became of their transactions."""
-        ends: dict[tuple[str, int], list[TransactionRow]] = {}
-        for transaction in self._tables.transactions:
-            ends.setdefault((transaction.log, transaction.producer_id), []).append(transaction)
-        for row in rows:
-            if row.producer_id is not None:
-                for end in ends.get((row.log, row.producer_id), ()):
-                    if end.first_offset <= row.record_offset and (end.last_offset is None or row.record_offset <= end.last_offset):
-                        row = replace(row, state=end.state)
-            yield row
 
     def _bad_records(self) -> Iterator[Finding]:
         for bad in self._timelines.bad:
@@ -107,11 +95,7 @@ class CrossChecks:
         return not self._at_rest(log.log) and self._has_grown(log.log)
 
     def _groups(self) -> Iterator[Finding]:
-        last: dict[tuple[str, str, int], OffsetCommitRow] = {}
-        for row in self._tables.group_offsets:
-            if row.state == "COMMITTED":
-                last[row.group, row.committed_topic, row.committed_partition] = row
-        for (group, topic, partition), row in last.items():
+        for (group, topic, partition), row in last_commits(self._tables.group_offsets).items():
             log = self._logs.get((topic, partition))
             if row.committed_offset is None or log is None or row.committed_offset <= log.log_end_offset:
                 continue
@@ -163,6 +147,24 @@ class CrossChecks:
             text = f"batches of leader epoch {row.epoch}, which no leader had; the metadata log knows {_ranges(had)}"
             last = (row.next_offset or row.first_offset + 1) - 1
             yield Finding(row.log, row.topic, row.partition, "leaders", "epoch", row.log, None, None, row.first_offset, last, text)
+
+
+def with_outcomes(rows: Iterable[OffsetCommitRow], transactions: Iterable[TransactionRow]) -> Iterator[OffsetCommitRow]:
+    """Transactional commits, with what became of their transactions."""
+    ends: dict[tuple[str, int], list[TransactionRow]] = {}
+    for transaction in transactions:
+        ends.setdefault((transaction.log, transaction.producer_id), []).append(transaction)
+    for row in rows:
+        if row.producer_id is not None:
+            for end in ends.get((row.log, row.producer_id), ()):
+                if end.first_offset <= row.record_offset and (end.last_offset is None or row.record_offset <= end.last_offset):
+                    row = replace(row, state=end.state)
+        yield row
+
+
+def last_commits(rows: Iterable[OffsetCommitRow]) -> dict[tuple[str, str, int], OffsetCommitRow]:
+    """(group, topic, partition) -> the last commit that holds; of one that was deleted, the row says so."""
+    return {(row.group, row.committed_topic, row.committed_partition): row for row in rows if row.state == "COMMITTED"}
 
 
 def _not_open(row: CoordinatorTransactionRow | None, open_one: TransactionRow) -> str | None:
