@@ -16,13 +16,14 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from kmirror.cli.engines import chosen_engine
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
 from kmirror.cli.log_diff import parse_partitions
-from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input, spark_is_installed
+from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input
 from kmirror.cli.log_diff_text import report_text
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -32,8 +33,6 @@ from kmirror.verify.data_dir_logs import choose_partitions, one_sided_verdict
 from kmirror.verify.diff_tables import PrintedLog
 from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs
 from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, make_report, to_json
-
-SPARK_THRESHOLD_BYTES: Final = 64 << 30
 
 
 class Pair(NamedTuple):
@@ -230,18 +229,16 @@ def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list
 
 def _engine(options: argparse.Namespace, left: LogInput, right: LogInput, size_bytes: int) -> str:
     folders = isinstance(left, FolderInput) and isinstance(right, FolderInput)
-    if options.engine == "local" and options.master is not None:
-        raise KmirrorError("--master is where Spark runs; --engine local runs on this machine")
-    if options.engine == "spark" or options.master is not None:
-        if not folders:
-            raise KmirrorError("--engine spark compares folders; a live cluster is compared with --engine local")
-        if not spark_is_installed():
-            raise KmirrorError("--engine spark needs pyspark and pyarrow; install kmirror[spark]")
-        return "spark"
+    engine = chosen_engine(
+        options.engine,
+        options.master,
+        is_remote=is_remote(left.name) or is_remote(right.name),
+        size_bytes=size_bytes,
+        not_on_spark=None if folders else "--engine spark compares folders; a live cluster is compared with --engine local",
+    )
     if options.output is not None and not folders:
         raise KmirrorError("--output fingerprints folders; a live cluster is compared without it")
-    large = is_remote(left.name) or is_remote(right.name) or size_bytes > SPARK_THRESHOLD_BYTES
-    return "spark" if options.engine == "auto" and folders and large and spark_is_installed() else "local"
+    return engine
 
 
 def _on_spark(group: Group, master: str | None) -> list[PartitionVerdict]:

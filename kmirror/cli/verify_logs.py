@@ -4,6 +4,7 @@
     kmirror verify-logs /data/kafka/orders-0         one partition
     kmirror verify-logs cluster/ --output tables/    a folder of log.dirs; every table as a file
     kmirror verify-logs s3://bucket/kafka --json     a remote folder (needs kmirror[spark])
+    kmirror verify-logs s3://bucket/kafka --master spark://host:7077     on Spark's executors
 
 Every batch is read and its CRC checked. Leader epochs, producers, transactions and index entries are computed from the batches alone and held
 against `leader-epoch-checkpoint`, every `.snapshot`, `.txnindex`, `.index`, `.timeindex` and the checkpoints of the log.dir. Nothing is written
@@ -17,44 +18,31 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from kmirror.cli.large_inputs import POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
+from kmirror.cli.engines import ENGINES, chosen_engine
 from kmirror.cli.log_diff import parse_partitions
-from kmirror.cli.log_diff_inputs import open_location
+from kmirror.cli.log_diff_inputs import is_remote, open_location
 from kmirror.cli.log_diff_output import write_table_files
 from kmirror.cli.user_errors import exit_code
+from kmirror.cli.verify_engines import engine_named
 from kmirror.common.errors import KmirrorError
-from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.verify.planner import Listing, list_input
-from kmirror.verify.replay.claims import DataDirClaims
+from kmirror.verify.planner import list_input
 from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
-from kmirror.verify.replay.folder import (
-    Part,
-    ReplaySettings,
-    check_data_dirs,
-    close_parts,
-    clusters_of,
-    cross_check,
-    cuts_of,
-    data_dirs_of,
-    known_from_metadata,
-    plan_tasks,
-    run_task,
-)
+from kmirror.verify.replay.folder import ReplaySettings, clusters_of, replay_cluster
 from kmirror.verify.replay.tables import TABLES, LogRow, ReplayTables, as_dict, columns_of, table_of
-from kmirror.verify.replay.timelines import read_timelines
-from kmirror.verify.slices import LogSlice
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     add("logs", metavar="LOGS", help="a broker's log.dir, one partition's folder, or a folder of log.dirs; a path or a URI")
+    add("--engine", choices=ENGINES, default="auto", help="where to read: on this machine, or on Spark, in tasks of about 64 MB; auto: local unless the "
+        "input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
+    add("--master", metavar="URL", help="where Spark runs, as spark-submit takes it (spark://host:7077, yarn, local[4]); default: what "
+        "spark-submit or spark-defaults.conf set, else all cores of this machine; implies --engine spark")  # fmt: skip
     add("--topics", metavar="REGEX", help="only topics whose whole name matches")
     add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
     add("--compacted", metavar="TOPICS", help="the topics with cleanup.policy=compact, separated by commas, or none (default: what the "
@@ -75,9 +63,11 @@ def _run(options: argparse.Namespace) -> int:
     wants = _wanted(options)
     files, path = open_location(options.logs)
     listing = list_input(files, path, location=options.logs)
+    size = sum(partition.size for partition in listing.partitions if wants(partition.topic_partition))
+    engine = engine_named(chosen_engine(options.engine, options.master, is_remote=is_remote(options.logs), size_bytes=size), options.master)
     tables = ReplayTables()
     for cluster in clusters_of(files, listing):
-        tables.extend(verify_cluster(files, cluster, wants, settings))
+        tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants))
     if not tables.logs:
         raise KmirrorError(f"nothing to verify: {options.logs} has no partition that was asked for")
     if options.output is not None:
@@ -100,58 +90,6 @@ def _wanted(options: argparse.Namespace) -> Callable[[TopicPartition], bool]:
     except re.error as error:
         raise KmirrorError(f"--topics: '{options.topics}' is not a regular expression: {error}") from error
     return lambda name: pattern.fullmatch(name.topic) is not None and (numbers is None or name.partition in numbers)
-
-
-# replay
-def verify_cluster(files: FileSystem, listing: Listing, wants: Callable[[TopicPartition], bool], settings: ReplaySettings) -> ReplayTables:
-    """The tables of the partitions that are wanted; large inputs on a process for each core."""
-    cuts = cuts_of(listing)
-    data_dirs = data_dirs_of(files, listing)
-    timelines = read_timelines(files, listing)
-    settings = known_from_metadata(timelines, settings)
-    tasks = plan_tasks(files, listing, wants=wants)
-    parts: dict[str, list[Part]] = {}
-    for part in _parts(files, tasks, cuts, settings):
-        parts.setdefault(part.folder, []).append(part)
-    tables = ReplayTables()
-    for partition in listing.partitions:
-        if wants(partition.topic_partition):
-            data_dir = data_dirs.get(posixpath.dirname(partition.path), DataDirClaims())
-            tables.extend(close_parts(files, partition, parts.pop(partition.path, []), data_dir, settings))
-    check_data_dirs(tables, data_dirs)
-    if all(wants(partition.topic_partition) for partition in listing.partitions):
-        cross_check(files, listing, timelines, tables, data_dirs)
-    return tables
-
-
-def _parts(files: FileSystem, tasks: list[list[LogSlice]], cuts: dict[str, tuple[int, ...]], settings: ReplaySettings) -> Iterator[Part]:
-    size = sum(piece.size for task in tasks for piece in task)
-    with progress_when_large(size, "verifying") as progress:
-        if len(tasks) > 1 and size > POOL_THRESHOLD_BYTES and (os.cpu_count() or 1) > 1:
-            yield from _on_pool(files, tasks, cuts, settings, progress)
-            return
-        for task in tasks:
-            yield from run_task(files, task, cuts, check_crc=settings.check_crc, progress=progress)
-
-
-def _on_pool(
-    files: FileSystem,
-    tasks: list[list[LogSlice]],
-    cuts: dict[str, tuple[int, ...]],
-    settings: ReplaySettings,
-    progress: Callable[[int], None],
-) -> Iterator[Part]:
-    from concurrent.futures import as_completed
-
-    with process_pool(len(tasks)) as pool:
-        waiting = {}
-        for task in tasks:
-            own = {folder: cuts[folder] for folder in {posixpath.dirname(piece.path) for piece in task}}
-            done = pool.submit(run_task, files, task, own, check_crc=settings.check_crc)
-            waiting[done] = sum(piece.size for piece in task)
-        for done in as_completed(waiting):
-            progress(waiting[done])
-            yield from result_of(done, "read logs")
 
 
 # reports

@@ -19,8 +19,9 @@ from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import Listing
 from kmirror.verify.replay.claims import DataDirClaims
 from kmirror.verify.replay.cross_checks import last_commits, with_outcomes
-from kmirror.verify.replay.folder import close_parts, cuts_of, run_task
+from kmirror.verify.replay.folder import close_parts
 from kmirror.verify.replay.internal_records import OffsetCommitRow
+from kmirror.verify.replay.plan import cuts_of, run_task
 from kmirror.verify.replay.timelines import read_timelines
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
 
@@ -47,7 +48,7 @@ def read_commits(files: FileSystem, location: str, partitions: Collection[Partit
     transactions = []
     for partition in offsets:
         if partition.path in transactional:
-            parts = run_task(files, listing.slices(files, partition), cuts_of(listing))
+            parts = run_task(files, listing.slices(files, partition), cuts_of(listing.partitions))
             transactions += close_parts(files, partition, parts, DataDirClaims()).transactions
     found: dict[TopicPartition, list[OffsetCommitRow]] = {}
     for (_, topic, partition_number), row in last_commits(with_outcomes(timelines.group_offsets, transactions)).items():

@@ -13,5 +13,6 @@ rows of tables, and findings where a file on disk says otherwise.
     transactions   aborted, ongoing and forgotten ones, last stable offsets  against .txnindex
     indexes        entries that name a batch                                 .index, .timeindex
 
-Files: `partial` puts the parts together, `slice_replay` makes a partial of a slice, `close` compares, `folder` does all of it for a folder.
+Files: `partial` puts the parts together, `slice_replay` makes a partial of a slice, `plan` says what tasks read, `close` compares, `folder` does all of it
+for a folder. Engines: this process (`folder`), a process for each core (`cli.verify_engines`), Spark (`spark.replay`).
 """

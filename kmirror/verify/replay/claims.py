@@ -46,6 +46,11 @@ class DataDirClaims:
     at_rest: bool = False
     """A broker shut down here, and none started since."""
 
+    def of(self, partition: TopicPartition) -> DataDirClaims:
+        """What is said of one partition: small enough to go with a task."""
+        offsets = {key: {partition: said[partition]} if partition in said else {} for key, said in self.offsets.items()}
+        return DataDirClaims(self.path, offsets, self.errors, self.at_rest)
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotClaim:

@@ -13,37 +13,24 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Protocol
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME, read_meta_properties
 from kmirror.storage.reader import PartitionFiles
-from kmirror.verify.planner import TASK_BYTES, Listing, list_input, pack
+from kmirror.verify.planner import TASK_BYTES, Listing, list_input
 from kmirror.verify.replay.claims import DataDirClaims, has_grown, read_data_dir_claims, read_partition_claims
 from kmirror.verify.replay.close import PRODUCER_ID_EXPIRATION_MS, close_partition
 from kmirror.verify.replay.cross_checks import CrossChecks
 from kmirror.verify.replay.findings import Finding
-from kmirror.verify.replay.partial import ReplayPartial, merge
-from kmirror.verify.replay.slice_replay import replay_slice
+from kmirror.verify.replay.partial import ReplayPartial
+from kmirror.verify.replay.plan import Part, ReplayPlan, cuts_of, merge_parts, plan_tasks, run_task
 from kmirror.verify.replay.tables import ReplayTables
 from kmirror.verify.replay.timelines import Timelines, read_timelines
-from kmirror.verify.slices import LogSlice
-
-Cuts = Mapping[str, Sequence[int]]
-"""The offsets of a partition's snapshots, ascending, by its folder."""
-
-
-class Part(NamedTuple):
-    """The partial of some slices of one partition that follow each other, and where they begin."""
-
-    folder: str
-    base_offset: int
-    start: int
-    partial: ReplayPartial
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,58 +49,12 @@ class ReplaySettings:
 DEFAULTS = ReplaySettings()
 
 
-def plan_tasks(
-    files: FileSystem,
-    listing: Listing,
-    *,
-    wants: Callable[[TopicPartition], bool] = lambda _: True,
-    task_bytes: int = TASK_BYTES,
-) -> list[list[LogSlice]]:
-    """The slices of the partitions that `wants` wants, packed into tasks."""
-
-    def wanted() -> Iterator[LogSlice]:
-        for partition in listing.partitions:
-            if wants(partition.topic_partition):
-                yield from listing.slices(files, partition, task_bytes=task_bytes)
-
-    return pack(wanted(), task_bytes=task_bytes)
-
-
-def cuts_of(listing: Listing) -> dict[str, tuple[int, ...]]:
-    return {partition.path: tuple(partition.snapshots) for partition in listing.partitions}
-
-
-def run_task(
-    files: FileSystem, pieces: Iterable[LogSlice], cuts: Cuts, *, check_crc: bool = True, progress: Callable[[int], None] | None = None
-) -> list[Part]:
-    """What a task's slices say. Slices of one partition that stand side by side must follow each other in the log."""
-    parts: list[Part] = []
-    for piece in pieces:
-        folder = posixpath.dirname(piece.path)
-        partial = replay_slice(files, piece, cuts=cuts[folder], check_crc=check_crc)
-        if parts and parts[-1].folder == folder:
-            parts[-1] = parts[-1]._replace(partial=merge(parts[-1].partial, partial))
-        else:
-            parts.append(Part(folder, piece.base_offset, piece.start, partial))
-        if progress is not None:
-            progress(piece.size)
-    return parts
-
-
-def merge_parts(parts: Iterable[Part]) -> ReplayPartial:
-    """The partial of a whole partition from its parts, given in any order: a tree of merges."""
-    partials = [part.partial for part in sorted(parts, key=lambda part: (part.base_offset, part.start))] or [ReplayPartial()]
-    while len(partials) > 1:
-        partials = [merge(*partials[at : at + 2]) if at + 1 < len(partials) else partials[at] for at in range(0, len(partials), 2)]
-    return partials[0]
-
-
 def replay_partition(
     files: FileSystem, partition: PartitionFiles, *, check_crc: bool = True, task_bytes: int = TASK_BYTES
 ) -> ReplayPartial:
     """The partial of one partition, read here."""
     listing = Listing(partition.path, partition.path, [partition], True, {})
-    return merge_parts(run_task(files, listing.slices(files, partition, task_bytes=task_bytes), cuts_of(listing), check_crc=check_crc))
+    return merge_parts(run_task(files, listing.slices(files, partition, task_bytes=task_bytes), cuts_of([partition]), check_crc=check_crc))
 
 
 def close_parts(
@@ -199,24 +140,57 @@ def cross_check(
     CrossChecks(timelines, tables, topic_ids=topic_id, at_rest=at_rest, has_grown=lambda log: has_grown(files, partitions[log])).run()
 
 
+class Engine(Protocol):
+    """Where tasks run."""
+
+    def replay(self, files: FileSystem, plan: ReplayPlan, settings: ReplaySettings) -> Iterable[ReplayTables]:
+        """The tables of each of the plan's partitions, in their order."""
+        ...
+
+
+class ThisProcess:
+    """The engine that needs nothing."""
+
+    def replay(self, files: FileSystem, plan: ReplayPlan, settings: ReplaySettings) -> Iterable[ReplayTables]:
+        parts = (part for task in plan.tasks for part in run_task(files, task, plan.cuts, check_crc=settings.check_crc))
+        return close_all(files, plan, parts, settings)
+
+
+def close_all(files: FileSystem, plan: ReplayPlan, parts: Iterable[Part], settings: ReplaySettings) -> Iterator[ReplayTables]:
+    """The tables of each partition; `parts` are all there are, in any order."""
+    found: dict[str, list[Part]] = {}
+    for part in parts:
+        found.setdefault(part.folder, []).append(part)
+    for partition in plan.partitions:
+        yield close_parts(files, partition, found.pop(partition.path, []), plan.claims_of(partition), settings)
+
+
 def replay_folder(files: FileSystem, folder: str, settings: ReplaySettings = DEFAULTS) -> ReplayTables:
     """The tables of all partitions in `folder`: a partition's folder, a broker's log.dir or a folder of log.dirs. KmirrorError if it is none."""
     tables = ReplayTables()
     for cluster in clusters_of(files, list_input(files, folder)):
-        tables.extend(_replay_cluster(files, cluster, settings))
+        tables.extend(replay_cluster(files, cluster, settings))
     return tables
 
 
-def _replay_cluster(files: FileSystem, listing: Listing, settings: ReplaySettings) -> ReplayTables:
-    cuts = cuts_of(listing)
+def replay_cluster(
+    files: FileSystem,
+    listing: Listing,
+    settings: ReplaySettings = DEFAULTS,
+    *,
+    engine: Engine | None = None,
+    wants: Callable[[TopicPartition], bool] = lambda _: True,
+) -> ReplayTables:
+    """The tables of the partitions that are wanted. What contradicts the internal topics is looked for where all are."""
     data_dirs = data_dirs_of(files, listing)
     timelines = read_timelines(files, listing)
     settings = known_from_metadata(timelines, settings)
+    partitions = [partition for partition in listing.partitions if wants(partition.topic_partition)]
+    plan = ReplayPlan(listing.location, partitions, data_dirs, plan_tasks(files, listing, wants=wants))
     tables = ReplayTables()
-    for partition in listing.partitions:
-        parts = run_task(files, listing.slices(files, partition), cuts, check_crc=settings.check_crc)
-        data_dir = data_dirs.get(posixpath.dirname(partition.path), DataDirClaims())
-        tables.extend(close_parts(files, partition, parts, data_dir, settings))
+    for closed in (engine or ThisProcess()).replay(files, plan, settings):
+        tables.extend(closed)
     check_data_dirs(tables, data_dirs)
-    cross_check(files, listing, timelines, tables, data_dirs)
+    if len(partitions) == len(listing.partitions):
+        cross_check(files, listing, timelines, tables, data_dirs)
     return tables

@@ -1,7 +1,8 @@
 """The partial of a run of batches of one partition, and how two merge: each part by its own rule, side by side.
 
 Structure and indexes are those of a segment, so a partial has one of each for every segment that it touches. Producers are kept apart at every
-offset that a `.snapshot` is named after (`cuts`), so that each snapshot can be held against the state in front of it. Leader epochs know no segments.
+offset that a `.snapshot` is named after, so that each snapshot can be held against the state in front of it, and where a segment begins, so that a
+segment's own partial can be taken out again (both are `cuts`). Leader epochs know no segments.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from replay_stories import Story
 
-from kmirror.cli import log_diff_output, verify_logs
+from kmirror.cli import log_diff_output, verify_engines
 from kmirror.cli.kmirror import main
+from kmirror.verify.replay import folder
 from kmirror.verify.replay.tables import TABLES
 
 
@@ -89,13 +90,13 @@ def test_a_pool_of_processes_finds_the_same(
     damage(data_dir)
     assert main(["verify-logs", str(data_dir)]) == 1
     alone = capsys.readouterr().out
-    monkeypatch.setattr(verify_logs, "POOL_THRESHOLD_BYTES", 0)
-    monkeypatch.setattr(verify_logs, "plan_tasks", lambda *args, **kwargs: [[p] for t in plan(*args, **kwargs) for p in t])
+    monkeypatch.setattr(verify_engines, "POOL_THRESHOLD_BYTES", 0)
+    monkeypatch.setattr(folder, "plan_tasks", lambda *args, **kwargs: [[p] for t in plan(*args, **kwargs) for p in t])
     assert main(["verify-logs", str(data_dir)]) == 1
     assert capsys.readouterr().out == alone
 
 
-plan = verify_logs.plan_tasks
+plan = folder.plan_tasks
 
 
 def test_every_table_is_written_as_json_lines_without_arrow(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,8 @@ from kmirror.storage.reader import read_partition
 from kmirror.verify.planner import list_input
 from kmirror.verify.replay.claims import CHECKPOINTS
 from kmirror.verify.replay.findings import Finding
-from kmirror.verify.replay.folder import ReplaySettings, close_parts, cuts_of, data_dirs_of, plan_tasks, replay_folder, run_task
+from kmirror.verify.replay.folder import ReplaySettings, close_parts, data_dirs_of, replay_folder
+from kmirror.verify.replay.plan import cuts_of, plan_tasks, run_task
 
 FILES = OsFileSystem()
 SEEDS = (1, 2, 3)
@@ -273,7 +274,7 @@ def test_tasks_of_a_few_slices_in_any_order_give_the_same_tables(tmp_path: Path)
     listing = list_input(FILES, str(tmp_path))
     tasks = [[piece] for task in plan_tasks(FILES, listing, task_bytes=300) for piece in task]
     assert len(tasks) > len(listing.partitions[0].segments)
-    parts = [part for task in reversed(tasks) for part in run_task(FILES, task, cuts_of(listing))]
+    parts = [part for task in reversed(tasks) for part in run_task(FILES, task, cuts_of(listing.partitions))]
     data_dir = data_dirs_of(FILES, listing)[str(tmp_path)]
     assert close_parts(FILES, listing.partitions[0], parts, data_dir) == replay_folder(FILES, str(tmp_path))
 

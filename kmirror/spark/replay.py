@@ -1,0 +1,187 @@
+"""`kmirror verify-logs --engine spark`: the functions of one machine, in tasks of about 64 MB, on executors that read the segments themselves.
+
+A partition that one task has whole is closed there: its files beside the segments are read on the executor, and rows come back. One of several tasks
+is a tree: `FAN_IN` neighbours are merged in a task, then as many of what came out, until one partial is left, which is closed where it was merged.
+So a partition of a terabyte needs the memory of `FAN_IN` partials, and the driver gets rows. Order is kept by number: a merge is associative, and does
+not commute.
+
+With paths instead of URIs every executor must see the same disk. A task that is lost is run again, like any of Spark's; nothing is written.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kmirror.common.ports import FileSystem
+from kmirror.spark.files import file_system_for
+from kmirror.spark.job_progress import watched
+from kmirror.spark.one_line import in_one_line
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.planner import pack_by
+from kmirror.verify.replay.claims import DataDirClaims
+from kmirror.verify.replay.folder import ReplaySettings, close_parts
+from kmirror.verify.replay.partial import ReplayPartial
+from kmirror.verify.replay.plan import Cuts, Part, ReplayPlan, folders_of, merge_all, run_task
+from kmirror.verify.replay.tables import ReplayTables
+from kmirror.verify.slices import LogSlice
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAN_IN: Final = 16
+"""Partials that one task merges."""
+
+
+class Closing(NamedTuple):
+    """A partition, for whoever closes it."""
+
+    location: str
+    partition: PartitionFiles
+    data_dir: DataDirClaims
+    settings: ReplaySettings
+
+    def tables(self, partials: Sequence[ReplayPartial]) -> ReplayTables:
+        files, _ = file_system_for(self.location)
+        return close_parts(files, self.partition, [Part(self.partition.path, 0, 0, merge_all(partials))], self.data_dir, self.settings)
+
+
+class Task(NamedTuple):
+    """What one task reads."""
+
+    location: str
+    pieces: list[LogSlice]
+    cuts: Cuts
+    numbers: dict[str, tuple[int, int]]
+    """Of each partition's folder: its number, and that of the part that this task reads."""
+    whole: dict[int, Closing]
+    """By number: partitions that no other task has a part of."""
+    check_crc: bool
+
+
+class Node(NamedTuple):
+    """A partial in a partition's tree, or its rows at the root."""
+
+    partition: int
+    part: int
+    """Among the partials of its level, in the order of the log."""
+    found: ReplayPartial | ReplayTables
+
+
+class SparkReplay:
+    """Runs plans in a session."""
+
+    def __init__(self, spark: Callable[[], SparkSession], progress: Callable[[int], None] = lambda size: None) -> None:
+        """`spark` is asked for the session when there is something to read; `progress` is told bytes as tasks end."""
+        self._spark = spark
+        self._progress = progress
+
+    def replay(self, files: FileSystem, plan: ReplayPlan, settings: ReplaySettings) -> list[ReplayTables]:
+        tasks = _tasks(plan, settings)
+        if not tasks:
+            return []
+        context = self._spark().sparkContext
+        nodes = context.parallelize([pickle.dumps(task) for task in tasks], len(tasks)).flatMap(_read)
+        for level in _levels(plan, settings):
+            nodes = nodes.map(level.keyed).partitionBy(level.groups, level.group_of).mapPartitions(level.merged)
+        with watched(context, [sum(piece.size for piece in task.pieces) for task in tasks], self._progress):
+            closed = {node.partition: node.found for node in nodes.collect()}
+        return [closed[number] for number in range(len(plan.partitions))]
+
+
+def _tasks(plan: ReplayPlan, settings: ReplaySettings) -> list[Task]:
+    numbers = {partition.path: number for number, partition in enumerate(plan.partitions)}
+    counts = plan.part_counts
+    given: dict[str, int] = {}
+
+    def closing(number: int) -> Closing:
+        return _closing(plan, settings, number)
+
+    tasks = []
+    for pieces in plan.tasks:
+        folders = folders_of(pieces)
+        parts = {folder: (numbers[folder], given.get(folder, 0)) for folder in folders}
+        for folder in folders:
+            given[folder] = given.get(folder, 0) + 1
+        whole = {numbers[folder]: closing(numbers[folder]) for folder in folders if counts[folder] == 1}
+        cuts = {folder: plan.cuts[folder] for folder in folders}
+        tasks.append(Task(plan.location, pieces, cuts, parts, whole, settings.check_crc))
+    empty = [number for number, partition in enumerate(plan.partitions) if not counts[partition.path]]
+    for some in pack_by(empty, lambda number: 0):
+        tasks.append(Task(plan.location, [], {}, {}, {number: closing(number) for number in some}, settings.check_crc))
+    return tasks
+
+
+def _closing(plan: ReplayPlan, settings: ReplaySettings, number: int) -> Closing:
+    partition = plan.partitions[number]
+    topic = partition.topic_partition.topic
+    known = settings.compacted_topics
+    own = None if known is None else tuple(name for name in (topic,) if name in known)
+    return Closing(plan.location, partition, plan.claims_of(partition), replace(settings, compacted_topics=own))
+
+
+@in_one_line
+def _read(data: bytes) -> Iterator[Node]:
+    """The nodes of a task: rows of the partitions that it has whole, else partials."""
+    task: Task = pickle.loads(data)
+    files, _ = file_system_for(task.location)
+    partials = {part.folder: part.partial for part in run_task(files, task.pieces, task.cuts, check_crc=task.check_crc)}
+    read = {task.numbers[folder][0]: partial for folder, partial in partials.items()}
+    for number, closing in task.whole.items():
+        yield Node(number, 0, closing.tables([read[number]] if number in read else []))
+    for folder, (number, part) in task.numbers.items():
+        if number not in task.whole:
+            yield Node(number, part, partials[folder])
+
+
+class _Level:
+    """One level of the trees: `FAN_IN` parts become one. Partitions that are through go along."""
+
+    def __init__(self, counts: dict[int, int], closings: dict[int, bytes]) -> None:
+        """`counts`: of each partition that is not through, its parts. `closings`: of those that have one part behind this level."""
+        self._first_group: dict[int, int] = {}
+        self._closings = closings
+        self.groups = 0
+        for partition, count in counts.items():
+            self._first_group[partition] = self.groups
+            self.groups += -(-count // FAN_IN)
+
+    def keyed(self, node: Node) -> tuple[int, Node]:
+        """The group that a node belongs to."""
+        first = self._first_group.get(node.partition)
+        return (node.partition % self.groups if first is None else first + node.part // FAN_IN), node
+
+    def group_of(self, group: int) -> int:
+        return group
+
+    def merged(self, keyed: Iterable[tuple[int, Node]]) -> Iterator[Node]:
+        """What becomes of one group."""
+        parts: list[Node] = []
+        for _, node in keyed:
+            if isinstance(node.found, ReplayTables):
+                yield node
+            else:
+                parts.append(node)
+        if parts:
+            yield _joined(sorted(parts, key=lambda node: node.part), self._closings)
+
+
+@in_one_line
+def _joined(parts: list[Node], closings: dict[int, bytes]) -> Node:
+    partition = parts[0].partition
+    partials = [node.found for node in parts if isinstance(node.found, ReplayPartial)]
+    closing = closings.get(partition)
+    found = merge_all(partials) if closing is None else pickle.loads(closing).tables(partials)
+    return Node(partition, parts[0].part // FAN_IN, found)
+
+
+def _levels(plan: ReplayPlan, settings: ReplaySettings) -> Iterator[_Level]:
+    counts = {number: plan.part_counts[partition.path] for number, partition in enumerate(plan.partitions)}
+    counts = {number: count for number, count in counts.items() if count > 1}
+    while counts:
+        following = {number: -(-count // FAN_IN) for number, count in counts.items()}
+        through = [number for number, count in following.items() if count == 1]
+        yield _Level(counts, {number: pickle.dumps(_closing(plan, settings, number)) for number in through})
+        counts = {number: count for number, count in following.items() if count > 1}

@@ -1,0 +1,129 @@
+"""What has to be read and closed of a cluster, whichever engine does it.
+
+    tasks     slices of about 64 MB, packed by the one planner
+    closings  a partition each: what whoever has all its partials needs besides them
+
+A partition that lies within one task can be closed there. One of several tasks is a tree of merges: `Part.number` counts its parts in the order of the
+log, so neighbours are known without looking at them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from kmirror.common.ports import FileSystem
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.planner import TASK_BYTES, Listing, pack
+from kmirror.verify.replay.claims import DataDirClaims
+from kmirror.verify.replay.partial import ReplayPartial, merge
+from kmirror.verify.replay.slice_replay import replay_slice
+from kmirror.verify.slices import LogSlice
+
+Cuts = Mapping[str, Sequence[int]]
+"""Offsets, ascending, by the partition's folder."""
+
+
+class Part(NamedTuple):
+    """The partial of some slices of one partition that follow each other, and where they begin."""
+
+    folder: str
+    base_offset: int
+    start: int
+    partial: ReplayPartial
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """Of one cluster."""
+
+    location: str
+    """The input as it was given: a path or a URI."""
+    partitions: list[PartitionFiles]
+    """Those that are closed, in the order of the tables."""
+    data_dirs: Mapping[str, DataDirClaims]
+    """By path."""
+    tasks: list[list[LogSlice]]
+
+    @cached_property
+    def cuts(self) -> dict[str, tuple[int, ...]]:
+        return cuts_of(self.partitions)
+
+    @cached_property
+    def part_counts(self) -> Counter[str]:
+        """How many tasks have slices of each partition, by folder."""
+        return Counter(folder for task in self.tasks for folder in folders_of(task))
+
+    @property
+    def size_bytes(self) -> int:
+        """What has to be read."""
+        return sum(piece.size for task in self.tasks for piece in task)
+
+    def claims_of(self, partition: PartitionFiles) -> DataDirClaims:
+        """What the partition's data dir says of it."""
+        return self.data_dirs.get(posixpath.dirname(partition.path), DataDirClaims()).of(partition.topic_partition)
+
+
+def plan_tasks(
+    files: FileSystem,
+    listing: Listing,
+    *,
+    wants: Callable[[TopicPartition], bool] = lambda _: True,
+    task_bytes: int = TASK_BYTES,
+) -> list[list[LogSlice]]:
+    """The slices of the partitions that `wants` wants, packed into tasks."""
+
+    def wanted() -> Iterator[LogSlice]:
+        for partition in listing.partitions:
+            if wants(partition.topic_partition):
+                yield from listing.slices(files, partition, task_bytes=task_bytes)
+
+    return pack(wanted(), task_bytes=task_bytes)
+
+
+def cuts_of(partitions: Iterable[PartitionFiles]) -> dict[str, tuple[int, ...]]:
+    """Where the producers of each partition are kept apart: at its snapshots, and where its segments begin."""
+    return {
+        partition.path: tuple(sorted({*partition.snapshots, *(segment.base_offset for segment in partition.segments)}))
+        for partition in partitions
+    }
+
+
+def folders_of(pieces: Iterable[LogSlice]) -> list[str]:
+    """The partitions' folders, each once, in the order of the slices."""
+    return list(dict.fromkeys(posixpath.dirname(piece.path) for piece in pieces))
+
+
+def run_task(
+    files: FileSystem, pieces: Iterable[LogSlice], cuts: Cuts, *, check_crc: bool = True, progress: Callable[[int], None] | None = None
+) -> list[Part]:
+    """What a task's slices say. Slices of one partition that stand side by side must follow each other in the log."""
+    parts: list[Part] = []
+    for piece in pieces:
+        folder = posixpath.dirname(piece.path)
+        partial = replay_slice(files, piece, cuts=cuts[folder], check_crc=check_crc)
+        if parts and parts[-1].folder == folder:
+            parts[-1] = parts[-1]._replace(partial=merge(parts[-1].partial, partial))
+        else:
+            parts.append(Part(folder, piece.base_offset, piece.start, partial))
+        if progress is not None:
+            progress(piece.size)
+    return parts
+
+
+def merge_parts(parts: Iterable[Part]) -> ReplayPartial:
+    """The partial of a whole partition from its parts, given in any order."""
+    return merge_all([part.partial for part in sorted(parts, key=lambda part: (part.base_offset, part.start))])
+
+
+def merge_all(partials: Sequence[ReplayPartial]) -> ReplayPartial:
+    """Of partials that follow each other: a tree of merges."""
+    left = list(partials) or [ReplayPartial()]
+    while len(left) > 1:
+        left = [merge(*left[at : at + 2]) if at + 1 < len(left) else left[at] for at in range(0, len(left), 2)]
+    return left[0]
