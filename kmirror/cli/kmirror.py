@@ -5,6 +5,7 @@
     kmirror start --config FILE                       run a node until SIGTERM or SIGINT
     kmirror verify-logs LOGS                          what lies beside segments, against what the segments say
     kmirror replay LOGS --to SERVERS                  recorded logs, produced to a cluster again
+    kmirror spark-package                             an archive for Spark workers that do not have kmirror
     kmirror metrics --url URL | --bootstrap-server S  the metrics of running nodes
     kmirror demo                                      two clusters, a mirror, failover and failback, and the proof
     kmirror sim --seed N | --seeds A..B               the same in the deterministic simulator
@@ -28,6 +29,7 @@ COMMANDS = {
     "start": ("kmirror.cli.start", "run one node (broker, controller or both) from a properties file"),
     "verify-logs": ("kmirror.cli.verify_logs", "hold snapshots, indexes, epochs and checkpoints against what the segments say"),
     "replay": ("kmirror.cli.replay", "produce recorded logs to a cluster, at their own speed or another"),
+    "spark-package": ("kmirror.cli.spark_package", "write an archive for Spark workers that do not have kmirror"),
     "metrics": ("kmirror.cli.metrics", "print the metrics of running nodes"),
     "demo": ("kmirror.cli.demo", "mirror, fail over and fail back two clusters, and prove that the logs are equal"),
     "sim": ("kmirror.cli.sim", "replay a disaster in the deterministic simulator"),

@@ -51,6 +51,7 @@ def test_importing_kmirror_loads_nothing_heavy() -> None:
         ["kmirror", "sim"],
         ["kmirror", "verify-logs"],
         ["kmirror", "replay"],
+        ["kmirror", "spark-package"],
         ["mirrors"],
         ["dump_log"],
         ["log_diff"],
