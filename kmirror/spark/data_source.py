@@ -25,8 +25,8 @@ Options
                 DeleteRecords removed. Options that begin with `kafka.` are for a consumer's connection: none but kafka.isolation.level counts.
 Filters on topic, partition, offset and the least timestamp (base_offset and max_timestamp for rows of batches) are pushed down (`filters`; `pushdown`: when not).
 Otherwise control records are rows too
-(`is_control`), records of aborted transactions also, up to the end of the log: this is the log, not what a consumer sees. Streaming
-is not offered. What `df.write.format("kafka-log")` takes stands in `log_writer`.
+(`is_control`), records of aborted transactions also, up to the end of the log: this is the log, not what a consumer sees. `spark.readStream` follows
+a log: `stream_reader`. What `df.write.format("kafka-log")` takes stands in `log_writer`.
 
 Damage is an impossible length or offset, a wrong CRC (looked at wherever a record is unpacked, and always with PERMISSIVE), records that are not
 as the header says, and an incomplete batch, except at the end of a partition's last segment, where a broker may be appending: there it is left out.
@@ -39,8 +39,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
+from kmirror.common.errors import KmirrorError
 from kmirror.spark.columns import sql_schema
 from kmirror.spark.files import file_system_for
 from kmirror.spark.filters import NO_TIME, Pushed
@@ -82,7 +83,7 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
 
     @in_one_line
     def schema(self) -> str:
-        return sql_schema(ReadOptions.parse(self.options).columns)
+        return sql_schema(ReadOptions.parse(self.options, for_stream=True).columns)
 
     @in_one_line
     def reader(self, schema: StructType) -> KafkaLogReader:
@@ -92,6 +93,17 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
     @in_one_line
     def writer(self, schema: StructType, overwrite: bool) -> KafkaLogWriter:
         return KafkaLogWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+
+    @in_one_line
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        try:
+            from kmirror.spark.stream_reader import KafkaLogStreamReader, check_stream_options
+        except ImportError as error:
+            if error.name is None or not error.name.startswith("pyspark"):
+                raise
+            raise KmirrorError(f"{NAME}: streams need PySpark 4.2 or newer: {error}") from error
+        check_stream_options(self.options)
+        return KafkaLogStreamReader(ReadOptions.parse(self.options, for_stream=True).with_columns(schema.names))
 
 
 @dataclass

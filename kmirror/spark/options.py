@@ -24,7 +24,9 @@ NAME: Final = "kafka-log"
 MARKED: Final = "kmirror.marked"
 """Set by our own `load()`: the frame has a filter in every query (`pushdown`)."""
 _OWN: Final = ("path", "paths", "rows", "columns", "splitBytes", "mode", "kafkaCompatible", "includeHeaders", "isolation.level", "replica")
-OPTIONS: Final = {name.lower(): name for name in (*_OWN, *selection.OPTIONS)}
+STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "readUpTo")
+"""A batch query takes them and does nothing with them, as with Spark's Kafka source."""
+OPTIONS: Final = {name.lower(): name for name in (*_OWN, *STREAM_OPTIONS, *selection.OPTIONS)}
 _KAFKA_PREFIX: Final = "kafka."
 _ISOLATION: Final = "isolation.level"
 
@@ -43,6 +45,9 @@ class ReadOptions:
     replica: str
     selection: Selection
     is_marked: bool
+    max_offsets: int | None = None
+    max_bytes: int | None = None
+    to_log_end: bool = False
 
     @property
     def offset_column(self) -> str:
@@ -61,8 +66,8 @@ class ReadOptions:
         return (*self._default_columns, *more, *([CORRUPT_COLUMN] if self.is_permissive else []))
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """KmirrorError with one line for what is unknown, missing or not allowed."""
+    def parse(cls, options: Mapping[str, str], *, for_stream: bool = False) -> ReadOptions:
+        """KmirrorError with one line for what is unknown, missing or not allowed. `for_stream` takes what only a stream may have, too."""
         given = {key.lower(): value for key, value in options.items()}
         is_marked = given.pop(MARKED, None) is not None
         is_kafka = _is_true(given, "kafkaCompatible")
@@ -86,8 +91,11 @@ class ReadOptions:
             is_kafka=is_kafka,
             is_committed=_one_of(given, _ISOLATION, "read_uncommitted", "read_committed") == "read_committed",
             replica=_one_of(given, "replica", "longest", "first"),
-            selection=_selection(given),
+            selection=_selection(given, for_stream=for_stream),
             is_marked=is_marked,
+            max_offsets=_count(given, "maxOffsetsPerTrigger"),
+            max_bytes=_count(given, "maxBytesPerTrigger"),
+            to_log_end=_one_of(given, "readUpTo", "highWatermark", "logEndOffset") == "logEndOffset",
         )
         with_headers = is_kafka and _is_true(given, "includeHeaders")
         names = [*made._default_columns, *(["headers"] if with_headers else [])]
@@ -127,11 +135,20 @@ def _without_connection(given: dict[str, str]) -> dict[str, str]:
     return kept
 
 
-def _selection(given: Mapping[str, str]) -> Selection:
+def _selection(given: Mapping[str, str], *, for_stream: bool) -> Selection:
     try:
-        return Selection.parse(given)
+        return Selection.parse(given, for_stream=for_stream)
     except KmirrorError as error:
         raise KmirrorError(f"{NAME}: {error}") from error
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise KmirrorError(f"{NAME}: option {name} is a number from 1 on, not '{text}'")
+    return int(text)
 
 
 def _is_true(given: Mapping[str, str], name: str) -> bool:

@@ -3,12 +3,12 @@
     subscribe                 topics, separated by commas
     subscribePattern          a regular expression that the whole name matches; internal topics are left out, as consumers do
     assign                    {"topic": [partition ...]}
-    startingOffsets           earliest (default), or {"topic": {"partition": offset}} with -2 for earliest
+    startingOffsets           earliest (default), or {"topic": {"partition": offset}} with -2 for earliest; of a stream also latest (its default) and -1
     endingOffsets             latest (default), or the same with -1 for latest; an end is the offset behind the last record
     startingOffsetsByTimestamp, endingOffsetsByTimestamp     {"topic": {"partition": milliseconds}}
     startingTimestamp, endingTimestamp                       milliseconds, for every partition
     startingOffsetsByTimestampStrategy   error (default) or latest: what holds where no record is so late. (An end is the log's end then.)
-    failOnDataLoss            true (default): the query fails if a starting offset lies before the log
+    failOnDataLoss            true (default): the query fails if a starting offset lies before the log; of a stream see `stream_reader`
 
 As there, a timestamp for all beats one by partition, which beats offsets, and offsets by partition must name all partitions.
 """
@@ -32,7 +32,8 @@ OPTIONS: Final = (
     *("subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"),
     *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss"),
 )
-_EARLIEST, _LATEST = -2, -1
+EARLIEST: Final = -2
+LATEST: Final = -1
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Bound:
     timestamp: int | None = None
     timestamps: Mapping[TopicPartition, int] | None = None
     offsets: Mapping[TopicPartition, int] | None = None
+    default: int | None = None
+    """EARLIEST or LATEST."""
 
     def of(self, name: TopicPartition) -> tuple[int | None, int | None]:
         """(timestamp, offset) of a partition, each None if not given. KmirrorError if others are named and this one is not."""
@@ -55,7 +58,7 @@ class Bound:
                         f"option {self.option} says nothing of {name}; if it names partitions, it must name all that are read"
                     )
                 return (given[name], None) if is_time else (None, given[name])
-        return None, None
+        return None, self.default
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class Selection:
     fail_on_data_loss: bool = True
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Selection:
-        """Of options in lower case. KmirrorError, in one line, for what does not fit."""
+    def parse(cls, given: Mapping[str, str], *, for_stream: bool = False) -> Selection:
+        """Of options in lower case. KmirrorError, in one line, for what does not fit. A stream may begin at the latest offset, and does by default."""
         chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
         if len(chosen) > 1:
             raise KmirrorError(f"only one of the options subscribe, subscribePattern and assign can be given, not {' and '.join(chosen)}")
@@ -89,8 +92,8 @@ class Selection:
             topics=None if topics is None else frozenset(one.strip() for one in topics.split(",") if one.strip()),
             pattern=pattern,
             assigned=_assigned(given["assign"]) if "assign" in given else None,
-            start=_bound(given, "starting", "earliest", _EARLIEST),
-            end=_bound(given, "ending", "latest", _LATEST),
+            start=_stream_start(given) if for_stream else _bound(given, "starting", {"earliest": EARLIEST}),
+            end=_bound(given, "ending", {"latest": LATEST}),
             latest_if_no_record=strategy == "latest",
             fail_on_data_loss=given.get("failondataloss", "true").lower() != "false",
         )
@@ -102,9 +105,9 @@ class Selection:
         missing += sorted((self.topics or frozenset()) - {name.topic for name in names})
         if missing:
             raise KmirrorError(f"{', '.join(missing)} is not in the input; it has {_some(sorted({name.topic for name in names}))}")
-        return [one for one in found if self._wants(one.name)]
+        return [one for one in found if self.wants(one.name)]
 
-    def _wants(self, name: TopicPartition) -> bool:
+    def wants(self, name: TopicPartition) -> bool:
         if self.assigned is not None:
             return name in self.assigned
         if self.pattern is not None:
@@ -121,7 +124,7 @@ class Selection:
                     f"{one.name} has no record at or after {timestamp}; with startingOffsetsByTimestampStrategy=latest it would be left out"
                 )
             low = MAX_OFFSET if at is None else at
-        if low is None or low == _EARLIEST:
+        if low is None or low == EARLIEST:
             low = log_start()
         elif low < log_start() and timestamp is None:
             if self.fail_on_data_loss:
@@ -133,10 +136,16 @@ class Selection:
         timestamp, end = self.end.of(one.name)
         if timestamp is not None:
             end = offset_for_time(one.files, one.listing, one.partition, timestamp)
-        return MAX_OFFSET if end is None or end == _LATEST else end - 1
+        return MAX_OFFSET if end is None or end == LATEST else end - 1
 
 
-def _bound(given: Mapping[str, str], kind: str, word: str, meaning: int) -> Bound:
+def _stream_start(given: Mapping[str, str]) -> Bound:
+    with_default = {**given, "startingoffsets": given.get("startingoffsets", "latest")}
+    return _bound(with_default, "starting", {"latest": LATEST, "earliest": EARLIEST})
+
+
+def _bound(given: Mapping[str, str], kind: str, words: Mapping[str, int]) -> Bound:
+    """`words` are those that the option may have, the default first, and the numbers that mean the same."""
     option, by_time, everywhere = f"{kind}Offsets", f"{kind}OffsetsByTimestamp", f"{kind}Timestamp"
     if everywhere.lower() in given:
         text = given[everywhere.lower()].strip()
@@ -145,15 +154,17 @@ def _bound(given: Mapping[str, str], kind: str, word: str, meaning: int) -> Boun
         return Bound(everywhere, timestamp=int(text))
     if by_time.lower() in given:
         return Bound(by_time, timestamps=_numbers(given[by_time.lower()], by_time))
-    text = given.get(option.lower(), word).strip()
-    if text.lower() == word:
-        return Bound(option)
+    default = next(iter(words))
+    text = given.get(option.lower(), default).strip()
+    if text.lower() in words:
+        return Bound(option, default=words[text.lower()])
     if text.lower() in ("earliest", "latest"):
-        raise KmirrorError(f"option {option} cannot be '{text}' in a batch query; '{word}' or offsets by partition can")
+        raise KmirrorError(f"option {option} cannot be '{text}' in a batch query; '{default}' or offsets by partition can")
     offsets = _numbers(text, option)
     for name, offset in offsets.items():
-        if offset < 0 and offset != meaning:
-            raise KmirrorError(f"option {option}: offset {offset} of {name}; only {meaning} ({word}) is below 0 in a batch query")
+        if offset < 0 and offset not in words.values():
+            allowed = " and ".join(f"{number} ({word})" for word, number in words.items())
+            raise KmirrorError(f"option {option}: offset {offset} of {name}; only {allowed} can be below 0 here")
     return Bound(option, offsets=offsets)
 
 

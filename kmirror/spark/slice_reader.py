@@ -99,9 +99,12 @@ class SliceReader:
         self._unpacker: Unpacker | None = None
         self._headers_do = rows_of_batches or set(names) <= WITHOUT_UNPACKING
         self._derives_offsets = "offset" in names
+        self.next_offset = 0
+        """All rows of the slice in front of it were given out."""
 
     def read(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The rows of a slice. CorruptFileError for what is damaged, unless it is to be rows."""
+        self.next_offset = wanted.low
         if self._headers_do and not self._permissive:
             yield from self._read_headers(files, piece, wanted)
         else:
@@ -117,6 +120,7 @@ class SliceReader:
             kept = batches.take(np.flatnonzero(self._kept(batches, wanted)))
             if len(kept.headers):
                 yield from [batch_rows(kept, self._names)] if self._rows_of_batches else self._records_of_headers(files, kept, wanted)
+            self.next_offset = next_offset
             if int(batches.headers["base_offset"][-1]) > wanted.high:
                 return
         check_tail(files, piece, position, next_offset)
@@ -141,6 +145,7 @@ class SliceReader:
             else:
                 found = [_read_batch(files, batches.piece, int(position), int(size)) for position, size in _extents(run)]
                 yield from self._unpacked(found, run, wanted)
+            self.next_offset = int(run.last_offset[-1]) + 1
 
     def _derived(self, batches: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """`MOST_ROWS` at a time, however many records a header claims."""
@@ -172,6 +177,7 @@ class SliceReader:
                 yield batch_rows(kept, self._names)
             elif len(rows):
                 yield from self._unpacked([run.batches[row] for row in rows.tolist()], kept, wanted)
+            self.next_offset = int(batches.last_offset[-1]) + 1
             if run.batches[-1].base_offset > wanted.high:
                 return
 
@@ -186,6 +192,8 @@ class SliceReader:
                     rows = np.flatnonzero((offset >= wanted.low) & (offset <= wanted.high))
                     batch_row = piece.records.batch_index[rows] + (done + piece.first)
                     yield from self._tables(Records(batches, batch_row, offset[rows], piece.records, rows))
+                    if len(rows):
+                        self.next_offset = int(offset[rows[-1]]) + 1
                 return
             except MalformedBatchError as error:
                 row = done + error.index

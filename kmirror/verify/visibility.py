@@ -38,24 +38,27 @@ class Undecided(NamedTuple):
     """MAX_OFFSET without an open transaction."""
 
 
-def read_undecided(files: FileSystem, listing: Listing, partition: PartitionFiles) -> Undecided:
-    """CorruptFileError if a file that a broker would read is damaged."""
-    start, open_offsets = _newest_snapshot(files, partition)
+def read_undecided(files: FileSystem, listing: Listing, partition: PartitionFiles, *, end: int = MAX_OFFSET) -> Undecided:
+    """What stands in front of `end` (a high watermark: markers behind it decide nothing yet). CorruptFileError if a file that a broker would read is
+    damaged."""
+    start, open_offsets = _newest_snapshot(files, partition, end)
     aborted: set[AbortedTransaction] = set()
     for segment in partition.segments:
         if TXN_INDEX_FILE_SUFFIX in segment.sizes:
             rows = read_transaction_index(files, segment.path(TXN_INDEX_FILE_SUFFIX))
             aborted |= {AbortedTransaction(int(row[1]), int(row[2]), int(row[3])) for row in rows.tolist() if row[3] < start}
-    for piece in listing.slices(files, partition, low=start):
+    for piece in listing.slices(files, partition, low=start, high=end - 1):
         for block in read_headers(files, piece, check_crc=False):
-            _follow(block, start, open_offsets, aborted)
+            _follow(block, start, end, open_offsets, aborted)
+            if int(block.headers["base_offset"][-1]) >= end:
+                break
     return Undecided(sorted(aborted, key=lambda each: each.first_offset), min(open_offsets.values(), default=MAX_OFFSET))
 
 
-def _newest_snapshot(files: FileSystem, partition: PartitionFiles) -> tuple[int, dict[int, int]]:
-    """(the offset from which on batches must be read, the first offsets of the transactions that are open there by producer)."""
+def _newest_snapshot(files: FileSystem, partition: PartitionFiles, end: int) -> tuple[int, dict[int, int]]:
+    """(the offset, at most `end`, from which on batches must be read, the first offsets of the transactions that are open there by producer)."""
     has_indexes = all(INDEX_FILE_SUFFIX in segment.sizes for segment in partition.segments)
-    for offset in reversed(partition.snapshots if has_indexes else []):
+    for offset in reversed([one for one in partition.snapshots if one <= end] if has_indexes else []):
         path = producer_snapshot_file(partition.path, offset)
         try:
             entries = read_producer_snapshot(files, path)
@@ -65,11 +68,11 @@ def _newest_snapshot(files: FileSystem, partition: PartitionFiles) -> tuple[int,
     return 0, {}
 
 
-def _follow(block: HeaderBlock, start: int, open_offsets: dict[int, int], aborted: set[AbortedTransaction]) -> None:
-    """What the batches of a block from offset `start` on do to open transactions."""
+def _follow(block: HeaderBlock, start: int, end: int, open_offsets: dict[int, int], aborted: set[AbortedTransaction]) -> None:
+    """What the batches of a block from offset `start` on, in front of `end`, do to open transactions."""
     headers = block.headers
     is_data = (headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)) == TRANSACTIONAL_FLAG
-    rows = np.flatnonzero(is_data & (headers["base_offset"] >= start))
+    rows = np.flatnonzero(is_data & (headers["base_offset"] >= start) & (headers["base_offset"] < end))
     data = iter([*zip(rows.tolist(), headers["producer_id"][rows].tolist(), headers["base_offset"][rows].tolist()), (len(headers), -1, -1)])
     row, producer_id, base_offset = next(data)
     for control in block.controls:
@@ -77,7 +80,7 @@ def _follow(block: HeaderBlock, start: int, open_offsets: dict[int, int], aborte
             open_offsets.setdefault(producer_id, base_offset)
             row, producer_id, base_offset = next(data)
         offset = int(headers["base_offset"][control.row])
-        if offset < start:
+        if not start <= offset < end:
             continue
         if control.control_type == ControlRecordType.MIRROR_PID_RESET:
             open_offsets.clear()

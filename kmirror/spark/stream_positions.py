@@ -1,0 +1,216 @@
+"""Where a stream stands, and what a log that changed in the meantime means for it. No file is opened here.
+
+A position is (next offset, leader epoch of the record in front of it) of a partition, with the topic's id where the folder tells it. As JSON, which
+Spark keeps in its checkpoint:
+
+    {"orders": {"0": {"offset": 120, "leaderEpoch": 3, "topicId": "0PVJVbv8S4ShFqqnhmz3cw"}}}
+
+`{"orders": {"0": 120}}`, as Spark's Kafka source writes it, is taken, too: a position whose epoch is not known. No byte of any file is in it, so segments
+may roll, be deleted and be cleaned between two runs.
+
+The leader epoch tells a log that goes on from one that was cut and written anew (KIP-101, KIP-320): with the position (P, E) the records in front of P
+are those that were read if the log's epochs up to E reach to P or further, and the record in front of P is of epoch E.
+
+    the log has                                  then
+    another topic id                             it was deleted and made anew: everything behind the position is lost
+    a greater epoch that begins below P, or
+    its end below P                              it was truncated to where E ends; what was read behind that is no part of it
+    a smaller epoch in front of P, not E         it is another replica's, which never had E; where they part is not known
+    its first offset behind P                    what lay in front of it was deleted unread
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.storage.leader_epoch_checkpoint_file import EpochEntry
+
+NO_EPOCH: Final = -1
+
+
+class Position(NamedTuple):
+    """Of one partition."""
+
+    offset: int
+    """The next one to be read."""
+    epoch: int = NO_EPOCH
+    """Of the last record in front of it; NO_EPOCH if there was none, or nobody knows."""
+    topic_id: str | None = None
+
+
+def to_json(positions: Mapping[TopicPartition, Position]) -> dict[str, Any]:
+    """Sorted, for Spark compares positions as text."""
+    made: dict[str, Any] = {}
+    for name in sorted(positions):
+        one = positions[name]
+        fields: dict[str, Any] = {"offset": one.offset, "leaderEpoch": one.epoch}
+        if one.topic_id is not None:
+            fields["topicId"] = one.topic_id
+        made.setdefault(name.topic, {})[str(name.partition)] = fields
+    return made
+
+
+def from_json(given: Any) -> dict[TopicPartition, Position]:
+    """KmirrorError for what is no position of ours or of Spark's Kafka source."""
+    try:
+        return {
+            TopicPartition(topic, int(partition)): _position(fields)
+            for topic, by_partition in given.items()
+            for partition, fields in by_partition.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        text = str(given)
+        raise KmirrorError(
+            f"the checkpoint is of another source: {text[:200]} is no position in logs, which is like "
+            '{"topic": {"0": {"offset": 23, "leaderEpoch": 1}}}'
+        ) from error
+
+
+def _position(fields: Any) -> Position:
+    if isinstance(fields, int):
+        return Position(fields)
+    topic_id = fields.get("topicId")
+    return Position(int(fields["offset"]), int(fields["leaderEpoch"]), None if topic_id is None else str(topic_id))
+
+
+class Epochs(Protocol):
+    """The leader epochs of a log."""
+
+    is_exact: bool
+    """False where cleaning can have hidden an epoch."""
+
+    def before(self, offset: int) -> int:
+        """That of the last record in front of `offset`, NO_EPOCH if there is none."""
+        ...
+
+    def end_of(self, epoch: int, offset: int) -> int:
+        """Where the records of epochs up to `epoch` end; the log's end if no later epoch begins below `offset`."""
+        ...
+
+
+class CheckpointEpochs:
+    """Those of `leader-epoch-checkpoint`, as far as the log reaches."""
+
+    is_exact = True
+
+    def __init__(self, entries: Iterable[EpochEntry], log_end: int) -> None:
+        self._entries = sorted(entries)
+        self._starts = [entry.start_offset for entry in self._entries]
+        self._log_end = log_end
+
+    def before(self, offset: int) -> int:
+        row = bisect_left(self._starts, offset) - 1
+        return self._entries[row].epoch if row >= 0 else NO_EPOCH
+
+    def end_of(self, epoch: int, offset: int) -> int:
+        row = bisect_right(self._entries, (epoch, 1 << 63))
+        return min(self._starts[row], self._log_end) if row < len(self._starts) else self._log_end
+
+
+@dataclass(frozen=True)
+class LogState:
+    """What a partition's log has, at one moment."""
+
+    log_start: int
+    log_end: int
+    visible_end: int
+    """What lies in front of it may be handed out."""
+    epochs: Epochs
+    topic_id: str | None = None
+
+    def position(self, offset: int) -> Position:
+        return Position(offset, self.epochs.before(offset), self.topic_id)
+
+
+class Resumed(NamedTuple):
+    """Where reading goes on, and what is lost (None: nothing)."""
+
+    offset: int
+    loss: str | None = None
+
+
+def resume(name: TopicPartition, position: Position, log: LogState) -> Resumed:
+    """What a position is worth in the log as it is now."""
+    offset, epoch, topic_id = position
+    if topic_id is not None and log.topic_id is not None and topic_id != log.topic_id:
+        loss = (
+            f"{name} was deleted and made anew: offset {offset} (leader epoch {epoch}) of topic id {topic_id} was next, "
+            f"now the topic id is {log.topic_id} with offsets from {log.log_start} to {log.log_end}"
+        )
+        return Resumed(log.log_start, loss)
+    cut = _cut(name, position, log)
+    if cut is not None:
+        return Resumed(max(cut.offset, log.log_start), cut.loss)
+    if offset < log.log_start:
+        loss = (
+            f"offsets {offset} to {log.log_start - 1} of {name} were deleted before they were read: the log begins at offset {log.log_start} "
+            f"(leader epoch {log.epochs.before(log.log_start + 1)}), and offset {offset} was next (leader epoch {epoch})"
+        )
+        return Resumed(log.log_start, loss)
+    return Resumed(offset)
+
+
+def added(name: TopicPartition, log: LogState) -> Resumed:
+    """A partition that was not there when the stream began is read from its first record; it has lost something if that is not offset 0."""
+    if log.log_start == 0:
+        return Resumed(0)
+    return Resumed(log.log_start, f"{name} is new here and begins at offset {log.log_start} instead of 0")
+
+
+def _cut(name: TopicPartition, position: Position, log: LogState) -> Resumed | None:
+    """Where the log parts with what was read in front of a position; None if it does not."""
+    offset, epoch, _ = position
+    end = log.log_end if epoch == NO_EPOCH else log.epochs.end_of(epoch, offset)
+    if end < offset:
+        later = log.epochs.before(end + 1)
+        what = f"leader epoch {later} begins there" if later > epoch and end < log.log_end else "the log ends there"
+        loss = (
+            f"{name} was truncated: offset {offset} was next, behind leader epoch {epoch}, "
+            f"but epoch {epoch} ends at offset {end} and {what}; offsets {end} to {offset - 1} were read and are no part of the log"
+        )
+        return Resumed(end, loss)
+    there = log.epochs.before(offset)
+    if log.epochs.is_exact and NO_EPOCH < there < epoch:
+        loss = (
+            f"{name} was truncated: offset {offset} was next, behind leader epoch {epoch}, which the log does not know; "
+            f"it has leader epoch {there} there"
+        )
+        return Resumed(offset, loss)
+    return None
+
+
+class Range(NamedTuple):
+    """Offsets from `low` up to, not with, `end`, and what is lost of those that were planned."""
+
+    low: int
+    end: int
+    losses: list[str]
+
+
+def range_between(name: TopicPartition, start: Position | None, end: Position, log: LogState) -> Range:
+    """What a batch from `start` (None: the partition was not there yet) to `end` is in the log as it is now; the same as long as the log keeps it."""
+    if end.topic_id is not None and log.topic_id is not None and end.topic_id != log.topic_id:
+        return Range(0, 0, [f"{name} was deleted and made anew: the topic id was {end.topic_id}, now it is {log.topic_id}"])
+    begin = added(name, log) if start is None else resume(name, start, log)
+    losses = [] if begin.loss is None else [begin.loss]
+    last = end.offset
+    if begin.offset < last and (cut := _cut(name, end, log)) is not None:
+        last = min(last, cut.offset)
+        losses += [] if cut.loss is None else [cut.loss]
+    return Range(begin.offset, last, losses) if begin.offset < last else Range(begin.offset, begin.offset, losses)
+
+
+def spread(budget: int, needs: Sequence[int]) -> list[int]:
+    """`budget` over those who need something, so that nobody gets less than another who does not need less (max-min fair); at most what they need."""
+    shares = [0] * len(needs)
+    left = budget
+    order = sorted(range(len(needs)), key=lambda row: needs[row])
+    for served, row in enumerate(order):
+        shares[row] = min(needs[row], -(-left // (len(order) - served)))
+        left -= shares[row]
+    return shares

@@ -1,0 +1,253 @@
+"""`spark.readStream.format("kafka-log").load(path)`: the records of log folders as they come.
+
+Options, besides those of the batch source (`data_source`; its `endingOffsets` and `endingTimestamp` a stream cannot have)
+    startingOffsets        latest (default, as of Spark's Kafka source), earliest, or by partition. Only a query without a checkpoint looks at it. Partitions
+                           that come later are read from offset 0.
+    maxOffsetsPerTrigger, maxBytesPerTrigger    the most of a batch, in offsets and in bytes of log; partitions get equal shares, and what one does not need
+                           goes to the others. Ends lie between batches of the log, and there is at least one batch, or nothing would ever move.
+    readUpTo               highWatermark (default): as `replication-offset-checkpoint` of the log.dir has it, which a broker writes every 5 s; what a leader may still cut is
+                           not handed out. logEndOffset: to the end of the last whole batch, for logs without that file, or that nobody writes any more.
+    failOnDataLoss         true (default): the query fails, with one line that names partition, offset and leader epochs. false: a warning at the driver (or
+                           the executor that noticed), and it goes on at what is there.
+    isolation.level        read_committed: up to the last stable offset below the high watermark
+
+Data loss is what `stream_positions` finds in a log that changed: truncated after a failover (told by the leader epoch), deleted and made anew (by the topic
+id), its front deleted unread; a partition that is new and does not begin at offset 0; one that is gone. The position of one that is gone is kept: if
+it comes back, it goes on there.
+
+Exactly once: a batch is a range of offsets, written to the checkpoint before it is read, and what it gives is decided by the log alone. The same batch after a restart
+gives the same rows; but cleaning or DeleteRecords between the two may have removed some, as they may for any consumer.
+
+Trigger.AvailableNow reads what there was when the query began, in as many batches as the limits ask for; Trigger.Once (deprecated) all of it in one, whatever
+the limits; ProcessingTime as usual; the continuous mode is not there for Python sources. `query.lastProgress` has the visible end as `latestOffset`. All
+of this needs PySpark 4.2, the first that tells a Python source where a batch begins and what its limits are.
+
+A trigger lists the input once and looks into the partitions whose files or high watermark changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, SupportsTriggerAvailableNow
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.spark.data_source import LogStarts
+from kmirror.spark.inputs import FoundPartition, find_partitions
+from kmirror.spark.one_line import in_one_line
+from kmirror.spark.options import NAME, ReadOptions
+from kmirror.spark.selection import EARLIEST, LATEST
+from kmirror.spark.slice_reader import Aborted, SliceReader, put_together
+from kmirror.spark.stream_limits import Backlog, admit
+from kmirror.spark.stream_log import HighWatermarks, LogWindow, read_state, settled
+from kmirror.spark.stream_positions import NO_EPOCH, LogState, Position, added, from_json, range_between, resume, to_json
+from kmirror.spark.stream_task import MOST_EPOCH, LossReport, RangePiece, RangeReader, StreamTask, WantedRange, ranges_of
+from kmirror.verify.offset_lookup import offset_for_time
+from kmirror.verify.planner import pack_by
+from kmirror.verify.visibility import read_undecided
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+_ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+Positions = dict[TopicPartition, Position]
+
+
+def check_stream_options(options: Mapping[str, str]) -> None:
+    """KmirrorError for an option that a stream cannot have."""
+    given = {name.lower() for name in options}
+    for name in _ENDS:
+        if name.lower() in given:
+            raise KmirrorError(f"{NAME}: option {name} is for batch queries; a stream has no end")
+
+
+class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Lives as long as the query in a process beside the driver, and for one task on executors."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self._losses = LossReport(fails=options.selection.fail_on_data_loss)
+        self._known: dict[TopicPartition, tuple[FoundPartition, int | None, LogState]] = {}
+        """What the last listing showed, and what was found in it."""
+        self._planned: Positions | None = None
+        """What `latestOffset` answered from `_known`, until it is planned."""
+        self._target: Positions | None = None
+        self._waiting: dict[TopicPartition, int] = {}
+        self._told_gone: set[TopicPartition] = set()
+
+    # what Spark asks
+    @in_one_line
+    def initialOffset(self) -> dict[str, Any]:
+        self.options.selection.partitions(find_partitions(self.options.locations, replica=self.options.replica))
+        return to_json({name: state.position(self._starting(one, state)) for name, (one, state) in self._look().items()})
+
+    @in_one_line
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options.max_offsets is not None:
+            return ReadMaxRows(self.options.max_offsets)
+        return ReadAllAvailable() if self.options.max_bytes is None else ReadMaxBytes(self.options.max_bytes)
+
+    @in_one_line
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        positions, logs = from_json(start), self._look()
+        self._tell_gone(positions, logs)
+        backlogs = [self._backlog(name, positions.get(name), *log) for name, log in logs.items() if self._is_due(name)]
+        ends = self._admitted(backlogs, limit)
+        for backlog in backlogs:
+            before, end = positions.get(backlog.name), ends[backlog.name]
+            if before is None or end != before.offset or backlog.low != before.offset:
+                positions[backlog.name] = logs[backlog.name][1].position(end)
+        self._planned = dict(positions)
+        return to_json(positions)
+
+    @in_one_line
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return to_json({name: state.position(state.visible_end) for name, (_, _, state) in self._known.items()}) or None
+
+    @in_one_line
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = {name: state.position(state.visible_end) for name, (_, state) in self._look().items()}
+
+    @in_one_line
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[StreamTask]:
+        begins, ends = from_json(start), from_json(end)
+        changed = {name: position for name, position in ends.items() if begins.get(name) != position}
+        if not changed:
+            return []
+        was_told, self._planned = self._planned == ends, None
+        logs = self._seen() if was_told else self._look()
+        losses = LossReport(fails=False, is_silent=True) if was_told else self._losses
+        if not was_told:
+            self._tell_gone(changed, logs)
+        pieces: list[RangePiece] = []
+        for name, position in changed.items():
+            if name in logs:
+                pieces += self._pieces(*logs[name], begins.get(name), position, losses)
+        return [StreamTask(task) for task in pack_by(pieces, lambda piece: piece.size, task_bytes=self.options.split_bytes)]
+
+    @in_one_line
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, StreamTask), f"a task of ours, not {partition!r}"
+        yield from put_together(self._rows(partition))
+
+    def _rows(self, task: StreamTask) -> Iterator[pa.RecordBatch]:
+        options = self.options
+        slices = SliceReader(
+            options.columns, rows_of_batches=options.rows == "batch", permissive=options.is_permissive, null_headers=options.is_kafka
+        )
+        reader = RangeReader(slices, is_permissive=options.is_permissive)
+        for piece in task.pieces:
+            yield from reader.read(piece)
+
+    # what the input has
+    def _look(self) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
+        """The wanted partitions, by name, as they are now."""
+        options = self.options
+        starts, high_watermarks = LogStarts(use_checkpoints=options.is_kafka), HighWatermarks()
+        known: dict[TopicPartition, tuple[FoundPartition, int | None, LogState]] = {}
+        for found in sorted(find_partitions(options.locations, replica=options.replica), key=lambda one: one.name):
+            if not options.selection.wants(found.name):
+                continue
+            one = found._replace(partition=settled(found.files, found.partition))
+            high_watermark = None if options.to_log_end else high_watermarks.of(one)
+            log_start = starts.of(one)
+            before = self._known.get(one.name)
+            if (
+                before is not None
+                and before[0].partition == one.partition
+                and (before[1], before[2].log_start) == (high_watermark, log_start)
+            ):
+                state = before[2]
+            else:
+                state = read_state(
+                    one,
+                    log_start=log_start,
+                    high_watermark=high_watermark,
+                    is_committed=options.is_committed,
+                    is_permissive=options.is_permissive,
+                )
+            known[one.name] = one, high_watermark, state
+        self._known = known
+        return self._seen()
+
+    def _seen(self) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
+        return {name: (one, state) for name, (one, _, state) in self._known.items()}
+
+    def _starting(self, one: FoundPartition, state: LogState) -> int:
+        """The first offset of a query without a checkpoint."""
+        selection = self.options.selection
+        timestamp, offset = selection.start.of(one.name)
+        if timestamp is not None:
+            offset = offset_for_time(one.files, one.listing, one.partition, timestamp)
+            if offset is not None and offset < state.visible_end:
+                return max(offset, state.log_start)
+            if not selection.latest_if_no_record:
+                raise KmirrorError(
+                    f"{NAME}: {one.name} has no record at or after {timestamp}; with startingOffsetsByTimestampStrategy=latest it would begin at its end"
+                )
+            return state.visible_end
+        if offset is None or offset == LATEST:
+            return state.visible_end
+        if offset == EARLIEST:
+            return state.log_start
+        if not state.log_start <= offset <= state.log_end:
+            self._losses.tell(f"{one.name} has offsets from {state.log_start} to {state.log_end}, and {offset} is its starting offset")
+        return min(max(offset, state.log_start), state.log_end)
+
+    # what is new
+    def _tell_gone(self, positions: Iterable[TopicPartition], logs: Mapping[TopicPartition, Any]) -> None:
+        """A log that moves between two log.dirs is in neither for a moment, so they are looked for twice."""
+        gone = [name for name in positions if name not in logs and name not in self._told_gone]
+        if gone:
+            there = {one.name for one in find_partitions(self.options.locations, replica=self.options.replica)}
+            gone = [name for name in gone if name not in there or not self.options.selection.wants(name)]
+        if gone:
+            self._told_gone.update(gone)
+            names = ", ".join(map(str, gone[:5])) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
+            self._losses.tell(f"{names}: read so far, and not in the input any more, or no longer asked for")
+
+    def _is_due(self, name: TopicPartition) -> bool:
+        return self._target is None or name in self._target
+
+    def _backlog(self, name: TopicPartition, position: Position | None, one: FoundPartition, state: LogState) -> Backlog:
+        begin = added(name, state) if position is None else resume(name, position, state)
+        if begin.loss is not None:
+            self._losses.tell(begin.loss)
+        end = state.visible_end if self._target is None else min(state.visible_end, self._target[name].offset)
+        return Backlog(name, begin.offset, max(begin.offset, end), LogWindow(one, begin.offset, max(begin.offset, end)))
+
+    def _admitted(self, backlogs: Sequence[Backlog], limit: ReadLimit) -> dict[TopicPartition, int]:
+        """Where the batch ends, by partition."""
+        if isinstance(limit, ReadAllAvailable):
+            return {one.name: one.end for one in backlogs}
+        offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else self.options.max_offsets
+        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self.options.max_bytes
+        ends = admit(backlogs, max_offsets=offsets, max_bytes=size, waiting=self._waiting)
+        self._waiting = {
+            one.name: self._waiting.get(one.name, 0) + 1 for one in backlogs if one.low < one.end and ends[one.name] == one.low
+        }
+        return ends
+
+    # what a batch reads
+    def _pieces(self, one: FoundPartition, state: LogState, begin: Position | None, end: Position, report: LossReport) -> list[RangePiece]:
+        options = self.options
+        low, behind, losses = range_between(one.name, begin, end, state)
+        for loss in losses:
+            report.tell(loss)
+        if low >= behind:
+            return []
+        wanted = WantedRange(
+            low,
+            behind - 1,
+            no_control=options.is_kafka,
+            aborted=Aborted.of(read_undecided(one.files, one.listing, one.partition).aborted) if options.is_committed else None,
+            name=one.name,
+            most_epoch=MOST_EPOCH if end.epoch == NO_EPOCH else end.epoch,
+            losses=self._losses,
+        )
+        slices = list(one.listing.slices(one.files, one.partition, task_bytes=options.split_bytes, low=low, high=behind - 1))
+        return ranges_of(one.files, slices, wanted)

@@ -1,0 +1,338 @@
+"""`readStream` of `kafka-log` over logs that change while they are read: without a JVM, as Spark would call it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from log_folders import TIME, batch, batches, write_log, write_segments
+from replay_stories import Story
+
+pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
+
+from spark_rows import read_rows
+from stream_runs import Rows, StreamRun
+
+from kmirror.common.errors import KmirrorError
+from kmirror.spark.stream_reader import check_stream_options
+
+
+def offsets(rows: Rows) -> list[int]:
+    return [row["offset"] for row in rows]
+
+
+def high_watermark(data_dir: Path, **partitions: int) -> None:
+    """`t_0=25`: of t-0."""
+    lines = [f"{name.replace('_', ' ')} {offset}" for name, offset in partitions.items()]
+    (data_dir / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def test_what_is_appended_comes_once_up_to_the_high_watermark(tmp_path: Path) -> None:
+    folder = write_segments(tmp_path / "t-0", (0, batches(4)))
+    high_watermark(tmp_path, t_0=15)
+    run = StreamRun(tmp_path, log_end=False)
+    assert offsets(run.batch()) == list(range(15))
+    assert json.loads(run.position or "") == {"t": {"0": {"offset": 15, "leaderEpoch": 0}}}
+    assert run.batch() == []
+    write_segments(folder, (20, batches(3, first=20)))
+    high_watermark(tmp_path, t_0=30)
+    run.restart()
+    assert offsets(run.batch()) == list(range(15, 30))
+    high_watermark(tmp_path, t_0=12)
+    assert run.batch() == [], "an old checkpoint after a crash takes nothing back"
+    for start, end in run.history:
+        assert run.between(start, end) == run.between(start, end)
+
+
+def test_a_log_without_a_high_watermark_asks_for_an_option(tmp_path: Path) -> None:
+    write_log(tmp_path / "t-0", *batches(1))
+    with pytest.raises(KmirrorError, match="replication-offset-checkpoint is not there.*readUpTo=logEndOffset"):
+        StreamRun(tmp_path, log_end=False).batch()
+    assert len(StreamRun(tmp_path).batch()) == 5
+
+
+def epochs(folder: Path, *entries: tuple[int, int]) -> None:
+    """The leader-epoch-checkpoint: (epoch, start offset)."""
+    lines = [f"{epoch} {start}" for epoch, start in entries]
+    (folder / "leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def topic_id(folder: Path, letter: str) -> None:
+    (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {letter * 22}\n")
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_a_truncation_is_told_by_the_leader_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture, has_checkpoint: bool) -> None:
+    """Offsets 0 to 29 were read; a leader that had 0 to 19 alone goes on at 20 with its own records, farther than before."""
+    folder = write_log(tmp_path / "t-0", *(batch(first, epoch=3) for first in range(0, 30, 5)))
+    if has_checkpoint:
+        epochs(folder, (3, 0))
+    careful, careless = StreamRun(tmp_path), StreamRun(tmp_path, failOnDataLoss="false")
+    assert len(careful.batch()) == len(careless.batch()) == 30
+    write_log(
+        folder, *(batch(first, epoch=3) for first in range(0, 20, 5)), *(batch(first, epoch=5, text="new") for first in range(20, 50, 5))
+    )
+    if has_checkpoint:
+        epochs(folder, (3, 0), (5, 20))
+    with pytest.raises(KmirrorError) as raised:
+        careful.batch()
+    assert str(raised.value).startswith(
+        "data loss: t-0 was truncated: offset 30 was next, behind leader epoch 3, but epoch 3 ends at offset 20 and leader epoch 5 begins there; "
+        "offsets 20 to 29 were read and are no part of the log (failOnDataLoss=true"
+    )
+    rows = careless.batch()
+    assert offsets(rows) == list(range(20, 50)) and {row["value"][:3] for row in rows} == {b"new"}
+    assert [record.getMessage()[:40] for record in caplog.records] == ["kafka-log: data loss: t-0 was truncated:"]
+    assert careless.batch() == [] and len(caplog.records) == 1, "once"
+    start, end = careless.history[-1]
+    assert careless.between(start, end) == rows
+
+
+def test_a_log_that_was_cut_and_has_nothing_new_is_told(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "t-0", *batches(6))
+    careful, careless = StreamRun(tmp_path), StreamRun(tmp_path, failOnDataLoss="false")
+    careful.batch(), careless.batch()
+    write_log(folder, *batches(4))
+    with pytest.raises(
+        KmirrorError, match="offset 30 was next, behind leader epoch 0, but epoch 0 ends at offset 20 and the log ends there"
+    ):
+        careful.batch()
+    assert careless.batch() == []
+    write_log(folder, *batches(4), batch(20, epoch=1))
+    assert offsets(careless.batch()) == list(range(20, 25))
+
+
+def test_another_replica_that_never_had_the_epoch_is_told(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "t-0", *(batch(first, epoch=7) for first in range(0, 30, 5)))
+    epochs(folder, (7, 0))
+    run = StreamRun(tmp_path)
+    run.batch()
+    write_log(folder, *(batch(first, epoch=6) for first in range(0, 50, 5)))
+    epochs(folder, (6, 0))
+    with pytest.raises(KmirrorError, match="behind leader epoch 7, which the log does not know; it has leader epoch 6 there"):
+        run.batch()
+
+
+def test_a_front_that_was_deleted_unread_is_lost_and_one_that_was_read_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = write_segments(tmp_path / "t-0", (0, batches(2)), (10, batches(2, first=10)), (20, batches(2, first=20)))
+    read, careful, careless = (StreamRun(tmp_path, failOnDataLoss=text, maxOffsetsPerTrigger="10") for text in ("true", "true", "false"))
+    assert offsets(read.batch()) == offsets(careful.batch()) == offsets(careless.batch()) == list(range(10))
+    assert offsets(read.batch()) == list(range(10, 20))
+    for offset in (0, 10):
+        (folder / f"{offset:020d}.log").unlink()
+    assert offsets(read.batch()) == list(range(20, 30))
+    with pytest.raises(
+        KmirrorError, match=r"offsets 10 to 19 of t-0 were deleted before they were read: the log begins at offset 20 \(leader epoch 0\)"
+    ):
+        careful.batch()
+    assert offsets(careless.batch()) == list(range(20, 30))
+    assert len(caplog.records) == 1
+    start, end = read.history[1]
+    with pytest.raises(KmirrorError, match="offsets 10 to 19 of t-0 were deleted"):
+        read.between(start, end)
+
+
+def test_a_topic_made_anew_is_told_by_its_id(tmp_path: Path) -> None:
+    """The new log has the same leader epoch, and reaches farther than the old one did."""
+    folder = write_log(tmp_path / "t-0", *batches(4))
+    topic_id(folder, "Q")
+    careful, careless = StreamRun(tmp_path), StreamRun(tmp_path, failOnDataLoss="false")
+    careful.batch(), careless.batch()
+    write_log(folder, *(batch(first, text="other") for first in range(0, 40, 5)))
+    topic_id(folder, "g")
+    with pytest.raises(
+        KmirrorError,
+        match=r"t-0 was deleted and made anew: offset 20 \(leader epoch 0\) of topic id Q+ was next, now .* g+ with offsets from 0 to 40",
+    ):
+        careful.batch()
+    rows = careless.batch()
+    assert offsets(rows) == list(range(40)) and rows[0]["value"] == b"other-0"
+    assert careless.batch() == []
+    first, second = careless.history
+    assert careless.between(*first) == [], "what is gone is gone"
+    assert careless.between(*second) == rows
+
+
+def test_new_partitions_are_read_from_offset_0(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_log(tmp_path / "t-0", *batches(2))
+    run, careless = (
+        StreamRun(tmp_path, subscribePattern="t|u", startingOffsets="latest", failOnDataLoss=text) for text in ("true", "false")
+    )
+    assert run.batch() == careless.batch() == [], "latest"
+    write_log(tmp_path / "t-1", *batches(1))
+    write_log(tmp_path / "v-0", *batches(1))
+    assert [(row["topic"], row["partition"]) for row in run.batch()] == [("t", 1)] * 5
+    write_log(tmp_path / "u-0", *batches(1, first=100), base_offset=100)
+    with pytest.raises(KmirrorError, match="u-0 is new here and begins at offset 100 instead of 0"):
+        run.batch()
+    assert len(careless.batch()) == 10
+
+
+def test_a_partition_that_is_gone_is_told_and_goes_on_where_it_was(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_log(tmp_path / "t-0", *batches(2))
+    write_log(tmp_path / "t-1", *batches(2))
+    careful, careless = StreamRun(tmp_path), StreamRun(tmp_path, failOnDataLoss="false")
+    careful.batch(), careless.batch()
+    (tmp_path / "t-1").rename(tmp_path / "t-1.0123456789abcdef0123456789abcdef-delete")
+    with pytest.raises(KmirrorError, match="data loss: t-1: read so far, and not in the input any more"):
+        careful.batch()
+    assert careless.batch() == careless.batch() == [] and len(caplog.records) == 1
+    write_log(tmp_path / "t-1", *batches(3))
+    assert offsets(careless.batch()) == list(range(10, 15))
+
+
+def test_what_a_cleaner_swaps_in_between_planning_and_reading_is_found(tmp_path: Path) -> None:
+    """Two segments become one, with every third record, while a task waits."""
+    folder = write_segments(tmp_path / "t-0", (0, batches(20)), (100, batches(20, first=100)), (200, batches(2, first=200)))
+    run = StreamRun(tmp_path, splitBytes="700")
+    start, end = run.plan()
+    tasks = run.tasks(start, end)
+    assert len(tasks) > 2
+    first = run.read(tasks[:1])
+    kept = [bytes(one) for one in batches(40)][::3]
+    (folder / f"{100:020d}.log").rename(folder / f"{100:020d}.log.deleted")
+    write_segments(folder, (0, kept))
+    rest = run.read(tasks[1:])
+    expected = [offset for base in range(0, 200, 15) for offset in range(base, base + 5)] + list(range(200, 210))
+    last = offsets(first)[-1]
+    assert offsets(first) == list(range(last + 1))
+    assert offsets(rest) == [offset for offset in expected if offset > last]
+
+
+def test_a_front_deleted_between_planning_and_reading_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = write_segments(tmp_path / "t-0", (0, batches(2)), (10, batches(2, first=10)))
+    careful, careless = StreamRun(tmp_path), StreamRun(tmp_path, failOnDataLoss="false")
+    planned = [(run, run.tasks(*run.plan())) for run in (careful, careless)]
+    (folder / f"{0:020d}.log").unlink()
+    with pytest.raises(
+        KmirrorError, match=r"data loss: offsets 0 to 9 of t-0 were to be read \(leader epoch 0\), and the log begins at 10 by now"
+    ):
+        careful.read(planned[0][1])
+    assert offsets(careless.read(planned[1][1])) == list(range(10, 20))
+    assert len(caplog.records) == 1
+
+
+def test_a_truncation_between_planning_and_reading_gives_no_foreign_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = write_log(tmp_path / "t-0", *batches(6))
+    careful, careless = StreamRun(tmp_path), StreamRun(tmp_path, failOnDataLoss="false")
+    planned = [(run, run.tasks(*run.plan())) for run in (careful, careless)]
+    write_log(folder, *batches(4), *(batch(first, epoch=2) for first in (20, 25, 30)))
+    with pytest.raises(
+        KmirrorError,
+        match="t-0 was truncated while it was read: offsets 0 to 29 were planned up to leader epoch 0, and offset 20 is of leader epoch 2",
+    ):
+        careful.read(planned[0][1])
+    assert offsets(careless.read(planned[1][1])) == list(range(20))
+    write_log(folder, *batches(3))
+    with pytest.raises(
+        KmirrorError, match=r"offsets 15 to 29 of t-0 were to be read \(leader epoch 0\), and the log was truncated to 15 by now"
+    ):
+        careful.read(planned[0][1])
+
+
+def test_damage_is_an_error_or_a_row_as_in_a_batch_query(tmp_path: Path) -> None:
+    parts = batches(4)
+    bad = parts[1][:-1] + bytes([parts[1][-1] ^ 1])
+    write_log(tmp_path / "t-0", parts[0], bad, *parts[2:])
+    with pytest.raises(KmirrorError, match=f"t-0/{0:020d}.log: at byte {len(parts[0])}: the CRC"):
+        StreamRun(tmp_path).batch()
+    run = StreamRun(tmp_path, mode="PERMISSIVE")
+    rows = run.batch()
+    assert [row["offset"] for row in rows if row["_corrupt"] is None] == [*range(5), *range(10, 20)]
+    assert sum(row["_corrupt"] is not None for row in rows) == 1
+    assert run.between(*run.history[0]) == rows
+
+
+def test_a_swap_under_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing in the middle of it lacks the segment: without a look at `.swap` its offsets would be passed over silently."""
+    folder = write_segments(tmp_path / "t-0", (0, batches(2)), (10, batches(2, first=10)), (20, batches(2, first=20)))
+    middle, swap = folder / f"{10:020d}.log", folder / f"{10:020d}.log.swap"
+    middle.rename(swap)
+    run = StreamRun(tmp_path)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if swap.exists():
+            swap.rename(middle)
+
+    monkeypatch.setattr("kmirror.spark.stream_log.time.sleep", pause)
+    assert offsets(run.batch()) == list(range(30)) and pauses
+    middle.rename(swap)
+    monkeypatch.setattr("kmirror.spark.stream_log.SETTLE_S", 0.0)
+    monkeypatch.setattr("kmirror.spark.stream_log.time.sleep", pauses.append)
+    with pytest.raises(
+        KmirrorError, match=r"cleaned segments are being swapped in, and that does not end: 0+10.log.swap; is the broker down\?"
+    ):
+        StreamRun(tmp_path).batch()
+
+
+def test_starting_offsets_are_those_of_sparks_source(tmp_path: Path) -> None:
+    write_log(tmp_path / "t-0", *batches(4))
+    write_log(tmp_path / "t-1", *batches(4))
+    by_partition = json.dumps({"t": {"0": -2, "1": -1}})
+    some = json.dumps({"t": {"0": 18, "1": 20}})
+    for options, expected in (
+        ({"startingOffsets": "latest"}, []),
+        ({"startingOffsets": by_partition}, [*range(20)]),
+        ({"startingOffsets": some}, [18, 19]),
+        ({"startingTimestamp": str(TIME + 17)}, [17, 18, 19] * 2),
+        ({"startingTimestamp": str(TIME + 99), "startingOffsetsByTimestampStrategy": "latest"}, []),
+    ):
+        assert offsets(StreamRun(tmp_path, **options).batch()) == expected, options
+    with pytest.raises(KmirrorError, match=f"t-0 has no record at or after {TIME + 99}"):
+        StreamRun(tmp_path, startingTimestamp=str(TIME + 99)).batch()
+    with pytest.raises(KmirrorError, match="t-0 has offsets from 0 to 20, and 21 is its starting offset"):
+        StreamRun(tmp_path, startingOffsets='{"t":{"0":21,"1":0}}').batch()
+    with pytest.raises(KmirrorError, match="nope is not in the input"):
+        StreamRun(tmp_path, subscribe="nope").batch()
+    with pytest.raises(KmirrorError, match="option endingOffsets is for batch queries"):
+        check_stream_options({"endingoffsets": "latest"})
+    for name in ("maxOffsetsPerTrigger", "maxBytesPerTrigger"):
+        with pytest.raises(KmirrorError, match=f"option {name} is a number from 1 on, not '0'"):
+            StreamRun(tmp_path, **{name: "0"})
+
+
+def test_a_checkpoint_of_sparks_kafka_source_is_taken_and_others_are_refused(tmp_path: Path) -> None:
+    write_log(tmp_path / "t-0", *batches(4))
+    run = StreamRun(tmp_path)
+    run.position = '{"t":{"0":12}}'
+    assert offsets(run.batch()) == list(range(12, 20))
+    run.position = '{"logOffset":3}'
+    with pytest.raises(KmirrorError, match="the checkpoint is of another source: {'logOffset': 3}"):
+        run.batch()
+
+
+def test_read_committed_ends_where_a_transaction_is_open(tmp_path: Path) -> None:
+    told = Story(tmp_path, 5, others=("roll",))
+    told.tell(60)
+    run = StreamRun(tmp_path, isolation_level="read_committed", kafkaCompatible="true", maxOffsetsPerTrigger="25")
+    whole: list[int] = []
+    for _ in range(4):
+        told.tell(30)
+        told.world.scheduler.run_due()
+        whole += [offset for rows in run.rest() for offset in offsets(rows)]
+        assert json.loads(run.position or "")["t"]["0"]["offset"] == told.log.last_stable_offset
+    told.end()
+    assert whole == offsets(read_rows(tmp_path, isolation_level="read_committed", kafkaCompatible="true"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_history_is_read_as_it_was_written_whatever_the_broker_does(tmp_path: Path, seed: int) -> None:
+    """Rolls, restarts, retention of what was read, in batches of random size: every offset once, in order, and again the same."""
+    told = Story(tmp_path, seed, others=("roll", "restart", "epoch"))
+    rand = random.Random(seed)
+    run = StreamRun(tmp_path, columns="offset,value")
+    seen: Rows = []
+    for _ in range(8):
+        told.tell(12)
+        run.options["maxBytesPerTrigger" if rand.random() < 0.5 else "maxOffsetsPerTrigger"] = str(rand.randrange(1, 900))
+        run.restart()
+        for rows in run.rest():
+            assert rows == run.between(*run.history[-1])
+            seen += rows
+    told.end()
+    assert seen == read_rows(tmp_path, columns="offset,value")
