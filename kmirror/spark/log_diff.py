@@ -4,9 +4,12 @@ Folders are listed on the driver; a task carries the names and sizes of the file
 instead of URIs every executor must see the same disk.
 
 - Without `--output` small partitions are compared whole, many in a task. A large one is cut where both logs have a batch at the same offset
-  (`verify.paired_slices`), and bytes are compared. Pieces that differ are told apart by a second job, one task a partition.
+  (`verify.paired_slices`), and bytes are compared. Pieces that differ are told apart by a second job.
 - With it slices are printed, of either side by itself (`verify.cluster_prints`); only fingerprints come to the driver. Partitions whose chunks differ
-  are compared where they do, one task a partition.
+  are compared where they do.
+
+What differs is cut in the same way, so a partition that differs everywhere is many tasks, too. Only where the keys of both logs have to tell a cleaner's
+work from a loss, one task reads all of a partition.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.chunk_diff import ComparedChunks
 from kmirror.verify.cluster_prints import Comparison, SlicePrinter, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
-from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts
-from kmirror.verify.paired_slices import PairedSlice, are_equal, outcome_of, paired_slices
+from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts, diff_piece, joined
+from kmirror.verify.paired_slices import PairedSlice, are_equal, cut_part, outcome_of, paired_slices, part_bytes
 from kmirror.verify.planner import TASK_BYTES, pack, pack_by
 from kmirror.verify.segment_print import SlicePrint
 from kmirror.verify.slices import LogSlice
@@ -73,12 +76,46 @@ def diff_on_spark(
 def diff_parts_on_spark(
     spark: SparkSession, comparisons: Sequence[Comparison], left: str, right: str, settings: DiffSettings
 ) -> list[PartitionVerdict]:
-    """The verdicts of logs that were cut or printed, in their order: what differs is told apart, one task a partition."""
-    work = [
-        (_describe(one.left, left), _describe(one.right, right), one.found, one.facts, settings, len(one.found.parts) * TASK_BYTES // 4)
-        for one in comparisons
+    """The verdicts of logs that were cut or printed, in their order: what differs is told apart."""
+    work: list[tuple[Any, ...]] = []
+    owners: list[int] = []
+    for index, one in enumerate(comparisons):
+        pieces_of_one = _pieces(one)
+        for number, (found, size) in enumerate(pieces_of_one, 1):
+            owners.append(index)
+            is_last = number == len(pieces_of_one)
+            work.append((_describe(one.left, left), _describe(one.right, right), found, one.facts, settings, is_last, size))
+    answers = _run(spark, pack_by(work, lambda task: int(task[-1]), task_bytes=2 * TASK_BYTES), _diff_piece, lambda task: 0, _ignore)
+    pieces: list[list[bytes | None]] = [[] for _ in comparisons]
+    for index, answer in zip(owners, answers):
+        pieces[index].append(answer)
+    whole = [index for index, found in enumerate(pieces) if None in found]
+    verdicts = _diff_whole(spark, [comparisons[index] for index in whole], left, right, settings)
+    told = dict(zip(whole, verdicts))
+    return [
+        told[index] if index in told else joined([verdict_from_json(one) for one in found if one is not None], settings.max_differences)
+        for index, found in enumerate(pieces)
     ]
-    answers = _run(spark, pack_by(work, lambda task: int(task[-1])), _diff_parts, lambda task: 0, _ignore)
+
+
+def _pieces(comparison: Comparison) -> list[tuple[ComparedChunks, int]]:
+    """The parts in groups of about `TASK_BYTES` of either log, large ones cut, and the bytes of each."""
+    left, right, found, _ = comparison
+    parts = [piece for whole in found.parts for piece in cut_part(left, right, whole, TASK_BYTES)]
+    sizes = {part: part_bytes(left, right, part) for part in parts}
+    groups = pack_by(parts, sizes.__getitem__, task_bytes=2 * TASK_BYTES, open_cost=0)
+    return [
+        (ComparedChunks(group, 0 if number else found.equal_bytes), sum(sizes[part] for part in group))
+        for number, group in enumerate(groups)
+    ]
+
+
+def _diff_whole(
+    spark: SparkSession, comparisons: Sequence[Comparison], left: str, right: str, settings: DiffSettings
+) -> list[PartitionVerdict]:
+    """The same, one task a partition."""
+    work = [(_describe(one.left, left), _describe(one.right, right), one.found, one.facts, settings) for one in comparisons]
+    answers = _run(spark, [[task] for task in work], _diff_parts, lambda task: 0, _ignore)
     return [verdict_from_json(answer) for answer in answers]
 
 
@@ -131,10 +168,16 @@ def _work(task: tuple[Any, ...]) -> bytes | bool:
         return False
 
 
+def _diff_piece(task: tuple[Any, ...]) -> bytes | None:
+    left, right, found, facts, settings, is_last, _ = task
+    verdict = diff_piece(_open(left), _open(right), found, settings, facts=facts, is_last=is_last)
+    return None if verdict is None else to_json(verdict)
+
+
 def _diff_parts(
-    task: tuple[LogDescription, LogDescription, ComparedChunks, tuple[LogFacts | None, LogFacts | None], DiffSettings, int],
+    task: tuple[LogDescription, LogDescription, ComparedChunks, tuple[LogFacts | None, LogFacts | None], DiffSettings],
 ) -> bytes:
-    left, right, found, facts, settings, _ = task
+    left, right, found, facts, settings = task
     return to_json(diff_parts(_open(left), _open(right), found, settings, facts=facts))
 
 

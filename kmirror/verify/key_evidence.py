@@ -108,6 +108,25 @@ class KeyEvidence:
             self._keys.close()
 
 
+class KeysNeededError(Exception):
+    """Only the keys of both logs can tell."""
+
+
+class NoKeys:
+    """For who compares a piece of two logs, and would have to read all of both."""
+
+    decides = False
+    undecided = None
+
+    def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        raise KeysNeededError
+
+    def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
+        if offset < log.cleaned_offset:
+            raise KeysNeededError
+        return False
+
+
 def short_name(key: bytes) -> bytes:
     """What a key is remembered by: itself, or its hash."""
     return key if len(key) <= MAX_KEY_BYTES else hashlib.blake2b(key, digest_size=MAX_KEY_BYTES).digest() + b"h"

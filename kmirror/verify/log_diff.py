@@ -11,16 +11,18 @@ A CRC is looked at only where bytes differ: two equal logs that are both corrupt
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.batch_diff import Finding, read_difference
 from kmirror.verify.chain import Side
 from kmirror.verify.compared_log import ComparedLog, DirectoryCursor, DirectoryLog, LogCursor, Place
-from kmirror.verify.key_evidence import Evidence, KeyEvidence
+from kmirror.verify.key_evidence import Evidence, KeyEvidence, KeysNeededError, NoKeys
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
 
 if TYPE_CHECKING:
@@ -106,6 +108,51 @@ def diff_parts(
         return _verdict(left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts)
     except _AstrayError:
         return diff_logs(left, right, settings, progress)
+
+
+def diff_piece(
+    left: DirectoryLog,
+    right: DirectoryLog,
+    found: ComparedChunks,
+    settings: DiffSettings = DiffSettings(),
+    *,
+    facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
+    is_last: bool = True,
+) -> PartitionVerdict | None:
+    """`diff_parts` of some of a partition's parts, for `joined`; None where only all of both logs can tell: by their keys, or where a part's end is none.
+
+    The facts of the logs that are not known are looked up for the last piece alone."""
+    if not is_last:
+        facts = left.facts_of(left.log_start_offset, 0), right.facts_of(right.log_start_offset, 0)
+    try:
+        return _verdict(left, right, settings, _no_progress, NoKeys(), lambda comparison: comparison.run_parts(left, right, found), facts)
+    except (_AstrayError, KeysNeededError):
+        return None
+
+
+def joined(verdicts: Sequence[PartitionVerdict], max_differences: int) -> PartitionVerdict:
+    """The verdict of all parts of a partition from those of its pieces, in their order: an error ends it, as it ends reading."""
+    failed = next((index for index, one in enumerate(verdicts) if one.error is not None), len(verdicts))
+    read = verdicts[: failed + 1]
+    counts, ignored = (_summed(getattr(one, name) for one in read) for name in ("difference_counts", "ignored_counts"))
+    last = read[-1]
+    status = Status.ERROR if last.error is not None else Status.DIFFERENT if counts else Status.EQUAL
+    return msgspec.structs.replace(
+        last,
+        status=status,
+        difference_counts=counts,
+        ignored_counts=ignored,
+        differences=[one for verdict in read for one in verdict.differences][:max_differences],
+        bytes_compared=sum(one.bytes_compared for one in read),
+    )
+
+
+def _summed(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for counts in parts:
+        for kind, count in counts.items():
+            total[kind] = total.get(kind, 0) + count
+    return total
 
 
 def _verdict(

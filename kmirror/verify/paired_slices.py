@@ -4,7 +4,8 @@ A cut is an offset at which a batch begins in both logs: no difference reaches a
 behind it, since what is missing on one side cannot begin there. The left log's offset index proposes a cut every `task_bytes`; the right log is
 asked for the same offset. Without a common batch there is no cut, and the piece grows.
 
-Pieces whose bytes are equal need nothing more. The others become `Part`s, in their order, for `diff_parts`.
+Pieces whose bytes are equal need nothing more. The others become `Part`s, in their order, for `diff_parts`; a part that is large itself is cut in the
+same way (`cut_part`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.chunk_diff import ComparedChunks, Part
 from kmirror.verify.compared_log import DirectoryLog, Place
 from kmirror.verify.log_diff import BLOCK_BYTES
 from kmirror.verify.planner import index_entries
+
+WHOLE: Final = Part(None, None, None, None)
 
 
 class PairedSlice(NamedTuple):
@@ -37,17 +40,41 @@ def paired_slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> l
     if left.size_bytes <= task_bytes * 3 // 2 or not right.partition.segments:
         return []
     try:
-        return list(_slices(left, right, task_bytes))
+        return list(_slices(left, right, WHOLE, task_bytes))
     except (KmirrorError, OSError):
         return []  # whoever compares them whole says what it is
 
 
-def _slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> Iterator[PairedSlice]:
+def cut_part(left: DirectoryLog, right: DirectoryLog, part: Part, task_bytes: int) -> list[Part]:
+    """The part in pieces; itself if it is small, or cannot be cut."""
+    start, end = part.left or (0, 0), part.left_end or _end(left)
+    if _bytes_between(left, start, end) <= task_bytes * 3 // 2 or not right.partition.segments:
+        return [part]
+    try:
+        pieces = list(_slices(left, right, part, task_bytes))
+    except (KmirrorError, OSError):
+        return [part]  # whoever compares it says what it is
+    made = [Part(piece.left, piece.right, piece.left_end, piece.right_end) for piece in pieces]
+    made[0] = made[0]._replace(left=part.left, right=part.right)
+    made[-1] = made[-1]._replace(left_end=part.left_end, right_end=part.right_end)
+    return made
+
+
+def part_bytes(left: DirectoryLog, right: DirectoryLog, part: Part) -> int:
+    """Of both logs together."""
+    sizes = ((left, part.left, part.left_end), (right, part.right, part.right_end))
+    return sum(_bytes_between(log, start or (0, 0), end or _end(log)) for log, start, end in sizes)
+
+
+def _slices(left: DirectoryLog, right: DirectoryLog, part: Part, task_bytes: int) -> Iterator[PairedSlice]:
     start_offset = max(left.log_start_offset, right.log_start_offset)
-    with closing(left.cursor(start_offset)) as one, closing(right.cursor(start_offset)) as two:
-        places = one.place, two.place
-    ends = _end(left), _end(right)
-    for cut in _proposed(left, places[0], task_bytes):
+    if part.left is None or part.right is None:
+        with closing(left.cursor(start_offset)) as one, closing(right.cursor(start_offset)) as two:
+            places = one.place, two.place
+    else:
+        places = part.left, part.right
+    ends = part.left_end or _end(left), part.right_end or _end(right)
+    for cut in _proposed(left, places[0], ends[0], task_bytes):
         with closing(left.cursor_at(cut)) as cursor:
             head = cursor.peek()
         if head is None:
@@ -56,7 +83,7 @@ def _slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> Iterato
         with closing(right.cursor(offset)) as cursor:
             other = cursor.peek()
             found = cursor.place
-        if offset <= start_offset or other is None or other.batch.base_offset != offset:
+        if offset <= start_offset or other is None or other.batch.base_offset != offset or not places[1] < found < ends[1]:
             continue
         yield _slice(left, right, (places[0], cut), (places[1], found))
         places = cut, found
@@ -67,12 +94,14 @@ def _slice(left: DirectoryLog, right: DirectoryLog, ours: tuple[Place, Place], t
     return PairedSlice(*ours, *theirs, _bytes_between(left, *ours), _bytes_between(right, *theirs))
 
 
-def _proposed(log: DirectoryLog, start: Place, task_bytes: int) -> Iterator[Place]:
-    """Where batches begin in a log, about `task_bytes` apart."""
+def _proposed(log: DirectoryLog, start: Place, end: Place, task_bytes: int) -> Iterator[Place]:
+    """Where batches begin in a log between two places, about `task_bytes` apart."""
     last = start
     for index, segment in enumerate(log.partition.segments):
         if index < start[0] or not segment.log_size:
             continue
+        if (index, 0) >= end:
+            return
         if index > start[0] and _bytes_between(log, last, (index, 0)) >= task_bytes:
             last = (index, 0)
             yield last
@@ -82,6 +111,8 @@ def _proposed(log: DirectoryLog, start: Place, task_bytes: int) -> Iterator[Plac
             row = bisect_left(positions, max(wanted, last[1] + 1 if last[0] == index else 1))
             if row == len(positions) or segment.log_size - int(positions[row]) < task_bytes // 2:
                 break
+            if _bytes_between(log, (index, int(positions[row])), end) < task_bytes // 2:
+                return
             last = (index, int(positions[row]))
             yield last
 

@@ -64,8 +64,38 @@ def test_the_report_does_not_depend_on_the_engine(
     ran.clear()
     for _ in range(2):
         assert report_of(capsys, *dirs, "--engine", "spark", "--output", tmp_path / "out") == expected
-    assert len(ran) == 3, "printed and told apart; the second time only told apart"
+    assert len(ran) == 5, "printed, told apart, and where keys must tell as a whole; the second time not printed"
     assert report_of(capsys, *dirs, "--engine", "local", "--output", tmp_path / "out") == expected
+
+
+def test_a_partition_that_differs_everywhere_is_many_tasks(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told apart by one: the whole cluster waited for it."""
+    for side, text in (("a", "value"), ("b", "other")):
+        parts = [batch(5 * number, text=text) for number in range(200)]
+        folder = write_segments(tmp_path / side / "huge-0", (0, parts))
+        sizes = [sum(map(len, parts[:number])) for number in range(200)]
+        entries = [struct.pack(">ii", 5 * number, size) for number, size in enumerate(sizes) if number]
+        (folder / f"{0:020d}.index").write_bytes(b"".join(entries))
+    monkeypatch.setattr(log_diff, "TASK_BYTES", 3_000)
+    monkeypatch.setattr(planner, "TASK_BYTES", 3_000)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2_000)
+    tasks: list[int] = []
+    original = log_diff._run
+
+    def counted(session: Any, work: Any, function: Any, *rest: Any) -> Any:
+        if function is log_diff._diff_piece:
+            tasks.append(len(work))
+        return original(session, work, function, *rest)
+
+    monkeypatch.setattr(log_diff, "_run", counted)
+    reports = []
+    for arguments in ((), ("--engine", "spark"), ("--engine", "spark", "--output", str(tmp_path / "out"))):
+        assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--json", *arguments]) == 1
+        reports.append(json.loads(capsys.readouterr().out)["partitions"])
+    assert reports[0] == reports[1] == reports[2] and reports[0][0]["difference_counts"] == {"bytes-differ": 200}
+    assert len(tasks) == 2 and min(tasks) >= 8
 
 
 def test_progress_is_told_as_tasks_end(spark: Any, dirs: tuple[Path, Path]) -> None:
