@@ -3,6 +3,8 @@
     kmirror replay /data/kafka --to host:9092 --create-topics                  at the original speed
     kmirror replay /data/kafka --to host:9092 --speed 10                       ten times as fast
     kmirror replay /data/kafka --to host:9092 --speed max --state progress/    as fast as it goes; run it again after an interruption
+    kmirror replay /data/kafka --serve localhost:9192                          a read-only broker: consumers and mirrors read the same bytes
+    kmirror replay /data/kafka --serve localhost:9192 --to host:9092 --failover    mirrored there by KIP-1279, then made writable
     kmirror replay s3://bucket/kafka --to host:9092 --engine spark --state /shared/progress
 
 Partitions, timestamps, keys, values, headers, the order within a partition, codecs and the borders of batches stay; offsets and producer ids are the
@@ -52,7 +54,14 @@ TERMINATED = 143
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     add("logs", metavar="LOGS", help="a broker's log.dir, one partition's folder, or a folder of log.dirs; a path or a URI")
-    add("--to", metavar="SERVERS", required=True, help="the cluster that gets the records, as host:port,host:port")
+    add("--to", metavar="SERVERS", help="the cluster that gets the records, as host:port,host:port")
+    add(
+        "--serve",
+        metavar="HOST:PORT",
+        help="serve the recording there as a read-only broker; with --to that cluster mirrors it, byte for byte",
+    )
+    add("--mirror", metavar="NAME", help="the mirror that --serve --to creates (default: replay)")
+    add("--failover", action="store_true", help="with --serve --to: when all is mirrored, make the topics writable and end")
     add("--command-config", metavar="FILE", help="a file with settings of the client, e.g. security.protocol")
     add(
         "--speed",
@@ -92,11 +101,14 @@ def run(command: str, options: argparse.Namespace) -> int:
     """The exit code."""
     if is_live(options.logs):
         raise KmirrorError(f"{options.logs} is a live cluster; kmirror replay reads log directories, kafka-mirrors mirrors clusters")
+    _check_mode(options)
     speed = parse_speed(options.speed)
     configs = _configs(options.topic_config)
     wanted = selection_of(options)
     recorded = FolderInput(options.logs)
     plan = make_plan(recorded, options.logs, wanted)
+    if options.serve is not None:
+        return _serve(options, plan, recorded, configs)
     destination = Destination(
         options.to,
         command_properties(options.command_config),
@@ -116,6 +128,31 @@ def run(command: str, options: argparse.Namespace) -> int:
         ready = run_loop(lambda runtime: prepare(runtime, destination, plan, options, configs))
         return replay_on_spark(ready, plan, speed, options.master, as_json=options.json)
     return run_loop(main)
+
+
+def _check_mode(options: argparse.Namespace) -> None:
+    """Which options go with --serve, and which without."""
+    if options.serve is None:
+        if options.to is None:
+            raise KmirrorError("say where the records go: --to SERVERS produces them there, --serve HOST:PORT serves them")
+        if options.mirror is not None or options.failover:
+            raise KmirrorError("--mirror and --failover go with --serve and --to")
+        return
+    if options.to is None and (options.mirror is not None or options.failover):
+        raise KmirrorError("--mirror and --failover need --to, the cluster that mirrors the recording")
+    others = {"--speed": options.speed != "1", "--starting-timestamp": options.starting_timestamp, "--ending-timestamp": options.ending_timestamp,
+        "--aborted": options.aborted == "drop", "--create-topics": options.create_topics, "--state": options.state,
+        "--engine": options.engine == "spark", "--master": options.master, "--json": options.json}  # fmt: skip
+    for name, is_given in others.items():
+        if is_given:
+            raise KmirrorError(f"{name} does not go with --serve, which serves logs as they are")
+
+
+def _serve(options: argparse.Namespace, plan: Plan, recorded: FolderInput, configs: Mapping[str, str]) -> int:
+    from kmirror.cli.replay_serve import MirrorWish, parse_address, serve
+
+    wish = MirrorWish(options.to, options.mirror or "replay", options.failover, command_properties(options.command_config))
+    return serve(plan, recorded, parse_address(options.serve), configs, wish)
 
 
 def selection_of(options: argparse.Namespace) -> Selection:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,3 +120,85 @@ def test_consumers_see_what_was_recorded(
     assert f"created topic level{level}-plain with 2 partitions, message.timestamp.type=CreateTime, retention.ms=-1" in err
     assert "replayed 413 records" in out and "transactions: 8 committed, 5 aborted, 1 of them open where the recording ends" in out
     same(source, cluster, f"level{level}-")
+
+
+def test_a_killed_replay_goes_on_with_nothing_twice_and_nothing_missing(
+    recording: Path, source: EmbeddedCluster, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    arguments = ["replay", str(recording), "--to", cluster.bootstrap_servers, "--state", str(tmp_path), "--create-topics"]
+    arguments += ["--topics", "plain", "--rename", "(.*)=killed-\\1", "--speed", "2"]
+    process = subprocess.Popen([sys.executable, "-m", "kmirror.cli.kmirror", *arguments], stderr=subprocess.PIPE)
+    deadline = time.monotonic() + REACHED_S
+    while len(rows := read(cluster, "killed-plain", 2, "read_uncommitted") if "killed-plain" in topics(cluster) else []) < 50:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert len(rows) < 400, "it was killed too late"
+    assert main([*arguments, "--speed", "max"]) == 0
+    assert read(cluster, "killed-plain", 2, "read_uncommitted") == read(source, "plain", 2, "read_uncommitted")
+
+
+def topics(cluster: EmbeddedCluster) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET}).list_topics(timeout=REACHED_S).topics)
+
+
+def test_ctrl_c_says_where_it_stands_and_the_next_run_goes_on(
+    recording: Path, source: EmbeddedCluster, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    arguments = ["replay", str(recording), "--to", cluster.bootstrap_servers, "--state", str(tmp_path), "--create-topics"]
+    arguments += ["--topics", "plain|money", "--rename", "(.*)=stopped-\\1"]
+    process = subprocess.Popen([sys.executable, "-m", "kmirror.cli.kmirror", *arguments], stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + REACHED_S
+    while not list(tmp_path.glob("plain-*.json")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=REACHED_S)
+    assert process.returncode == 130
+    assert "stands at offset" in out and f"interrupted: run it again with --state {tmp_path}" in out
+    assert main([*arguments, "--speed", "max"]) == 0
+    same(source, cluster, "stopped-")
+
+
+def test_a_paced_replay_takes_as_long_as_the_recording(
+    recording: Path, cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    assert replay(recording, cluster, "paced-", "--topics", "plain", "--speed", "8", "--json") == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert time.monotonic() - began >= 3.9 / 8
+    assert events[-1]["event"] == "result" and events[-1]["records"] == 400 and events[-1]["is_complete"]
+
+
+def failed(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+    """The one line of an error."""
+    assert main(["replay", *arguments]) == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("created topic")]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_errors_are_one_line(recording: Path, cluster: EmbeddedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs, servers = str(recording), cluster.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers, **QUIET})
+    small = NewTopic("small-plain", 2, 1, config={"max.message.bytes": "100"})
+    for future in admin.create_topics([NewTopic("fewer-plain", 1, 1), small]).values():
+        future.result(REACHED_S)
+    plain = ["--topics", "plain", "--speed", "max"]
+    assert "no broker could be reached" in failed(capsys, [logs, "--to", "127.0.0.1:9", *plain])
+    assert "the destination has no topic nobody; --create-topics creates it" in failed(
+        capsys, [logs, "--to", servers, *plain, "--rename", "plain=nobody"]
+    )
+    assert "topic fewer-plain has 1 partition at the destination, and the recording has 2" in failed(
+        capsys, [logs, "--to", servers, *plain, "--rename", "plain=fewer-plain"]
+    )
+    assert "and max.message.bytes of topic small-plain allows fewer; raise it there" in failed(
+        capsys, [logs, "--to", servers, *plain, "--rename", "plain=small-plain"]
+    )
+    assert "nothing to replay" in failed(capsys, [logs, "--to", servers, "--topics", "nothing"])
+    assert "nothing to replay" in failed(capsys, [logs, "--to", servers, "--topics", "__transaction_state"])
+    assert "say where the records go" in failed(capsys, [logs])
+    assert "is a live cluster" in failed(capsys, [f"bootstrap:{servers}", "--to", servers])
+    assert "--speed takes a number above 0" in failed(capsys, [logs, "--to", servers, "--speed", "0"])
+    assert "--state does not go with --serve" in failed(capsys, [logs, "--serve", "127.0.0.1:0", "--state", str(tmp_path)])

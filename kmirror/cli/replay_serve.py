@@ -1,0 +1,173 @@
+"""`kmirror replay --serve`: a read-only broker over recorded logs, from which consumers read and clusters mirror, byte for byte.
+
+With `--to` the cluster there mirrors the recording by KIP-1279: the mirror is created, its topics are added, and the command waits until they have all
+that the recording has decided (open transactions at the end of a log are not mirrored). Then, with `--failover`, the topics are taken off the
+mirror, which makes them writable, and the command ends; without it they go on as a mirror, and the broker serves until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
+from kmirror.cli.log_diff_inputs import FolderInput
+from kmirror.cli.mirrors_wait import STOPPED, Deadline, MirrorWaiter, progress_bar
+from kmirror.cli.replay_plan import Plan
+from kmirror.cli.replay_served import ServedFolder
+from kmirror.cli.tool_client import open_admin
+from kmirror.common.errors import KmirrorError
+from kmirror.replica.partition import ReadOnlyReason
+from kmirror.runtime import descriptors
+from kmirror.runtime.api import Runtime
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.server.kafka_server import KafkaServer
+
+FOR_EVER_MS: Final = 1 << 40
+LISTENER: Final = "PLAINTEXT"
+CLIENT_ID: Final = "kmirror-replay"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorWish:
+    """Who is to mirror the recording; `None` servers: nobody."""
+
+    bootstrap_servers: str | None
+    mirror: str
+    failover: bool
+    properties: Mapping[str, str]
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`; port 0 is any that is free."""
+    ((host, port),) = parse_bootstrap_servers(text) if text.count(",") == 0 and not text.endswith(":0") else [(text[:-2], 0)]
+    return host, port
+
+
+def serve(plan: Plan, recorded: FolderInput, address: tuple[str, int], configs: Mapping[str, str], wish: MirrorWish) -> int:
+    """The exit code."""
+    with tempfile.TemporaryDirectory(prefix="kmirror-replay-") as folder:
+        served = ServedFolder(Path(folder), *address)
+        return asyncio.run(_serve(served, plan, recorded, configs, wish))
+
+
+async def _serve(served: ServedFolder, plan: Plan, recorded: FolderInput, configs: Mapping[str, str], wish: MirrorWish) -> int:
+    descriptors.prepare_for_a_server()
+    runtime = AsyncioRuntime(files=served.files)
+    server = KafkaServer(served.config, runtime)
+    try:
+        with _signals() as seen:
+            await runtime.run_blocking(lambda: served.build(runtime, plan, recorded, configs))
+            await server.start()
+            forbid_writing(server, plan)
+            servers = f"{served.host}:{server.bound_port(LISTENER)}"
+            _say(
+                f"serving {len(plan.partitions)} partition{'s' * (len(plan.partitions) != 1)} of {len(plan.counts)} topics at {servers}, read-only"
+            )
+            code = await _until_ended(runtime, server, servers, plan, wish, seen)
+        await server.stop()
+    finally:
+        await server.kill()
+        runtime.close()
+    return code
+
+
+def forbid_writing(server: KafkaServer, plan: Plan) -> None:
+    """Whoever produces to a recorded partition hears READ_ONLY_TOPIC. (The files are opened to be read only in any case.)"""
+    assert server.broker is not None, "a server without a broker"
+    for topic, count in plan.counts.items():
+        for name, partition in server.broker.replica_manager.partitions.items():
+            if name.topic == topic and name.partition < count:
+                partition.set_read_only(ReadOnlyReason.MIRROR_TOPIC)
+
+
+async def _until_ended(
+    runtime: Runtime, server: KafkaServer, servers: str, plan: Plan, wish: MirrorWish, seen: asyncio.Future[signal.Signals]
+) -> int:
+    """0 when all is done, 130 or 143 after a signal; KmirrorError where the broker or the mirror cannot go on."""
+    mirroring = None if wish.bootstrap_servers is None else runtime.spawn(_mirror(runtime, servers, plan, wish), name="replay-mirror")
+    ended = runtime.create_future()
+
+    def end(_: object) -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def mirrored(task: asyncio.Task[None]) -> None:
+        if wish.failover or task.cancelled() or task.exception() is not None:
+            end(task)
+
+    seen.add_done_callback(end)
+    server.fatal.add_done_callback(end)
+    if mirroring is not None:
+        mirroring.add_done_callback(mirrored)
+    await ended
+    if server.fatal.done():
+        raise KmirrorError(f"the broker over the recording had to end: {server.fatal.result()}")
+    if mirroring is not None and mirroring.done():
+        mirroring.result()
+    if mirroring is not None and not mirroring.done():
+        mirroring.cancel()
+        _say("interrupted: the topics are in the mirror, and go on when the recording is served at the same address again")
+    if seen.done():
+        return 128 + seen.result()
+    return 0
+
+
+async def _mirror(runtime: Runtime, servers: str, plan: Plan, wish: MirrorWish) -> None:
+    """Create the mirror at the destination, wait until it has everything, and fail over if that is wished."""
+    assert wish.bootstrap_servers is not None, "a mirror nowhere"
+    topics = sorted(plan.counts)
+    async with (
+        open_admin(runtime, wish.bootstrap_servers, wish.properties, client_id=CLIENT_ID) as admin,
+        AdminClient(runtime, parse_bootstrap_servers(servers), client_id=CLIENT_ID) as source,
+    ):
+        known = [one.mirror_name for one in await admin.list_mirrors()]
+        if wish.mirror in known:
+            raise KmirrorError(f"there is a mirror {wish.mirror} already; give another name with --mirror")
+        await admin.create_mirror(wish.mirror, {"bootstrap.servers": servers})
+        (await admin.add_topics_to_mirror(wish.mirror, topics)).all()
+        _say(f"mirror {wish.mirror} of {wish.bootstrap_servers} has {len(topics)} topic{'s' * (len(topics) != 1)}")
+        with progress_bar("mirroring") as progress:
+            waiter = MirrorWaiter(admin, wish.mirror, topics, Deadline(runtime, FOR_EVER_MS), progress)
+            ends = await waiter.until_drained(source)
+        offsets = sum(end.last_stable_offset for end in ends.values())
+        print(f"mirrored {len(ends)} partitions, {offsets:,} offsets, lag 0", flush=True)
+        if wish.failover:
+            (await admin.remove_topics_from_mirror(wish.mirror, topics)).all()
+            with progress_bar("failing over") as progress:
+                await MirrorWaiter(admin, wish.mirror, topics, Deadline(runtime, FOR_EVER_MS), progress).until_state(STOPPED)
+            print(f"failed over: {len(topics)} topic{'s' * (len(topics) != 1)} STOPPED and writable", flush=True)
+        else:
+            _say("the topics go on as a mirror; Ctrl-C ends the broker that they mirror")
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[asyncio.Future[signal.Signals]]:
+    """Done with the first signal."""
+    loop = asyncio.get_running_loop()
+    seen: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def on_signal(number: signal.Signals) -> None:
+        if not seen.done():
+            seen.set_result(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    with contextlib.suppress(ValueError, RuntimeError):  # not the main thread
+        for number in numbers:
+            loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield seen
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
