@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--ignore", metavar="KINDS", default="", help="kinds that do not count, separated by commas; see below")
     add("--allow-lag", action="store_true", help="a tail that B does not have yet does not count")
     add("--max-differences", metavar="N", type=int, default=100, help="how many to show of a partition; all are counted (default: 100)")
-    add("--output", metavar="DIR", help="also write the verdicts as tables (Parquet, or JSON lines without pyarrow) and a fingerprint of both sides: "
+    add("--output", metavar="DIR", help="also write the verdicts as tables (Parquet, or JSON lines without pyarrow), report.html, and a fingerprint of both sides: "
         "each log is read once, by itself, and the next run with this DIR reads only segments that are new or changed")  # fmt: skip
     add("--deep", action="store_true", help="with --output: fingerprint the records too, not only headers and their CRCs")
     add("--json", action="store_true", help="print the report as JSON instead of text")

@@ -1,17 +1,48 @@
-"""The report of `kafka-log-diff` as one HTML page: no script, no font, no file beside it; it can be mailed and opened years later.
+"""The report of `kafka-log-diff` as one HTML page (`html_page`).
 
-On top the verdict in a sentence and the counts by kind; then a row a partition with a bar of its offsets, differences marked in the
-colour of their kind; below each partition that is not equal, its differences with both batches side by side.
+On top the verdict in a sentence; pictures of partitions by verdict and of differences by kind; topics; the partitions that are not equal, the worst first,
+each with a bar of its offsets, both logs as lanes and differences marked across them in the colour of their kind. Below they are unfolded: partition,
+ranges, the headers of both sides' batches.
+
+The page stays small whatever is compared: the worst MAX_UNFOLDED partitions are unfolded, with MAX_RANGES ranges and MAX_BATCHES batches in all; up to
+MAX_NAMED more are a line each, and the rest counts in its topic.
 """
 
 from __future__ import annotations
 
-from html import escape
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from kmirror.cli.html_page import (
+    GREEN,
+    PURPLE,
+    RED,
+    Mark,
+    Share,
+    badge,
+    bars,
+    cells,
+    details,
+    escaped,
+    figure,
+    html_page,
+    offsets_bar,
+    shown,
+    stacked_bar,
+    status_text,
+    table,
+    verdict_box,
+)
 from kmirror.cli.log_diff_text import counts_text, offsets_text, summary_line
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, LogDiffReport, LogFacts, PartitionVerdict, Status
 
-_COLOURS = {
+MAX_UNFOLDED: Final = 200
+MAX_RANGES: Final = 4_000
+MAX_BATCHES: Final = 2_000
+MAX_NAMED: Final = 20_000
+MAX_TOPICS: Final = 300
+_COLOURS: Final = {
     DifferenceKind.MISSING: "#c0392b",
     DifferenceKind.EXTRA: "#d35400",
     DifferenceKind.BYTES_DIFFER: "#8e44ad",
@@ -24,129 +55,177 @@ _COLOURS = {
     DifferenceKind.GROUP_BEYOND_END: "#a0522d",
     DifferenceKind.BEYOND_HIGH_WATERMARK: "#34495e",
 }
-_VERDICTS = {
+_LOSSES: Final = (
+    DifferenceKind.MISSING,
+    DifferenceKind.EXTRA,
+    DifferenceKind.BYTES_DIFFER,
+    DifferenceKind.MIRROR_RULE,
+    DifferenceKind.GROUP_BEYOND_END,
+)
+"""What makes a partition worse than any number of the others."""
+_STATUS_COLOURS: Final = {Status.ERROR: PURPLE, Status.DIFFERENT: RED, Status.EQUAL: GREEN}
+_VERDICTS: Final = {
     Status.EQUAL: "The logs are equal.",
     Status.DIFFERENT: "The logs are different.",
     Status.ERROR: "The comparison is not complete: a log could not be read.",
 }
-_STYLE = """
-:root{color-scheme:light dark;--line:#8884;--soft:#8881}
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem}
-h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
-.verdict{border-left:.5rem solid;padding:.75rem 1rem;margin:1rem 0;background:var(--soft)}
-.equal{border-color:#27ae60}.different{border-color:#c0392b}.error{border-color:#8e44ad}
-td .equal,td .different,td .error{border-left:.4rem solid;padding-left:.4rem}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
-th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums}
-.kind{display:inline-block;padding:0 .5rem;border-radius:.6rem;color:#fff;white-space:nowrap}
-.pair{display:grid;grid-template-columns:1fr 1fr;gap:1rem;margin:.5rem 0 1rem}.pair>div{background:var(--soft);padding:.5rem .75rem;overflow-wrap:anywhere}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:0 .75rem;margin:.25rem 0}dt{opacity:.7}dd{margin:0}
-dd.changed{font-weight:700}svg{display:block;width:100%;height:14px;background:var(--soft)}
-details{border-bottom:1px solid var(--line);padding:.4rem 0}summary{cursor:pointer}code{font-size:.9em}
-"""
 
 
 def report_html(report: LogDiffReport) -> str:
     """The whole page."""
-    rows = "".join(_row(verdict) for verdict in report.partitions)
-    sections = "".join(_section(verdict) for verdict in report.partitions if verdict.status is not Status.EQUAL)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>kafka-log-diff: {report.status.value}</title><style>{_STYLE}</style></head><body>
-<h1>Log comparison</h1>
-<p>A <code>{escape(report.left)}</code><br>B <code>{escape(report.right)}</code></p>
-<div class="verdict {report.status.value}"><strong>{_VERDICTS[report.status]}</strong><br>{escape(summary_line(report))}</div>
-{_kinds(report.difference_counts)}
-<h2>Partitions</h2>
-<table><thead><tr><th>Partition</th><th>Verdict</th><th>Offsets</th><th>Compared</th><th style="width:35%">Where</th></tr></thead>
-<tbody>{rows}</tbody></table>
-{sections}
-<p><small>kafka-log-diff, engine {escape(report.engine)}. Bytes are compared from the higher log start offset on; segment boundaries may
-differ.</small></p>
-</body></html>
-"""
+    ordered = sorted(report.partitions, key=_severity)
+    wrong = [verdict for verdict in ordered if verdict.status is not Status.EQUAL]
+    parts = [
+        "<h1>Log comparison</h1>",
+        f"<p>A <code>{escaped(report.left)}</code><br>B <code>{escaped(report.right)}</code></p>",
+        verdict_box(report.status.value, _VERDICTS[report.status], summary_line(report)),
+        f'<div class="cards">{_verdicts_figure(ordered)}{_kinds_figure(report.difference_counts)}</div>',
+        "<h2>Topics</h2>",
+        _topics(ordered),
+        _partitions(ordered, wrong),
+        "".join(_Unfolded(wrong[:MAX_UNFOLDED]).parts()),
+        _rest(wrong[MAX_UNFOLDED:]),
+        f"<p><small>kafka-log-diff, engine {escaped(report.engine)}. Bytes are compared from the higher log start offset on; segment boundaries may "
+        "differ.</small></p>",
+    ]
+    return html_page(f"kafka-log-diff: {report.status.value}", "\n".join(part for part in parts if part))
 
 
-def _kinds(counts: dict[str, int]) -> str:
-    items = (f"{_kind(DifferenceKind(kind))} {count}" for kind, count in counts.items())
-    return f"<p>{' &nbsp; '.join(items)}</p>" if counts else ""
+def _severity(verdict: PartitionVerdict) -> tuple[int, int, int, str, int]:
+    """The worst first: what cannot be read, then by what is lost or other, then by the number of differences."""
+    losses = sum(verdict.difference_counts.get(kind.value, 0) for kind in _LOSSES)
+    return list(_STATUS_COLOURS).index(verdict.status), -losses, -verdict.difference_count, verdict.topic, verdict.partition
 
 
-def _kind(kind: DifferenceKind) -> str:
-    return f'<span class="kind" style="background:{_COLOURS[kind]}">{kind.text}</span>'
+# pictures
+def _verdicts_figure(ordered: Sequence[PartitionVerdict]) -> str:
+    counts = Counter(verdict.status for verdict in ordered)
+    shares = [Share(status.value, counts[status], colour) for status, colour in _STATUS_COLOURS.items()]
+    squares = cells([(_STATUS_COLOURS[verdict.status], f"{verdict.name}: {_found(verdict)}") for verdict in ordered])
+    return figure("Partitions by verdict", stacked_bar(shares) + squares)
 
 
-def _row(verdict: PartitionVerdict) -> str:
-    name = f'<a href="#{escape(verdict.name)}">{escape(verdict.name)}</a>' if verdict.status is not Status.EQUAL else escape(verdict.name)
-    found = counts_text(verdict.difference_counts) or verdict.status.value
-    size = f"{verdict.bytes_compared:,} bytes equal"
-    return (
-        f'<tr><td>{name}</td><td><span class="{verdict.status.value}">{escape(found)}</span></td>'
-        f'<td>{_range(verdict)}</td><td class="n">{size}</td><td>{_bar(verdict)}</td></tr>'
-    )
+def _kinds_figure(counts: dict[str, int]) -> str:
+    shares = [Share(DifferenceKind(kind).text, count, _COLOURS[DifferenceKind(kind)]) for kind, count in counts.items()]
+    return figure("Differences by kind", bars(sorted(shares, key=lambda share: -share.number))) if shares else ""
 
 
-def _end_offset(verdict: PartitionVerdict) -> int:
-    ends = [log.log_end_offset for log in (verdict.left, verdict.right) if log is not None]
-    return max([*ends, *(difference.last_offset + 1 for difference in verdict.differences), verdict.start_offset])
-
-
-def _range(verdict: PartitionVerdict) -> str:
-    return "" if verdict.left is None and verdict.right is None else f"{verdict.start_offset} to {_end_offset(verdict)}"
+def _found(verdict: PartitionVerdict) -> str:
+    return counts_text(verdict.difference_counts) or verdict.status.value
 
 
 def _bar(verdict: PartitionVerdict) -> str:
-    """The offsets from left to right, a mark a difference (at least visible)."""
-    start, end = verdict.start_offset, _end_offset(verdict)
-    span = max(end - start, 1)
-    marks = "".join(
-        f'<rect x="{max(0.0, 1000 * (difference.first_offset - start) / span):.1f}" y="0" height="14" '
-        f'width="{max(3.0, 1000 * (difference.last_offset + 1 - difference.first_offset) / span):.1f}" fill="{_COLOURS[difference.kind]}">'
-        f"<title>{difference.kind.text} at {offsets_text(difference)}</title></rect>"
-        for difference in verdict.differences
-    )
-    return f'<svg viewBox="0 0 1000 14" preserveAspectRatio="none" role="img">{marks}</svg>'
-
-
-def _section(verdict: PartitionVerdict) -> str:
-    parts = [f'<h2 id="{escape(verdict.name)}">{escape(verdict.name)}</h2>']
-    if verdict.error is not None:
-        parts.append(f'<p class="verdict error">{escape(verdict.error)}</p>')
     logs = [(side, log) for side, log in (("A", verdict.left), ("B", verdict.right)) if log is not None]
-    parts.append(f"<table>{''.join(_log(side, log) for side, log in logs)}</table>")
-    parts += [_difference(difference) for difference in verdict.differences]
-    hidden = verdict.difference_count - len(verdict.differences)
-    if hidden:
-        parts.append(f"<p>... and {hidden} more, counted but not shown</p>")
-    return "".join(parts)
+    differences = verdict.differences  # what reaches beyond both logs is drawn at the edge
+    start = min((log.log_start_offset for _, log in logs), default=min((one.first_offset for one in differences), default=0))
+    end = max((log.log_end_offset for _, log in logs), default=max((one.last_offset + 1 for one in differences), default=0))
+    marks = (Mark(one.first_offset, one.last_offset, _COLOURS[one.kind], f"{one.kind.text} at {offsets_text(one)}") for one in differences)
+    return offsets_bar(start, end, [(side, log.log_start_offset, log.log_end_offset) for side, log in logs], marks)
 
 
-def _log(side: str, log: LogFacts) -> str:
-    high_watermark = "" if log.high_watermark is None else f", high watermark {log.high_watermark}"
-    trailing = f", {log.trailing_bytes} bytes of an incomplete batch at its end" if log.trailing_bytes else ""
-    facts = f"log start {log.log_start_offset}, log end {log.log_end_offset}{high_watermark}, {log.size_bytes:,} bytes{trailing}"
-    return f"<tr><th>{side}</th><td><code>{escape(log.name)}</code></td><td>{facts}</td></tr>"
+# tables
+def _topics(ordered: Sequence[PartitionVerdict]) -> str:
+    """A row a topic, in the order of their worst partitions."""
+    topics: dict[str, list[PartitionVerdict]] = {}
+    for verdict in ordered:
+        topics.setdefault(verdict.topic, []).append(verdict)
+    listed, rest = shown(list(topics.items()), MAX_TOPICS, "topics")
+    return table(("Topic", "Partitions", "Equal", "Different", "Error", "Differences"), map(_topic_row, listed)) + rest
 
 
-def _difference(difference: Difference) -> str:
-    title = f"{_kind(difference.kind)} {offsets_text(difference)}: {escape(difference.detail)}"
-    left, right = difference.left, difference.right
-    both = (("A", left, right, difference.left_batch_count), ("B", right, left, difference.right_batch_count))
-    sides = "".join(
-        f"<div><strong>{side}</strong>{_batches(batches, others)}{_more(batches, count)}</div>" for side, batches, others, count in both
-    )
-    return f'<details{" open" if difference.left or difference.right else ""}><summary>{title}</summary><div class="pair">{sides}</div></details>'
+def _topic_row(topic: tuple[str, list[PartitionVerdict]]) -> tuple[str, ...]:
+    name, verdicts = topic
+    counts = Counter(verdict.status for verdict in verdicts)
+    found: Counter[str] = Counter()
+    for verdict in verdicts:
+        found.update(verdict.difference_counts)
+    kinds = " ".join(f"{_kind(kind)} {found[kind.value]:,}" for kind in DifferenceKind if found[kind.value])
+    numbers = (len(verdicts), *(counts[status] for status in (Status.EQUAL, Status.DIFFERENT, Status.ERROR)))
+    return (escaped(name), *(f"{number:,}" if number else "" for number in numbers), kinds)
 
 
-def _batches(batches: list[BatchFacts], others: list[BatchFacts]) -> str:
-    if not batches:
-        return "<p>no batch here</p>"
-    other = others[0] if len(batches) == len(others) == 1 else None
-    return "".join(_batch(batch, other) for batch in batches)
+def _partitions(ordered: Sequence[PartitionVerdict], wrong: Sequence[PartitionVerdict]) -> str:
+    """Those that are not equal; the equal ones only where all of them are a page's worth."""
+    rows = ordered if len(ordered) <= MAX_UNFOLDED else wrong[:MAX_UNFOLDED]
+    if not rows:
+        return ""
+    heads = ("Partition", "Verdict", "Compared", "Divergence over offsets (A above, B below)")
+    return "<h2>Partitions</h2>" + table(heads, (_row(number, verdict) for number, verdict in enumerate(rows)))
 
 
-def _more(batches: list[BatchFacts], count: int) -> str:
-    return f"<p>... and {count - len(batches)} more batches</p>" if count > len(batches) else ""
+def _row(number: int, verdict: PartitionVerdict) -> tuple[str, str, str, str]:
+    """`number` is that of the partition's own section."""
+    name = escaped(verdict.name)
+    link = name if verdict.status is Status.EQUAL else f'<a href="#p{number}">{name}</a>'
+    verdict_text = status_text(verdict.status.value, _found(verdict))
+    return link, verdict_text, f"from {verdict.start_offset:,}, {verdict.bytes_compared:,} bytes equal", _bar(verdict)
+
+
+def _rest(verdicts: Sequence[PartitionVerdict]) -> str:
+    """A line a partition."""
+    if not verdicts:
+        return ""
+    listed, more = shown(verdicts, MAX_NAMED, "partitions")
+    rows = ((escaped(one.name), status_text(one.status.value, _found(one)), escaped(one.error or "")) for one in listed)
+    return details(f"{len(verdicts):,} more partitions that are not equal", table(("Partition", "Verdict", "Error"), rows) + more)
+
+
+# drill-down
+class _Unfolded:
+    """The sections of the worst partitions; what all of them may show together is used up from the top."""
+
+    def __init__(self, verdicts: Sequence[PartitionVerdict]) -> None:
+        self._verdicts = verdicts
+        self._ranges_left = MAX_RANGES
+        self._batches_left = MAX_BATCHES
+
+    def parts(self) -> Iterator[str]:
+        if self._verdicts:
+            yield "<h2>Where, to the batch</h2>"
+        for number, verdict in enumerate(self._verdicts):
+            yield self._section(number, verdict)
+
+    def _section(self, number: int, verdict: PartitionVerdict) -> str:
+        summary = f"<strong>{escaped(verdict.name)}</strong> {status_text(verdict.status.value, _found(verdict))}"
+        error = f'<p class="verdict error">{escaped(verdict.error)}</p>' if verdict.error is not None else ""
+        logs = table(("", "Log", "Offsets and size"), (_log(side, log) for side, log in (("A", verdict.left), ("B", verdict.right)) if log))
+        listed = verdict.differences[: self._ranges_left]
+        self._ranges_left -= len(listed)
+        ranges = "".join(map(self._difference, listed))
+        hidden = verdict.difference_count - len(listed)
+        more = f"<p>... and {hidden:,} more, counted but not shown</p>" if hidden > 0 else ""
+        return details(summary, error + logs + ranges + more, is_open=len(self._verdicts) <= 3, name=f"p{number}")
+
+    def _difference(self, difference: Difference) -> str:
+        title = f"{_kind(difference.kind)} {offsets_text(difference)}: {escaped(difference.detail)}"
+        left, right = difference.left, difference.right
+        if not left and not right:
+            return f"<p>{title}</p>"
+        both = (("A", left, right, difference.left_batch_count), ("B", right, left, difference.right_batch_count))
+        sides = "".join(
+            f"<div><strong>{side}</strong>{self._batches(batches, others, count)}</div>" for side, batches, others, count in both
+        )
+        return details(title, f'<div class="pair">{sides}</div>')
+
+    def _batches(self, batches: list[BatchFacts], others: list[BatchFacts], count: int) -> str:
+        if not batches:
+            return "<p>no batch here</p>"
+        listed = batches[: self._batches_left]
+        self._batches_left -= len(listed)
+        other = others[0] if len(batches) == len(others) == 1 else None
+        more = f"<p>... and {count - len(listed)} more batches</p>" if count > len(listed) else ""
+        return "".join(_batch(batch, other) for batch in listed) + more
+
+
+def _kind(kind: DifferenceKind) -> str:
+    return badge(kind.text, _COLOURS[kind])
+
+
+def _log(side: str, log: LogFacts) -> tuple[str, str, str]:
+    high_watermark = "" if log.high_watermark is None else f", high watermark {log.high_watermark:,}"
+    trailing = f", {log.trailing_bytes:,} bytes of an incomplete batch at its end" if log.trailing_bytes else ""
+    facts = f"log start {log.log_start_offset:,}, log end {log.log_end_offset:,}{high_watermark}, {log.size_bytes:,} bytes{trailing}"
+    return side, f"<code>{escaped(log.name)}</code>", facts
 
 
 def _batch(batch: BatchFacts, other: BatchFacts | None) -> str:
@@ -154,6 +233,6 @@ def _batch(batch: BatchFacts, other: BatchFacts | None) -> str:
     for name in BatchFacts.__struct_fields__:
         value = getattr(batch, name)
         changed = other is not None and name not in ("file", "position") and getattr(other, name) != value
-        shown = "" if value is None else escape(str(value))
-        rows.append(f"<dt>{name.replace('_', ' ')}</dt><dd{' class=changed' if changed else ''}>{shown}</dd>")
+        shown_value = "" if value is None else escaped(value)
+        rows.append(f"<dt>{name.replace('_', ' ')}</dt><dd{' class=changed' if changed else ''}>{shown_value}</dd>")
     return f"<dl>{''.join(rows)}</dl>"

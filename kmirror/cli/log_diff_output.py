@@ -1,13 +1,13 @@
-"""The tables of `kafka-log-diff --output DIR`: Parquet where pyarrow is installed, else JSON lines with the same columns (`verify.diff_tables`)."""
+"""What `--output DIR` writes: tables, Parquet where pyarrow is installed, else JSON lines with the same columns (`verify.diff_tables`), and the HTML page."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.cluster_prints import KnownPrints
@@ -26,6 +26,8 @@ from kmirror.verify.diff_tables import (
     segment_columns,
 )
 from kmirror.verify.verdict import PartitionVerdict
+
+PAGE_NAME: Final = "report.html"
 
 
 def has_parquet() -> bool:
@@ -57,6 +59,23 @@ def write_table_files(folder: str, tables: Mapping[Table, Columns]) -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     for table, columns in tables.items():
         _write_lines(Path(folder) / f"{table.name}.jsonl", table, columns)
+
+
+def write_pages(file: Path | None, folder: str | None, page: Callable[[], str]) -> None:
+    """The HTML report into `file`, and as `report.html` into `folder` (--output, which is there), as far as they are given."""
+    if file is None and folder is None:
+        return
+    text = page()
+    if file is not None:
+        file.write_text(text, encoding="utf-8")
+    if folder is not None and "://" in folder:
+        from kmirror.spark.tables import write_file
+
+        write_file(folder, PAGE_NAME, text.encode())
+    elif folder is not None:
+        new = Path(folder) / f"{PAGE_NAME}.new"
+        new.write_text(text, encoding="utf-8")
+        os.replace(new, Path(folder) / PAGE_NAME)
 
 
 def read_known(folder: str) -> KnownPrints:

@@ -77,10 +77,11 @@ def run_log_diff(options: argparse.Namespace) -> int:
             right.close()
     finally:
         left.close()
-    if options.report is not None:
+    if options.report is not None or options.output is not None:
         from kmirror.cli.log_diff_html import report_html
+        from kmirror.cli.log_diff_output import write_pages
 
-        options.report.write_text(report_html(report), encoding="utf-8")
+        write_pages(options.report, options.output, lambda: report_html(report))
     print(to_json(report).decode() if options.json else report_text(report, sys.stdout.isatty()))
     return report.exit_code
 

@@ -21,11 +21,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 from kmirror.cli.engines import ENGINES, chosen_engine
 from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import is_remote, open_location
-from kmirror.cli.log_diff_output import write_table_files
+from kmirror.cli.log_diff_output import write_pages, write_table_files
 from kmirror.cli.user_errors import exit_code
 from kmirror.cli.verify_engines import engine_named
 from kmirror.common.errors import KmirrorError
@@ -50,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add("--no-crc", action="store_true", help="do not check CRCs: large batches' bodies are then not even read")
     add("--producer-id-expiration-ms", metavar="MS", type=int, default=ReplaySettings().producer_id_expiration_ms,
         help="the brokers' producer.id.expiration.ms (default: %(default)s); a producer idle for longer may be missing in a snapshot")  # fmt: skip
-    add("--output", metavar="DIR", help="also write every table there: Parquet, or JSON lines without kmirror[spark]")
+    add("--output", metavar="DIR", help="also write every table there: Parquet, or JSON lines without kmirror[spark]; and report.html")
+    add("--report", metavar="FILE", type=Path, help="also write the report as one self-contained HTML page")
     add("--json", action="store_true", help="print logs and findings as JSON instead of text")
 
 
@@ -72,6 +74,7 @@ def _run(options: argparse.Namespace) -> int:
         raise KmirrorError(f"nothing to verify: {options.logs} has no partition that was asked for")
     if options.output is not None:
         write_tables(tables, options.output)
+    write_pages(options.report, options.output, lambda: _page(options.logs, tables))
     print(json_report(options.logs, tables) if options.json else text_report(options.logs, tables))
     return 1 if tables.findings else 0
 
@@ -93,6 +96,12 @@ def _wanted(options: argparse.Namespace) -> Callable[[TopicPartition], bool]:
 
 
 # reports
+def _page(location: str, tables: ReplayTables) -> str:
+    from kmirror.cli.verify_logs_html import findings_html
+
+    return findings_html(location, tables)
+
+
 def text_report(location: str, tables: ReplayTables) -> str:
     """A line a log, its findings below it, a summary."""
     findings: dict[str, list[Finding]] = {}
@@ -102,20 +111,27 @@ def text_report(location: str, tables: ReplayTables) -> str:
     lines = []
     for row in tables.logs:
         found = findings.get(row.log, [])
-        lines.append(f"{_name(location, row)}: {f'{len(found)} found' if found else 'sound'}, {_summary(row, open_transactions[row.log])}")
+        lines.append(
+            f"{log_name(location, row)}: {f'{len(found)} found' if found else 'sound'}, {log_summary(row, open_transactions[row.log])}"
+        )
         lines += [f"  {finding_text(finding)}" for finding in found]
+    return "\n".join([*lines, summary_line(tables)])
+
+
+def summary_line(tables: ReplayTables) -> str:
+    """`12 logs, 2 with findings (indexes wrong: 1, structure crc: 3)`"""
     kinds = Counter(f"{finding.table} {finding.kind}" for finding in tables.findings)
     wrong = sum(row.findings > 0 for row in tables.logs)
     rest = f", {wrong} with findings ({', '.join(f'{kind}: {count}' for kind, count in sorted(kinds.items()))})" if wrong else ", all sound"
-    return "\n".join([*lines, f"{len(tables.logs)} log{'' if len(tables.logs) == 1 else 's'}{rest}"])
+    return f"{len(tables.logs)} log{'' if len(tables.logs) == 1 else 's'}{rest}"
 
 
-def _name(location: str, row: LogRow) -> str:
+def log_name(location: str, row: LogRow) -> str:
     inside = row.log.partition(location.rstrip("/") + "/")[2]
     return inside or f"{row.topic}-{row.partition}"
 
 
-def _summary(row: LogRow, open_transactions: int) -> str:
+def log_summary(row: LogRow, open_transactions: int) -> str:
     gaps = f", {row.missing_offsets} offsets in no batch" if row.missing_offsets else ""
     hanging = f", {open_transactions} open transaction{'' if open_transactions == 1 else 's'}" if open_transactions else ""
     return f"offsets {row.log_start_offset} to {row.log_end_offset} in {row.segments} segments of {row.size} bytes{gaps}{hanging}"
@@ -123,6 +139,11 @@ def _summary(row: LogRow, open_transactions: int) -> str:
 
 def finding_text(finding: Finding) -> str:
     """`<what>: <file>, byte N, offsets A to B: <why>`"""
+    return f"{finding.table} {finding.kind}: {finding_place(finding)}: {finding.text}"
+
+
+def finding_place(finding: Finding) -> str:
+    """`<file>, byte N, offsets A to B`"""
     where = [finding.file]
     if finding.position is not None:
         where.append(f"byte {finding.position}")
@@ -130,7 +151,7 @@ def finding_text(finding: Finding) -> str:
         where.append(f"offsets {finding.first_offset} to {finding.last_offset}")
     elif finding.first_offset is not None:
         where.append(f"offset {finding.first_offset}")
-    return f"{finding.table} {finding.kind}: {', '.join(where)}: {finding.text}"
+    return ", ".join(where)
 
 
 def json_report(location: str, tables: ReplayTables) -> str:

@@ -15,9 +15,8 @@ def write_parquet(folder: str, tables: Mapping[Table, Columns]) -> None:
     """`folder` (a path or a URI) is made if it is not there; files of earlier runs are replaced, each at once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from pyarrow.fs import FileSystem
 
-    files, path = FileSystem.from_uri(folder) if "://" in folder else (FileSystem.from_uri("file:///")[0], folder)
+    files, path = _open(folder)
     files.create_dir(path, recursive=True)
     types = {"int64": pa.int64(), "int32": pa.int32(), "string": pa.string(), "bool": pa.bool_()}
     for table, columns in tables.items():
@@ -28,12 +27,28 @@ def write_parquet(folder: str, tables: Mapping[Table, Columns]) -> None:
         files.move(f"{name}.new", name)
 
 
+def write_file(folder: str, name: str, data: bytes) -> None:
+    """A file of any content into a folder (a path or a URI) that is there, at once."""
+    files, path = _open(folder)
+    target = posixpath.join(path, name)
+    with files.open_output_stream(f"{target}.new") as stream:
+        stream.write(data)
+    files.move(f"{target}.new", target)
+
+
+def _open(folder: str) -> tuple[Any, str]:
+    """(pyarrow's file system, the path on it)."""
+    from pyarrow.fs import FileSystem
+
+    return FileSystem.from_uri(folder) if "://" in folder else (FileSystem.from_uri("file:///")[0], folder)
+
+
 def read_parquet(folder: str, tables: Sequence[Table]) -> dict[Table, Columns] | None:
     """What an earlier run wrote; None where a table is not there."""
     import pyarrow.parquet as pq
-    from pyarrow.fs import FileSystem, FileType
+    from pyarrow.fs import FileType
 
-    files, path = FileSystem.from_uri(folder) if "://" in folder else (FileSystem.from_uri("file:///")[0], folder)
+    files, path = _open(folder)
     names = [posixpath.join(path, table.name + SUFFIX) for table in tables]
     if any(files.get_file_info(name).type is not FileType.File for name in names):
         return None

@@ -102,7 +102,7 @@ plan = folder.plan_tasks
 def test_every_table_is_written_as_json_lines_without_arrow(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_diff_output, "has_parquet", lambda: False)
     assert main(["verify-logs", str(data_dir), "--output", str(tmp_path / "out")]) == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{table}.jsonl" for table in TABLES)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(["report.html", *(f"{table}.jsonl" for table in TABLES)])
     rows = [json.loads(line) for line in (tmp_path / "out" / "producers.jsonl").read_text().splitlines()]
     assert rows and {(row["topic"], row["schema_version"]) for row in rows} == {("t", 1)}
 

@@ -1,0 +1,189 @@
+"""What reports as HTML pages are made of: one file each, without script, font or picture beside it; it can be mailed and opened years later.
+
+Pictures are inline SVG of rectangles, their text is HTML. Colours hold on light and dark ground alike. Every text that comes from outside goes through
+`escaped`; names of topics and reasons of errors are such. A page is bounded whatever it is about: `shown` takes the first of a list and says how many
+are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+GREEN: Final = "#27ae60"
+RED: Final = "#c0392b"
+PURPLE: Final = "#8e44ad"
+MAX_CELLS: Final = 2_000
+CELLS_IN_A_ROW: Final = 50
+_STYLE: Final = """
+:root{color-scheme:light dark;--line:#8884;--soft:#8881}
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
+.verdict{border-left:.5rem solid;padding:.75rem 1rem;margin:1rem 0;background:var(--soft);overflow-wrap:anywhere}
+.equal,.sound{border-color:#27ae60}.different{border-color:#c0392b}.error{border-color:#8e44ad}
+td .equal,td .different,td .error,td .sound{border-left:.4rem solid;padding-left:.4rem}
+table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
+th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums}
+.kind{display:inline-block;padding:0 .5rem;border-radius:.6rem;color:#fff;white-space:nowrap}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1.5rem}figure{margin:0}figcaption{font-weight:600;margin:.5rem 0}
+.legend{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.25rem 0;padding:0;list-style:none}.legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem}
+.axis{display:flex;justify-content:space-between;font-size:.8em;opacity:.7}
+.pair{display:grid;grid-template-columns:1fr 1fr;gap:1rem;margin:.5rem 0 1rem}.pair>div{background:var(--soft);padding:.5rem .75rem;overflow-wrap:anywhere}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:0 .75rem;margin:.25rem 0}dt{opacity:.7}dd{margin:0}
+dd.changed{font-weight:700}svg{display:block;width:100%;background:var(--soft)}
+details{border-bottom:1px solid var(--line);padding:.4rem 0}details details{margin-left:1rem}summary{cursor:pointer;overflow-wrap:anywhere}code{font-size:.9em}
+"""
+
+
+class Share(NamedTuple):
+    """A part of a whole, with the colour that it has everywhere on the page."""
+
+    label: str
+    number: int
+    colour: str
+
+
+class Mark(NamedTuple):
+    """A range of offsets, `last` included, that something is said about."""
+
+    first: int
+    last: int
+    colour: str
+    title: str
+
+
+def escaped(text: object) -> str:
+    """For an element's text, and for an attribute in quotes."""
+    return escape(str(text), quote=True)
+
+
+def html_page(title: str, body: str) -> str:
+    """The whole file. `body` is markup."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">\n'
+        f"<title>{escaped(title)}</title><style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
+    )
+
+
+def verdict_box(status: str, sentence: str, summary: str) -> str:
+    """On top of a page; `status` is a class: equal, sound, different, error."""
+    return f'<div class="verdict {status}"><strong>{escaped(sentence)}</strong><br>{escaped(summary)}</div>'
+
+
+def badge(text: str, colour: str) -> str:
+    return f'<span class="kind" style="background:{colour}">{escaped(text)}</span>'
+
+
+def status_text(status: str, text: str) -> str:
+    return f'<span class="{status}">{escaped(text)}</span>'
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """`rows` are of markup; nothing without any."""
+    made = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    head = "".join(f"<th>{escaped(each)}</th>" for each in heads)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{made}</tbody></table>" if made else ""
+
+
+def details(summary: str, inside: str, *, is_open: bool = False, name: str | None = None) -> str:
+    """What is unfolded by a click; `summary` and `inside` are markup, `name` is what links go to."""
+    anchor = f' id="{escaped(name)}"' if name else ""
+    return f"<details{anchor}{' open' if is_open else ''}><summary>{summary}</summary>{inside}</details>"
+
+
+def shown(rows: Sequence[T], limit: int, what: str) -> tuple[Sequence[T], str]:
+    """(the first ones, what is said of the others)."""
+    left = len(rows) - limit
+    return rows[: max(limit, 0)], f"<p>... and {left:,} more {escaped(what)}, counted but not shown</p>" if left > 0 else ""
+
+
+# pictures
+def figure(title: str, picture: str) -> str:
+    return f"<figure><figcaption>{escaped(title)}</figcaption>{picture}</figure>"
+
+
+def stacked_bar(shares: Sequence[Share]) -> str:
+    """One bar of all of them, and a legend with the numbers."""
+    total = sum(share.number for share in shares) or 1
+    rects, x = [], 0.0
+    for share in shares:
+        width = 1000 * share.number / total
+        if share.number:
+            rects.append(_rect(x, width, 20, share.colour, f"{share.label}: {share.number:,}"))
+        x += width
+    legend = "".join(
+        f'<li><i style="background:{share.colour}"></i>{escaped(share.label)} {share.number:,}</li>' for share in shares if share.number
+    )
+    return f'{_svg(1000, 20, rects, height="20px")}<ul class="legend">{legend}</ul>'
+
+
+def bars(shares: Sequence[Share]) -> str:
+    """A bar for each, the longest as wide as there is room."""
+    most = max((share.number for share in shares), default=0) or 1
+    return table(
+        ("Kind", "Count", ""),
+        [
+            (
+                badge(share.label, share.colour),
+                f"{share.number:,}",
+                _svg(
+                    1000,
+                    14,
+                    [_rect(0, max(1000 * share.number / most, 3), 14, share.colour, f"{share.label}: {share.number:,}")],
+                    height="14px",
+                ),
+            )
+            for share in shares
+        ],
+    )
+
+
+def cells(items: Sequence[tuple[str, str]]) -> str:
+    """A square each, (colour, title), in rows; of more than MAX_CELLS several share one, which has the colour of the first: the worst, if sorted so."""
+    step = -(-len(items) // MAX_CELLS) or 1
+    squares = []
+    for number, at in enumerate(range(0, len(items), step)):
+        row, column = divmod(number, CELLS_IN_A_ROW)
+        colour, title = items[at]
+        more = f" and {min(step, len(items) - at) - 1:,} more" if step > 1 else ""
+        squares.append(_rect(10 * column, 9, 9, colour, title + more, y=10 * row))
+    rows = -(-len(squares) // CELLS_IN_A_ROW) or 1
+    return _svg(10 * CELLS_IN_A_ROW, 10 * rows, squares, is_stretched=False)
+
+
+def offsets_bar(start: int, end: int, lanes: Sequence[tuple[str, int, int]], marks: Iterable[Mark]) -> str:
+    """Offsets from `start` to below `end`, left to right: a lane for each log, (name, first offset, end), and the marks across, each at least visible."""
+    span = max(end - start, 1)
+    height = 4 + 12 * max(len(lanes), 1)
+    rects = [
+        _rect(*_extent(first, last, start, span, least=1), 10, "#8888", f"{name}: offsets {first} to {last - 1}", y=3 + 12 * lane)
+        for lane, (name, first, last) in enumerate(lanes)
+        if last > first
+    ]
+    placed: dict[tuple[int, int, str], Mark] = {}
+    for mark in marks:
+        x, width = _extent(mark.first, mark.last + 1, start, span, least=3)
+        placed.setdefault((round(x), round(width), mark.colour), mark)  # those in the same place look like one
+    rects += [_rect(*_extent(mark.first, mark.last + 1, start, span, least=3), height, mark.colour, mark.title) for mark in placed.values()]
+    axis = f'<div class="axis"><span>{start:,}</span><span>{end:,}</span></div>'
+    return _svg(1000, height, rects, height=f"{height}px") + axis
+
+
+def _extent(first: int, end: int, start: int, span: int, *, least: float) -> tuple[float, float]:
+    """(x, width) of offsets on a bar 1,000 wide."""
+    x = min(max(1000 * (first - start) / span, 0.0), 1000 - least)
+    return x, min(max(1000 * (end - max(first, start)) / span, least), 1000 - x)
+
+
+def _rect(x: float, width: float, height: float, colour: str, title: str, *, y: float = 0) -> str:
+    place = f'x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{height:g}"'
+    return f'<rect {place} fill="{colour}"><title>{escaped(title)}</title></rect>'
+
+
+def _svg(width: int, height_units: int, rects: Sequence[str], *, height: str = "", is_stretched: bool = True) -> str:
+    style = f' style="height:{height}"' if height else ""
+    stretch = ' preserveAspectRatio="none"' if is_stretched else ""
+    return f'<svg viewBox="0 0 {width} {height_units}"{stretch}{style} role="img">{"".join(rects)}</svg>'

@@ -1,0 +1,177 @@
+"""The report of `kmirror verify-logs` as one HTML page (`html_page`): logs by verdict, findings by kind, and, the worst first, each log with a bar of its
+offsets on which findings are marked; unfolded, its findings with file, byte and offsets, and its segments.
+
+The page stays small: MAX_UNFOLDED logs are unfolded, with MAX_FINDINGS findings in all; up to MAX_NAMED more are a line each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kmirror.cli.html_page import (
+    GREEN,
+    RED,
+    Mark,
+    Share,
+    badge,
+    bars,
+    cells,
+    details,
+    escaped,
+    figure,
+    html_page,
+    offsets_bar,
+    shown,
+    stacked_bar,
+    status_text,
+    table,
+    verdict_box,
+)
+from kmirror.cli.verify_logs import finding_place, log_name, log_summary, summary_line
+from kmirror.verify.replay.findings import Finding
+from kmirror.verify.replay.tables import LogRow, ReplayTables, SegmentRow
+
+MAX_UNFOLDED: Final = 200
+MAX_FINDINGS: Final = 5_000
+MAX_SEGMENTS: Final = 50
+MAX_NAMED: Final = 20_000
+_COLOURS: Final = {
+    "structure": "#c0392b",
+    "leader_epochs": "#2980b9",
+    "producers": "#16a085",
+    "transactions": "#8e44ad",
+    "indexes": "#b7950b",
+    "checkpoints": "#d35400",
+    "records": "#95506e",
+    "group_offsets": "#a0522d",
+    "mirror_states": "#2c6e49",
+    "leaders": "#34495e",
+}
+_OTHER: Final = "#7f8c8d"
+
+
+def findings_html(location: str, tables: ReplayTables) -> str:
+    """The whole page."""
+    return _Page(location, tables).text()
+
+
+class _Page:
+    def __init__(self, location: str, tables: ReplayTables) -> None:
+        self._location = location
+        self._tables = tables
+        self._logs = sorted(tables.logs, key=lambda row: (-row.findings, row.topic, row.partition, row.log))
+        self._wrong = [row for row in self._logs if row.findings]
+        self._findings: dict[str, list[Finding]] = {}
+        for finding in tables.findings:
+            self._findings.setdefault(finding.log, []).append(finding)
+        self._segments: dict[str, list[SegmentRow]] = {}
+        for segment in tables.structure:
+            self._segments.setdefault(segment.log, []).append(segment)
+        self._open = Counter(row.log for row in tables.transactions if row.state == "ONGOING")
+        self._findings_left = MAX_FINDINGS
+
+    def text(self) -> str:
+        wrong = self._wrong
+        status, sentence = ("different", "Something is wrong.") if wrong else ("sound", "The logs are sound.")
+        parts = [
+            "<h1>Logs and what lies beside them</h1>",
+            f"<p><code>{escaped(self._location)}</code></p>",
+            verdict_box(status, sentence, summary_line(self._tables)),
+            f'<div class="cards">{self._logs_figure()}{self._kinds_figure()}</div>',
+            "<h2>Logs</h2>",
+            self._table(),
+            "<h2>Findings</h2>" if wrong else "",
+            "".join(self._section(number, row) for number, row in enumerate(wrong[:MAX_UNFOLDED])),
+            self._rest(wrong[MAX_UNFOLDED:]),
+            "<p><small>kmirror verify-logs: every batch was read; what lies beside the segments was held against it.</small></p>",
+        ]
+        return html_page(f"kmirror verify-logs: {len(self._tables.findings)} findings", "\n".join(part for part in parts if part))
+
+    def _name(self, row: LogRow) -> str:
+        return log_name(self._location, row)
+
+    def _verdict(self, row: LogRow) -> str:
+        return status_text("different", f"{row.findings:,} found") if row.findings else status_text("sound", "sound")
+
+    def _logs_figure(self) -> str:
+        shares = [Share("with findings", len(self._wrong), RED), Share("sound", len(self._logs) - len(self._wrong), GREEN)]
+        squares = [(RED if row.findings else GREEN, f"{self._name(row)}: {row.findings or 'no'} findings") for row in self._logs]
+        return figure("Logs by verdict", stacked_bar(shares) + cells(squares))
+
+    def _kinds_figure(self) -> str:
+        counts = Counter((finding.table, finding.kind) for finding in self._tables.findings)
+        shares = [Share(f"{part} {kind}", count, _colour(part)) for (part, kind), count in counts.most_common()]
+        return figure("Findings by kind", bars(shares)) if shares else ""
+
+    def _table(self) -> str:
+        """The logs with findings; the sound ones only where all are a page's worth."""
+        rows = self._logs if len(self._logs) <= MAX_UNFOLDED else self._wrong[:MAX_UNFOLDED]
+        return table(("Log", "Verdict", "What is there", "Findings over offsets"), map(self._row, range(len(rows)), rows))
+
+    def _row(self, number: int, row: LogRow) -> tuple[str, str, str, str]:
+        name = escaped(self._name(row))
+        link = f'<a href="#l{number}">{name}</a>' if row.findings else name
+        return link, self._verdict(row), escaped(log_summary(row, self._open[row.log])), self._bar(row)
+
+    def _bar(self, row: LogRow) -> str:
+        marks = [
+            Mark(finding.first_offset, max(finding.last_offset, finding.first_offset), _colour(finding.table), _title(finding))
+            for finding in self._findings.get(row.log, ())
+            if finding.first_offset is not None and finding.last_offset is not None
+        ]
+        start = min(
+            [row.log_start_offset, *(mark.first for mark in marks)]
+        )  # what lies below the log; what is beyond it is drawn at the edge
+        return offsets_bar(start, row.log_end_offset, [("the log", row.log_start_offset, row.log_end_offset)], marks)
+
+    def _section(self, number: int, row: LogRow) -> str:
+        found = self._findings.get(row.log, [])
+        listed, more = shown(found, self._findings_left, "findings")
+        self._findings_left -= len(listed)
+        inside = "".join(
+            details(
+                f"{badge(_title(finding), _colour(finding.table))} {escaped(finding.text)}",
+                f"<p>{escaped(finding_place(finding))}</p>",
+                is_open=True,
+            )
+            for finding in listed
+        )
+        inside += more + self._segment_table(row, {finding.segment for finding in found})
+        return details(
+            f"<strong>{escaped(self._name(row))}</strong> {self._verdict(row)}", inside, is_open=len(self._wrong) <= 3, name=f"l{number}"
+        )
+
+    def _segment_table(self, row: LogRow, named: set[int | None]) -> str:
+        """Those that findings name first."""
+        segments = sorted(self._segments.get(row.log, []), key=lambda segment: (segment.base_offset not in named, segment.base_offset))
+        listed, more = shown(segments, MAX_SEGMENTS, "segments")
+        rows = table(("Segment", "Offsets", "Batches", "Records", "Bytes", "CRC errors", "Problems"), map(_segment, listed))
+        return details(f"{len(segments):,} segments", rows + more) if segments else ""
+
+    def _rest(self, rows: Sequence[LogRow]) -> str:
+        if not rows:
+            return ""
+        listed, more = shown(rows, MAX_NAMED, "logs")
+
+        def lines() -> Iterator[tuple[str, str, str]]:
+            for row in listed:
+                kinds = Counter(_title(finding) for finding in self._findings.get(row.log, ()))
+                yield escaped(self._name(row)), self._verdict(row), escaped(", ".join(f"{kind}: {count}" for kind, count in kinds.items()))
+
+        return details(f"{len(rows):,} more logs with findings", table(("Log", "Verdict", "Findings"), lines()) + more)
+
+
+def _colour(part: str) -> str:
+    return _COLOURS.get(part, _OTHER)
+
+
+def _title(finding: Finding) -> str:
+    return f"{finding.table} {finding.kind}"
+
+
+def _segment(row: SegmentRow) -> tuple[str, ...]:
+    offsets = "" if row.first_offset is None or row.last_offset is None else f"{row.first_offset:,} to {row.last_offset:,}"
+    numbers = (row.batches, row.records, row.size, row.crc_errors, row.problems)
+    return (f"<code>{escaped(row.path)}</code>", offsets, *(f"{number:,}" for number in numbers))
