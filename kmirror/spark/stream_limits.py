@@ -38,6 +38,8 @@ class Backlog:
     low: int
     end: int
     window: Window
+    is_new_start: bool = False
+    """Whether `low` is not where the last batch ended, because something was lost."""
 
 
 def admit(

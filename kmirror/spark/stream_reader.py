@@ -6,14 +6,14 @@ Options, besides those of the batch source (`data_source`; its `endingOffsets` a
     maxOffsetsPerTrigger, maxBytesPerTrigger    the most of a batch, in offsets and in bytes of log; partitions get equal shares, and what one does not need
                            goes to the others. Ends lie between batches of the log, and there is at least one batch, or nothing would ever move.
     readUpTo               highWatermark (default): as `replication-offset-checkpoint` of the log.dir has it, which a broker writes every 5 s; what a leader may still cut is
-                           not handed out. logEndOffset: to the end of the last whole batch, for logs without that file, or that nobody writes any more.
+                           not handed out. logEndOffset: to the end of the last whole batch, for logs without that file, and for __cluster_metadata, which it does not have.
     failOnDataLoss         true (default): the query fails, with one line that names partition, offset and leader epochs. false: a warning at the driver (or
                            the executor that noticed), and it goes on at what is there.
     isolation.level        read_committed: up to the last stable offset below the high watermark
 
 Data loss is what `stream_positions` finds in a log that changed: truncated after a failover (told by the leader epoch), deleted and made anew (by the topic
 id), its front deleted unread; a partition that is new and does not begin at offset 0; one that is gone. The position of one that is gone is kept: if
-it comes back, it goes on there.
+it comes back, it goes on there. Spark's Kafka source forgets it, and would read it again from offset 0.
 
 Exactly once: a batch is a range of offsets, written to the checkpoint before it is read, and what it gives is decided by the log alone. The same batch after a restart
 gives the same rows; but cleaning or DeleteRecords between the two may have removed some, as they may for any consumer.
@@ -82,8 +82,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # what Spark asks
     @in_one_line
     def initialOffset(self) -> dict[str, Any]:
-        self.options.selection.partitions(find_partitions(self.options.locations, replica=self.options.replica))
-        return to_json({name: state.position(self._starting(one, state)) for name, (one, state) in self._look().items()})
+        logs = self._look(is_first=True)
+        return to_json({name: state.position(self._starting(one, state)) for name, (one, state) in logs.items()})
 
     @in_one_line
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -99,7 +99,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._admitted(backlogs, limit)
         for backlog in backlogs:
             before, end = positions.get(backlog.name), ends[backlog.name]
-            if before is None or end != before.offset or backlog.low != before.offset:
+            if before is None or end != before.offset or backlog.is_new_start:
                 positions[backlog.name] = logs[backlog.name][1].position(end)
         self._planned = dict(positions)
         return to_json(positions)
@@ -144,14 +144,14 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from reader.read(piece)
 
     # what the input has
-    def _look(self) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
-        """The wanted partitions, by name, as they are now."""
+    def _look(self, *, is_first: bool = False) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
+        """The wanted partitions, by name, as they are now. At first those that were asked for by name must be there; later that is data loss."""
         options = self.options
+        listed = find_partitions(options.locations, replica=options.replica)
+        chosen = options.selection.partitions(listed) if is_first else [one for one in listed if options.selection.wants(one.name)]
         starts, high_watermarks = LogStarts(use_checkpoints=options.is_kafka), HighWatermarks()
         known: dict[TopicPartition, tuple[FoundPartition, int | None, LogState]] = {}
-        for found in sorted(find_partitions(options.locations, replica=options.replica), key=lambda one: one.name):
-            if not options.selection.wants(found.name):
-                continue
+        for found in sorted(chosen, key=lambda one: one.name):
             one = found._replace(partition=settled(found.files, found.partition))
             high_watermark = None if options.to_log_end else high_watermarks.of(one)
             log_start = starts.of(one)
@@ -218,7 +218,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin.loss is not None:
             self._losses.tell(begin.loss)
         end = state.visible_end if self._target is None else min(state.visible_end, self._target[name].offset)
-        return Backlog(name, begin.offset, max(begin.offset, end), LogWindow(one, begin.offset, max(begin.offset, end)))
+        end = max(begin.offset, end)
+        return Backlog(name, begin.offset, end, LogWindow(one, begin.offset, end), is_new_start=begin.loss is not None)
 
     def _admitted(self, backlogs: Sequence[Backlog], limit: ReadLimit) -> dict[TopicPartition, int]:
         """Where the batch ends, by partition."""

@@ -157,7 +157,7 @@ class RangeReader:
 
     def _rows(self, files: FileSystem, one: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         for table in self._reader.read(files, one, wanted):
-            if self._is_permissive and table.column(CORRUPT_COLUMN).null_count < len(table) and _is_other_file(files, one):
+            if self._is_permissive and _has_corrupt(table) and _is_other_file(files, one):
                 raise _MovedError(f"{one.path} is another file now")
             yield table
 
@@ -189,6 +189,10 @@ class RangeReader:
 
 class _MovedError(KmirrorError):
     """The bytes at a slice are not those that were planned."""
+
+
+def _has_corrupt(table: pa.RecordBatch) -> bool:
+    return CORRUPT_COLUMN in table.schema.names and table.column(CORRUPT_COLUMN).null_count < len(table)
 
 
 def _is_other_file(files: FileSystem, one: LogSlice) -> bool:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
-from log_folders import TIME, batch, batches, write_log, write_segments
+from log_folders import TIME, batch, batches, records, write_log, write_segments
 from replay_stories import Story
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from spark_rows import read_rows
 from stream_runs import Rows, StreamRun
 
 from kmirror.common.errors import KmirrorError
+from kmirror.record.builder import build_batch
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.spark.stream_reader import check_stream_options
 
 
@@ -105,7 +109,7 @@ def test_a_log_that_was_cut_and_has_nothing_new_is_told(tmp_path: Path) -> None:
     assert offsets(careless.batch()) == list(range(20, 25))
 
 
-def test_another_replica_that_never_had_the_epoch_is_told(tmp_path: Path) -> None:
+def test_another_replica_that_never_had_the_epoch_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = write_log(tmp_path / "t-0", *(batch(first, epoch=7) for first in range(0, 30, 5)))
     epochs(folder, (7, 0))
     run = StreamRun(tmp_path)
@@ -114,6 +118,10 @@ def test_another_replica_that_never_had_the_epoch_is_told(tmp_path: Path) -> Non
     epochs(folder, (6, 0))
     with pytest.raises(KmirrorError, match="behind leader epoch 7, which the log does not know; it has leader epoch 6 there"):
         run.batch()
+    run.options["failOnDataLoss"] = "false"
+    run.restart()
+    write_log(folder, *(batch(first, epoch=6) for first in range(0, 30, 5)))
+    assert run.batch() == run.batch() == [] and len(caplog.records) == 1, "told once, though nothing is new"
 
 
 def test_a_front_that_was_deleted_unread_is_lost_and_one_that_was_read_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -336,3 +344,127 @@ def test_a_history_is_read_as_it_was_written_whatever_the_broker_does(tmp_path: 
             seen += rows
     told.end()
     assert seen == read_rows(tmp_path, columns="offset,value")
+
+
+def test_available_now_ends_where_the_logs_ended_when_it_began(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "t-0", *batches(4))
+    run = StreamRun(tmp_path, maxOffsetsPerTrigger="5")
+    run.plan()
+    run.reader.prepareForTriggerAvailableNow()
+    write_log(folder, *batches(9))
+    write_log(tmp_path / "t-1", *batches(9))
+    assert [offsets(rows) for rows in run.rest()] == [list(range(first, first + 5)) for first in range(0, 20, 5)]
+    run.restart()
+    assert sum(len(rows) for rows in run.rest()) == 25 + 45
+
+
+@pytest.mark.parametrize(
+    ("limit", "each"), [({"maxOffsetsPerTrigger": "1"}, 1), ({"maxBytesPerTrigger": "1"}, 1), ({"maxOffsetsPerTrigger": "17"}, 3)]
+)
+def test_limits_are_shared_between_partitions(tmp_path: Path, limit: dict[str, str], each: int) -> None:
+    for partition, count in enumerate((8, 2, 8)):
+        write_log(tmp_path / f"t-{partition}", *batches(count))
+    run = StreamRun(tmp_path, **limit)
+    found = [{(row["partition"], row["base_offset"]) for row in rows} for rows in run.rest()]
+    assert all(len(rows) <= each for rows in found) and sum(map(len, found)) == 18
+    first = found[: 3 // each]
+    assert {partition for rows in first for partition, _ in rows} == {0, 1, 2}, "nobody waits for another's backlog"
+    once = StreamRun(tmp_path, **limit)
+    assert len(once.batch(ReadAllAvailable())) == 90
+
+
+def test_limits_in_bytes_are_of_the_log(tmp_path: Path) -> None:
+    parts = batches(12)
+    write_segments(tmp_path / "t-0", (0, parts[:5]), (25, parts[5:9]), (45, parts[9:]))
+    for count in (1, 2, 4, 5, 6, 11, 12):
+        for more in (0, 70):
+            limit = sum(map(len, parts[:count])) + more
+            assert len(StreamRun(tmp_path, maxBytesPerTrigger=str(limit)).batch()) == 5 * count
+
+
+def test_of_replicas_the_one_that_an_election_would_take_is_followed(tmp_path: Path) -> None:
+    """A failover: the new leader lacks what its predecessor had above the high watermark, and goes on with another epoch."""
+    for node, count, high in (("north", 5, 20), ("south", 4, 20)):
+        folder = write_log(tmp_path / node / "t-0", *batches(count))
+        epochs(folder, (0, 0))
+        high_watermark(tmp_path / node, t_0=high)
+    run = StreamRun(f"{tmp_path}/*", log_end=False)
+    assert offsets(run.batch()) == list(range(20))
+    write_log(tmp_path / "south" / "t-0", *batches(4), *(batch(first, epoch=1, text="south") for first in (20, 25)))
+    epochs(tmp_path / "south" / "t-0", (0, 0), (1, 20))
+    high_watermark(tmp_path / "south", t_0=30)
+    rows = run.batch()
+    assert offsets(rows) == list(range(20, 30)) and rows[0]["value"] == b"south-20"
+
+
+def test_an_open_segments_torn_end_waits_and_an_empty_log_begins(tmp_path: Path) -> None:
+    parts = batches(3)
+    folder = write_log(tmp_path / "t-0", b"")
+    run = StreamRun(tmp_path, startingOffsets="latest")
+    assert run.batch() == []
+    write_log(folder, parts[0], parts[1][:70])
+    assert offsets(run.batch()) == list(range(5)) and run.batch() == []
+    write_log(folder, *parts)
+    assert offsets(run.batch()) == list(range(5, 15))
+    assert run.between(run.position or "", run.position or "") == []
+
+
+def test_rows_of_batches_and_chosen_columns_are_streamed_too(tmp_path: Path) -> None:
+    write_log(tmp_path / "t-0", *batches(4))
+    run = StreamRun(tmp_path, rows="batch", maxOffsetsPerTrigger="10")
+    assert [[row["base_offset"] for row in rows] for rows in run.rest()] == [[0, 5], [10, 15]]
+    assert StreamRun(tmp_path, columns="topic,offset").batch()[7] == {"topic": "t", "offset": 7}
+
+
+@pytest.mark.parametrize("kind", [ControlRecordType.COMMIT, ControlRecordType.ABORT])
+def test_a_marker_above_the_high_watermark_decides_nothing_yet(tmp_path: Path, kind: ControlRecordType) -> None:
+    """It can still be cut, and the next leader may write the other one."""
+    data = build_batch(records(5, 5), base_offset=5, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    marker = build_end_transaction_marker(kind, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=TIME, base_offset=10)
+    write_log(tmp_path / "t-0", batch(0), bytes(data), bytes(marker), batch(11))
+    run = StreamRun(tmp_path, log_end=False, isolation_level="read_committed", kafkaCompatible="true")
+    high_watermark(tmp_path, t_0=10)
+    assert offsets(run.batch()) == list(range(5))
+    high_watermark(tmp_path, t_0=16)
+    decided = list(range(5, 10)) if kind is ControlRecordType.COMMIT else []
+    assert offsets(run.batch()) == [*decided, *range(11, 16)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_compacted_log_gives_every_record_that_it_keeps_once(tmp_path: Path, seed: int) -> None:
+    told = Story(tmp_path, seed, others=("roll", "clean", "clean", "epoch"), policy="compact")
+    run = StreamRun(tmp_path, columns="offset,value", maxBytesPerTrigger="900")
+    seen: list[Rows] = []
+    for _ in range(6):
+        told.tell(20)
+        start, end = run.plan()
+        tasks = run.tasks(start, end)
+        told.clean()
+        seen.append(run.read(tasks))
+        run.position = end
+        seen += run.rest()
+    told.end()
+    whole = [row for rows in seen for row in rows]
+    assert offsets(whole) == sorted(set(offsets(whole)))
+    kept = read_rows(tmp_path, columns="offset,value")
+    assert [row for row in whole if row["offset"] in set(offsets(kept))] == kept
+    assert len(kept) < len(whole), "the cleaner was at work"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_careless_query_has_in_the_end_is_the_log(tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Truncations, crashes and retention: who takes the last row of each offset has the log, and each loss was told."""
+    told = Story(tmp_path, seed, others=("truncate", "truncate", "roll", "restart", "retention", "delete_records"))
+    run = StreamRun(tmp_path, columns="offset,value", failOnDataLoss="false")
+    latest: dict[int, Any] = {}
+    for _ in range(10):
+        told.tell(10)
+        told.world.scheduler.run_due()
+        for rows in run.rest():
+            latest |= {row["offset"]: row["value"] for row in rows}
+    told.end()
+    assert run.batch() == []
+    kept = {row["offset"]: row["value"] for row in read_rows(tmp_path, columns="offset,value")}
+    assert {offset: latest.get(offset) for offset in kept} == kept
+    losses = [record.getMessage() for record in caplog.records if record.name.startswith("kmirror.spark")]
+    assert losses and all("t-0 was truncated" in loss or "were deleted before" in loss for loss in losses)

@@ -1,0 +1,96 @@
+"""`readStream` of `kafka-log` in streaming queries: checkpoints, restarts in the middle, triggers, errors as the user sees them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_folders import batch, batches, write_log, write_segments
+from waiting import PROGRAM_S
+
+pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
+
+Seen = list[tuple[int, list[tuple[int, int]]]]
+
+
+def high_watermarks(data: Path, *offsets: int) -> None:
+    """Of t-0, t-1 ..."""
+    lines = [f"t {partition} {offset}" for partition, offset in enumerate(offsets)]
+    (data / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def run(spark: Any, data: Path, seen: Seen, trigger: str, *, dies_at: int = -1, **options: str) -> Any:
+    """A query to its end, with what each batch saw: its number, and (partition, offset) of its records."""
+
+    def take(frame: Any, number: int) -> None:
+        seen.append((number, sorted((row.partition, row.offset) for row in frame.collect())))
+        if number == dies_at:
+            raise RuntimeError("the machine died")
+
+    stream = spark.readStream.format("kafka-log").options(startingOffsets="earliest", **options).load(str(data))
+    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(data.parent / "checkpoint"))
+    query = writer.trigger(**{trigger: True}).start()
+    assert query.awaitTermination(PROGRAM_S)
+    return query
+
+
+def test_a_query_goes_on_where_its_checkpoint_says(spark: Any, tmp_path: Path) -> None:
+    data, seen = tmp_path / "data", []
+    write_segments(data / "t-0", (0, batches(4)), (20, batches(2, first=20)))
+    write_log(data / "t-1", *batches(2))
+    high_watermarks(data, 30, 10)
+    with pytest.raises(Exception, match="the machine died"):
+        run(spark, data, seen, "availableNow", dies_at=1, maxOffsetsPerTrigger="16")
+    (died, rows) = seen.pop()
+    assert (died, len(rows)) == (1, 15)
+    write_segments(data / "t-0", (30, batches(4, first=30)))
+    high_watermarks(data, 50, 10)
+    again: Seen = []
+    query = run(spark, data, again, "availableNow", maxOffsetsPerTrigger="16")
+    assert again[0] == (1, rows), "the batch that died, with the same rows, though more is there by now"
+    assert [number for number, _ in again] == list(range(1, len(again) + 1)) and len(again) > 2
+    assert sorted(row for _, rows in seen + again for row in rows) == [(0, offset) for offset in range(50)] + [
+        (1, offset) for offset in range(10)
+    ]
+    last = query.lastProgress.sources[0]
+    assert json.loads(last.endOffset) == {"t": {"0": {"offset": 50, "leaderEpoch": 0}, "1": {"offset": 10, "leaderEpoch": 0}}}
+    assert json.loads(last.latestOffset) == json.loads(last.endOffset)
+
+    write_segments(data / "t-0", (30, [*batches(2, first=30), *(batch(first, epoch=2) for first in range(40, 60, 5))]))
+    high_watermarks(data, 60, 10)
+    with pytest.raises(Exception) as raised:
+        run(spark, data, again, "once")
+    assert "t-0 was truncated: offset 50 was next, behind leader epoch 0, but epoch 0 ends at offset 40 and leader epoch 2" in str(
+        raised.value
+    )
+    assert "Traceback" not in str(raised.value)
+    once: Seen = []
+    run(spark, data, once, "once", failOnDataLoss="false", maxOffsetsPerTrigger="5")
+    assert [rows for _, rows in once] == [[(0, offset) for offset in range(40, 60)]], "one batch, whatever the limit"
+
+
+def test_a_running_query_follows_the_log(spark: Any, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    folder = write_log(data / "t-0", *batches(2))
+    high_watermarks(data, 10)
+    options = {"kafkaCompatible": "true", "subscribe": "t", "includeHeaders": "true", "startingOffsets": "earliest", "kafka.group.id": "x"}
+    stream = (
+        spark.readStream.format("kafka-log").options(**options).load(str(data)).selectExpr("partition", "offset", "cast(value as string) v")
+    )
+    query = stream.writeStream.format("memory").queryName("followed").start()
+    try:
+        query.processAllAvailable()
+        write_log(folder, *batches(4))
+        write_segments(folder, (20, batches(1, first=20)))
+        write_log(data / "t-1", *batches(1))
+        high_watermarks(data, 25, 5)
+        query.processAllAvailable()
+        rows = spark.sql("select * from followed order by partition, offset").collect()
+    finally:
+        query.stop()
+    expected = [(0, offset) for offset in range(25)] + [(1, offset) for offset in range(5)]
+    assert [(row.partition, row.offset) for row in rows] == expected
+    assert {row.v for row in rows} == {f"value-{offset}" for offset in range(25)}
