@@ -18,13 +18,18 @@ from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
 from kmirror.record.record import Record
+from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.log_cleaner import CleanerConfig
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_manager import LogManager
 from kmirror.storage.log_manager_config import LogManagerConfig
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.reader import PartitionFiles, SegmentReader, read_partition
 from kmirror.storage.unified_log import UnifiedLog
+from kmirror.verify.planner import Listing
+from kmirror.verify.slices import LogSlice
 
+FILES = OsFileSystem()
 PARTITION = TopicPartition("t", 0)
 PRODUCERS = (7, 1007, 23, 4001)
 CODECS = (
@@ -218,3 +223,19 @@ class Story:
         """A clean shutdown."""
         self.world.scheduler.run_due()
         self.manager.shutdown()
+
+
+def the_partition(folder: pathlib.Path) -> PartitionFiles:
+    """Of a story in `folder`."""
+    return read_partition(FILES, str(folder / str(PARTITION)))
+
+
+def random_slices(chance: random.Random, partition: PartitionFiles, cuts: int) -> list[LogSlice]:
+    """The segments, cut at some of their batches."""
+    pieces = []
+    for whole in Listing(partition.path, partition.path, [partition], True, {}).slices(FILES, partition):
+        with SegmentReader(FILES, whole.path) as reader:
+            positions = reader.headers()[0].tolist()
+        at = sorted({0, whole.end, *(chance.choice(positions) for _ in range(chance.randrange(cuts + 1)) if positions)})
+        pieces += [whole._replace(start=start, end=end) for start, end in zip(at, at[1:])] if len(at) > 1 else [whole]
+    return pieces

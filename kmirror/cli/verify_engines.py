@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kmirror.cli.large_inputs import POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
 from kmirror.common.ports import FileSystem
+from kmirror.verify.replay.compaction import KeyCounts, KeyLog, count_keys
 from kmirror.verify.replay.folder import Engine, ReplaySettings, close_all
 from kmirror.verify.replay.plan import Part, ReplayPlan, run_task
 from kmirror.verify.replay.tables import ReplayTables
@@ -32,6 +34,15 @@ class LocalEngine:
             for task in plan.tasks:
                 yield from run_task(files, task, plan.cuts, check_crc=settings.check_crc, progress=progress)
 
+    def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
+        size = sum(map(_size_of, logs))
+        with progress_when_large(size, "reading keys") as progress:
+            if len(logs) > 1 and size > POOL_THRESHOLD_BYTES and (os.cpu_count() or 1) > 1:
+                yield from _count_keys_on_pool(files, logs, progress)
+                return
+            for log in logs:
+                yield count_keys(files, log, tempfile.TemporaryFile, progress)
+
 
 def _on_pool(files: FileSystem, plan: ReplayPlan, settings: ReplaySettings, progress: Callable[[int], None]) -> Iterator[Part]:
     from concurrent.futures import as_completed
@@ -45,6 +56,22 @@ def _on_pool(files: FileSystem, plan: ReplayPlan, settings: ReplaySettings, prog
         for done in as_completed(waiting):
             progress(waiting[done])
             yield from result_of(done, "read logs")
+
+
+def _count_keys_on_pool(files: FileSystem, logs: Sequence[KeyLog], progress: Callable[[int], None]) -> Iterator[KeyCounts]:
+    """Biggest first, so that none is left over at the end."""
+    with process_pool(len(logs)) as pool:
+        waiting = {
+            number: pool.submit(count_keys, files, log, tempfile.TemporaryFile)
+            for number, log in sorted(enumerate(logs), key=lambda each: -_size_of(each[1]))
+        }
+        for number, log in enumerate(logs):
+            yield result_of(waiting.pop(number), "read keys")
+            progress(_size_of(log))
+
+
+def _size_of(log: KeyLog) -> int:
+    return sum(piece.size for piece in log.slices)
 
 
 class SparkEngine:
@@ -65,6 +92,14 @@ class SparkEngine:
             return LocalEngine().replay(files, plan, settings)
         with progress_when_large(plan.size_bytes, "verifying") as progress:
             return SparkReplay(self._session, progress).replay(files, plan, settings)
+
+    def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
+        from kmirror.spark.replay_keys import count_keys_on_spark
+
+        if not logs:
+            return []
+        with progress_when_large(sum(map(_size_of, logs)), "reading keys") as progress:
+            return count_keys_on_spark(self._session(), logs, progress)
 
 
 def engine_named(name: str, master: str | None) -> Engine:

@@ -8,7 +8,7 @@
 
 Every batch is read and its CRC checked. Leader epochs, producers, transactions and index entries are computed from the batches alone and held
 against `leader-epoch-checkpoint`, every `.snapshot`, `.txnindex`, `.index`, `.timeindex` and the checkpoints of the log.dir. Nothing is written
-there, and a broker may be running on it. Nothing is said of what merely cannot be known: see `kmirror.verify.replay`. Where the input has the
+there, and a broker may be running on it. Keys of compacted topics are read, too (`--no-keys`: not). Nothing is said of what merely cannot be known: see `kmirror.verify.replay`. Where the input has the
 internal topics, they are held against the logs, too: groups, mirror states, transactions, leader epochs.
 
 Exit code 0: nothing is wrong. 1: something is, one line each says what and where. 2: an input cannot be read, or the arguments are wrong.
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add("--compacted", metavar="TOPICS", help="the topics with cleanup.policy=compact, separated by commas, or none (default: what the "
         "metadata log says; without one, gaps are shown and are no findings)")  # fmt: skip
     add("--no-crc", action="store_true", help="do not check CRCs: large batches' bodies are then not even read")
+    add("--no-keys", action="store_true", help="do not read the records of compacted topics: the table compaction is empty")
     add("--producer-id-expiration-ms", metavar="MS", type=int, default=ReplaySettings().producer_id_expiration_ms,
         help="the brokers' producer.id.expiration.ms (default: %(default)s); a producer idle for longer may be missing in a snapshot")  # fmt: skip
     add("--output", metavar="DIR", help="also write every table there: Parquet, or JSON lines without kmirror[spark]; and report.html")
@@ -82,7 +83,10 @@ def _run(options: argparse.Namespace) -> int:
 def settings_of(options: argparse.Namespace) -> ReplaySettings:
     compacted = None if options.compacted is None else tuple(name for name in options.compacted.split(",") if name not in ("", "none"))
     return ReplaySettings(
-        check_crc=not options.no_crc, producer_id_expiration_ms=options.producer_id_expiration_ms, compacted_topics=compacted
+        check_crc=not options.no_crc,
+        producer_id_expiration_ms=options.producer_id_expiration_ms,
+        compacted_topics=compacted,
+        read_keys=not options.no_keys,
     )
 
 

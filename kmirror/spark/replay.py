@@ -19,9 +19,11 @@ from kmirror.common.ports import FileSystem
 from kmirror.spark.files import file_system_for
 from kmirror.spark.job_progress import watched
 from kmirror.spark.one_line import in_one_line
+from kmirror.spark.replay_keys import count_keys_on_spark
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import pack_by
 from kmirror.verify.replay.claims import DataDirClaims
+from kmirror.verify.replay.compaction import KeyCounts, KeyLog
 from kmirror.verify.replay.folder import ReplaySettings, close_parts
 from kmirror.verify.replay.partial import ReplayPartial
 from kmirror.verify.replay.plan import Cuts, Part, ReplayPlan, folders_of, merge_all, run_task
@@ -89,6 +91,9 @@ class SparkReplay:
         with watched(context, [sum(piece.size for piece in task.pieces) for task in tasks], self._progress):
             closed = {node.partition: node.found for node in nodes.collect()}
         return [closed[number] for number in range(len(plan.partitions))]
+
+    def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> list[KeyCounts]:
+        return count_keys_on_spark(self._spark(), logs, self._progress) if logs else []
 
 
 def _tasks(plan: ReplayPlan, settings: ReplaySettings) -> list[Task]:

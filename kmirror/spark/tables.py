@@ -18,7 +18,7 @@ def write_parquet(folder: str, tables: Mapping[Table, Columns]) -> None:
 
     files, path = _open(folder)
     files.create_dir(path, recursive=True)
-    types = {"int64": pa.int64(), "int32": pa.int32(), "string": pa.string(), "bool": pa.bool_()}
+    types = {"int64": pa.int64(), "int32": pa.int32(), "string": pa.string(), "bool": pa.bool_(), "double": pa.float64()}
     for table, columns in tables.items():
         schema = pa.schema([pa.field(one.name, types[one.type], metadata={"meaning": one.meaning}) for one in table.columns])
         arrays = [pa.array(columns[one.name], type=types[one.type]) for one in table.columns]

@@ -28,7 +28,7 @@ SCHEMA_VERSION: Final = 1
 class Column(NamedTuple):
     name: str
     type: str
-    """int64, int32, string, bool."""
+    """int64, int32, string, bool, double."""
     meaning: str
 
 

@@ -8,32 +8,19 @@ import random
 
 import pytest
 from golden_vectors import golden_cases, golden_dir
-from replay_stories import PARTITION, Story
+from replay_stories import PARTITION, Story, random_slices, the_partition
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.os_files import OsFileSystem
-from kmirror.storage.reader import PartitionFiles, SegmentReader, read_partition
-from kmirror.verify.planner import Listing
+from kmirror.storage.reader import PartitionFiles, read_partition
 from kmirror.verify.replay.folder import replay_folder, replay_partition
 from kmirror.verify.replay.partial import ReplayPartial, merge
 from kmirror.verify.replay.plan import cuts_of
 from kmirror.verify.replay.slice_replay import replay_slice
-from kmirror.verify.slices import LogSlice
 
 FILES = OsFileSystem()
 LIFE = ("roll", "epoch", "epoch", "reset", "restart")
 ROUGH = (*LIFE, "crash", "truncate")
-
-
-def random_slices(chance: random.Random, partition: PartitionFiles, cuts: int) -> list[LogSlice]:
-    """The segments, cut at some of their batches."""
-    pieces = []
-    for whole in Listing(partition.path, partition.path, [partition], True, {}).slices(FILES, partition):
-        with SegmentReader(FILES, whole.path) as reader:
-            positions = reader.headers()[0].tolist()
-        at = sorted({0, whole.end, *(chance.choice(positions) for _ in range(chance.randrange(cuts + 1)) if positions)})
-        pieces += [whole._replace(start=start, end=end) for start, end in zip(at, at[1:])] if len(at) > 1 else [whole]
-    return pieces
 
 
 def random_tree(chance: random.Random, parts: list[ReplayPartial]) -> ReplayPartial:
@@ -55,10 +42,6 @@ def assert_any_tree_is_the_whole(partition: PartitionFiles, seed: int, *, trees:
         block_bytes = chance.choice((100, 1000, 1 << 20))
         parts = [replay_slice(FILES, piece, cuts=cuts_of([partition])[partition.path], block_bytes=block_bytes) for piece in pieces]
         assert random_tree(chance, parts) == whole
-
-
-def the_partition(folder: pathlib.Path) -> PartitionFiles:
-    return read_partition(FILES, str(folder / str(PARTITION)))
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -12,7 +12,8 @@ rows of tables, and findings where a file on disk says otherwise.
     producers      each producer's epoch, last batches, coordinator epoch    against every .snapshot
     transactions   aborted, ongoing and forgotten ones, last stable offsets  against .txnindex
     indexes        entries that name a batch                                 .index, .timeindex
+    compaction     the survivor of each key, and what is there besides       against cleaner-offset-checkpoint
 
 Files: `partial` puts the parts together, `slice_replay` makes a partial of a slice, `plan` says what tasks read, `close` compares, `folder` does all of it
-for a folder. Engines: this process (`folder`), a process for each core (`cli.verify_engines`), Spark (`spark.replay`).
+for a folder. `compaction` reads keys, in a second pass over compacted logs (`close_compaction` judges). Engines: this process (`folder`), a process for each core (`cli.verify_engines`), Spark (`spark.replay`).
 """

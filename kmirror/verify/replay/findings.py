@@ -33,12 +33,13 @@ class Finding(PartitionRow):
 
     table: Annotated[
         str,
-        "which part says so: structure, leader_epochs, producers, transactions, indexes, checkpoints, records, group_offsets, mirror_states, leaders",
+        "which part says so: structure, leader_epochs, producers, transactions, indexes, checkpoints, compaction, records, group_offsets, mirror_states, "
+        "leaders",
     ]
     kind: Annotated[
         str,
         "one word: corrupt, crc, order, gap, torn, count, magic, codec, name, gone, unreadable, epoch, missing, unexpected, differs, beyond_end, "
-        "wrong, size, more, step, reset_missing, hanging",
+        "wrong, size, more, step, reset_missing, hanging, superseded",
     ]
     file: Annotated[str, "the file that is wrong, or that contradicts the log"]
     segment: Annotated[int | None, "base offset of the segment that it is about"]

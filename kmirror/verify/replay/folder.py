@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -25,12 +25,16 @@ from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import TASK_BYTES, Listing, list_input
 from kmirror.verify.replay.claims import DataDirClaims, has_grown, read_data_dir_claims, read_partition_claims
 from kmirror.verify.replay.close import PRODUCER_ID_EXPIRATION_MS, close_partition
+from kmirror.verify.replay.close_compaction import close_compaction, is_compacted, key_scope
+from kmirror.verify.replay.compaction import KeyCounts, KeyLog, count_keys
 from kmirror.verify.replay.cross_checks import CrossChecks
 from kmirror.verify.replay.findings import Finding
+from kmirror.verify.replay.log_view import NEVER_DELETING_TOPICS
 from kmirror.verify.replay.partial import ReplayPartial
 from kmirror.verify.replay.plan import Part, ReplayPlan, cuts_of, merge_parts, plan_tasks, run_task
 from kmirror.verify.replay.tables import ReplayTables
 from kmirror.verify.replay.timelines import Timelines, read_timelines
+from kmirror.verify.spilled_rows import Scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,10 @@ class ReplaySettings:
     """The brokers' `producer.id.expiration.ms`."""
     compacted_topics: Collection[str] | None = None
     """All topics with `cleanup.policy=compact`; None where nobody knows."""
+    only_compacted_topics: Collection[str] = NEVER_DELETING_TOPICS
+    """Those that surely never had `delete` in it."""
+    read_keys: bool = True
+    """Whether the keys of compacted topics are read, too."""
 
 
 DEFAULTS = ReplaySettings()
@@ -114,6 +122,7 @@ def clusters_of(files: FileSystem, listing: Listing) -> list[Listing]:
 
 def known_from_metadata(timelines: Timelines, settings: ReplaySettings) -> ReplaySettings:
     """The settings with the compacted topics that the metadata log names, unless the caller named them."""
+    settings = replace(settings, only_compacted_topics=timelines.only_compacted_topics)
     if settings.compacted_topics is not None or timelines.compacted_topics is None:
         return settings
     return replace(settings, compacted_topics=timelines.compacted_topics)
@@ -147,13 +156,23 @@ class Engine(Protocol):
         """The tables of each of the plan's partitions, in their order."""
         ...
 
+    def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
+        """What the keys of each log say, in their order."""
+        ...
+
 
 class ThisProcess:
-    """The engine that needs nothing."""
+    """The engine that needs nothing; `scratch` makes the file for rows of keys that do not fit into memory."""
+
+    def __init__(self, scratch: Scratch | None = None) -> None:
+        self._scratch = scratch
 
     def replay(self, files: FileSystem, plan: ReplayPlan, settings: ReplaySettings) -> Iterable[ReplayTables]:
         parts = (part for task in plan.tasks for part in run_task(files, task, plan.cuts, check_crc=settings.check_crc))
         return close_all(files, plan, parts, settings)
+
+    def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
+        return (count_keys(files, log, self._scratch) for log in logs)
 
 
 def close_all(files: FileSystem, plan: ReplayPlan, parts: Iterable[Part], settings: ReplaySettings) -> Iterator[ReplayTables]:
@@ -187,10 +206,32 @@ def replay_cluster(
     settings = known_from_metadata(timelines, settings)
     partitions = [partition for partition in listing.partitions if wants(partition.topic_partition)]
     plan = ReplayPlan(listing.location, partitions, data_dirs, plan_tasks(files, listing, wants=wants))
+    engine = engine or ThisProcess()
+    closed = list(engine.replay(files, plan, settings))
+    if settings.read_keys:
+        _look_at_keys(files, engine, listing, plan, closed, settings)
     tables = ReplayTables()
-    for closed in (engine or ThisProcess()).replay(files, plan, settings):
-        tables.extend(closed)
+    for one in closed:
+        tables.extend(one)
     check_data_dirs(tables, data_dirs)
     if len(partitions) == len(listing.partitions):
         cross_check(files, listing, timelines, tables, data_dirs)
     return tables
+
+
+def _look_at_keys(
+    files: FileSystem, engine: Engine, listing: Listing, plan: ReplayPlan, closed: Sequence[ReplayTables], settings: ReplaySettings
+) -> None:
+    """Add the compaction of the compacted logs to their tables."""
+    chosen: list[tuple[ReplayTables, DataDirClaims]] = []
+    logs: list[KeyLog] = []
+    for partition, tables in zip(plan.partitions, closed):
+        name, data_dir = partition.topic_partition, plan.claims_of(partition)
+        if is_compacted(name, data_dir, settings.compacted_topics):
+            never_deletes = name.topic in settings.only_compacted_topics
+            scope = key_scope(tables, data_dir, never_deletes=never_deletes, now_ms=settings.now_ms)
+            if scope is not None:
+                chosen.append((tables, data_dir))
+                logs.append(KeyLog(list(listing.slices(files, partition)), tables.logs[0].records, scope))
+    for (tables, data_dir), log, counts in zip(chosen, logs, engine.count_keys(files, logs)):
+        close_compaction(tables, counts, log.scope, data_dir)

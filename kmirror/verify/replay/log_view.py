@@ -15,7 +15,10 @@ from kmirror.verify.replay.indexes import IndexCheck
 from kmirror.verify.replay.partial import ReplayPartial, SegmentPart
 from kmirror.verify.replay.structure import GONE, Structure
 
-COMPACTED_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+NEVER_DELETING_TOPICS = ("__consumer_offsets", "__transaction_state")
+"""The brokers' own with cleanup.policy=compact."""
+COMPACTED_TOPICS = (*NEVER_DELETING_TOPICS, "__share_group_state")
+"""And one that may have gaps, too."""
 
 
 def is_gone(segment: SegmentPart) -> bool:

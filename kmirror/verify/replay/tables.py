@@ -7,6 +7,7 @@
     transactions        a row a transaction that was aborted, is open, or was forgotten at a MIRROR_PID_RESET
     transaction_counts  a row a partition's folder: committed transactions are counted only
     indexes             a row an .index or .timeindex
+    compaction          a row a compacted log that is sound: what its keys say
     findings            a row a contradiction between a file and the log
 
 And of the internal topics, a row a record (`internal_records`): group_offsets, groups, mirror_states, last_mirror_epochs, coordinator_transactions,
@@ -155,7 +156,39 @@ class IndexRow(PartitionRow):
     wrong: Annotated[int, "entries by which a look-up may pass over batches"]
 
 
-_TYPES: Final = {int: "int64", str: "string", bool: "bool"}
+@dataclass(frozen=True, slots=True)
+class CompactionRow(PartitionRow):
+    """`compaction`. Records are those from the log start on, control records left out; a tombstone is a committed record with a key and no value."""
+
+    cleaned_offset: Annotated[int | None, "up to where the cleaner has been, as cleaner-offset-checkpoint says"]
+    first_dirty_offset: Annotated[
+        int, "where its next pass begins to read: there, or at the log start if that says nothing that can be true"
+    ]
+    first_uncleanable_offset: Annotated[int, "where that pass ends: the active segment, or the one that the last stable offset lies in"]
+    clean_bytes: Annotated[int, "of the segments that begin below the first dirty offset"]
+    cleanable_bytes: Annotated[int, "of the segments that the pass would read"]
+    dirty_ratio: Annotated[
+        float, "cleanable bytes of both together, what min.cleanable.dirty.ratio is held against; 0 where there are none"
+    ]
+    records: Annotated[int, "of all kinds"]
+    keys: Annotated[int, "different keys of committed records, by 128-bit hash"]
+    live_keys: Annotated[int, "those whose newest committed record is no tombstone"]
+    superseded_records: Annotated[int, "committed records with a newer committed one of their key"]
+    superseded_bytes: Annotated[int, "their bytes, unpacked"]
+    removable_records: Annotated[int, "those that the pass would remove, lag settings left aside"]
+    removable_bytes: Annotated[int, "their bytes, unpacked"]
+    unkeyed_records: Annotated[int, "committed records without a key, which a cleaner drops"]
+    aborted_records: Annotated[int, "data of aborted transactions that is left"]
+    open_records: Annotated[int, "data of open transactions"]
+    tombstones: Annotated[int, "that are left"]
+    tombstones_with_horizon: Annotated[int, "of batches with a delete horizon: a pass has met them"]
+    tombstones_past_horizon: Annotated[
+        int, "of those, the ones that the next pass may remove, at the time of the replay, else of the log's newest batch"
+    ]
+    first_delete_horizon: Annotated[int | None, "the earliest horizon, in ms"]
+
+
+_TYPES: Final = {int: "int64", str: "string", bool: "bool", float: "double"}
 
 
 @dataclass(slots=True)
@@ -169,6 +202,7 @@ class ReplayTables:
     transactions: list[TransactionRow] = field(default_factory=list)
     transaction_counts: list[TransactionCounts] = field(default_factory=list)
     indexes: list[IndexRow] = field(default_factory=list)
+    compaction: list[CompactionRow] = field(default_factory=list)
     group_offsets: list[OffsetCommitRow] = field(default_factory=list)
     groups: list[GroupRow] = field(default_factory=list)
     mirror_states: list[MirrorStateRow] = field(default_factory=list)

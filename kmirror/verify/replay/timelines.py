@@ -38,7 +38,7 @@ from kmirror.verify.replay.internal_records import (
     TopicRow,
     internal_rows,
 )
-from kmirror.verify.replay.log_view import COMPACTED_TOPICS
+from kmirror.verify.replay.log_view import COMPACTED_TOPICS, NEVER_DELETING_TOPICS
 from kmirror.verify.slices import LogSlice
 
 _SNAPSHOT_NAME: Final = re.compile(r"\d{20}-\d{10}\.checkpoint")
@@ -99,6 +99,17 @@ class Timelines:
             return None
         named = {row.name for row in self.topics if row.event == "cleanup.policy" and row.name and "compact" in (row.value or "")}
         return frozenset({*named, *COMPACTED_TOPICS})
+
+    @property
+    def only_compacted_topics(self) -> frozenset[str]:
+        """Those that surely never had `delete` in their cleanup.policy; fewer where the input does not have the metadata log from its first record on."""
+        if not self.has_whole_metadata:
+            return frozenset(NEVER_DELETING_TOPICS)
+        values: dict[str, set[str | None]] = {}
+        for row in self.topics:
+            if row.event == "cleanup.policy" and row.name is not None:
+                values.setdefault(row.name, set()).add(row.value)
+        return frozenset({*(name for name, said in values.items() if said == {"compact"}), *NEVER_DELETING_TOPICS})
 
     @property
     def mirrored_topics(self) -> frozenset[str] | None:

@@ -12,8 +12,9 @@ from replay_stories import Story
 
 from kmirror.cli.kmirror import main
 from kmirror.runtime.os_files import OsFileSystem
-from kmirror.spark import replay
+from kmirror.spark import replay, replay_keys
 from kmirror.spark.replay import SparkReplay
+from kmirror.verify.replay import compaction
 from kmirror.verify.replay import folder as replay_folders
 from kmirror.verify.replay.folder import replay_folder
 from kmirror.verify.replay.plan import plan_tasks
@@ -62,12 +63,16 @@ def tables_on_spark(spark: Any, folder: Path, progress: list[int] | None = None)
 def test_the_tables_are_those_of_one_process(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, fan_in: int) -> None:
     logs = several_logs(tmp_path / "logs", seed, damaged=seed > 1)
     expected = replay_folder(FILES, str(logs))
-    assert bool(expected.findings) == (seed > 1) and len(expected.logs) == 8
+    assert bool(expected.findings) == (seed > 1) and len(expected.logs) == 8 and len(expected.compaction) == 1
     in_small_tasks(monkeypatch)
     monkeypatch.setattr(replay, "FAN_IN", fan_in)
+    if seed > 1:
+        monkeypatch.setattr(compaction, "BUCKET_ROWS", 10)
+        monkeypatch.setattr(replay_keys, "TASK_ROWS", 25)
     told: list[int] = []
     assert tables_on_spark(spark, logs, told) == expected
-    assert sum(told) == sum(path.stat().st_size for path in logs.rglob("*.log"))
+    keyed = expected.compaction[0].log
+    assert sum(told) == sum(path.stat().st_size * (1 + (str(path.parent) == keyed)) for path in logs.rglob("*.log"))
 
 
 def test_a_huge_partition_is_a_tree_of_merges_and_the_driver_gets_its_rows(
