@@ -96,12 +96,14 @@ class LogCommit:
         self._moves: list[tuple[str, str]] = []
         self._made: list[str] = []
         self._replaced: list[tuple[str, bytes]] = []
+        self._log_starts: dict[TopicPartition, int] = {}
 
     def run(self, pieces: Iterable[Piece]) -> None:
         """KmirrorError or OSError, and the log.dir as it was, if it cannot be done."""
         before = self._files.list_dir(self._path)
         log_dir = LogDir(self._files, self._path)
         try:
+            self._log_starts = log_dir.log_start_offsets.read()
             existing = self._existing()
             by_name: dict[TopicPartition, list[Piece]] = {}
             for piece in pieces:
@@ -109,7 +111,7 @@ class LogCommit:
             for name in self._promised(by_name):
                 by_name.setdefault(name, [])
             ids = self._topic_ids(by_name, existing)
-            logs = [self._put_together(name, by_name[name], name in existing, log_dir, ids[name.topic]) for name in sorted(by_name)]
+            logs = [self._put_together(name, by_name[name], name in existing, ids[name.topic]) for name in sorted(by_name)]
             self._move_in_place(logs, log_dir, ids)
         except BaseException:
             self._remove_new_files({name for name in self._files.list_dir(self._path) if name not in before})
@@ -162,7 +164,7 @@ class LogCommit:
 
     # in the staging folder
 
-    def _put_together(self, name: TopicPartition, pieces: Sequence[Piece], is_append: bool, log_dir: LogDir, topic_id: Uuid) -> NewLog:
+    def _put_together(self, name: TopicPartition, pieces: Sequence[Piece], is_append: bool, topic_id: Uuid) -> NewLog:
         end, latest_epoch = self._end_of_log(name) if is_append else (0, None)
         log = NewLog(name, f"{self._staging}/new/{name}", end, is_append)
         self._files.make_dirs(log.folder)
@@ -189,6 +191,7 @@ class LogCommit:
         self._close(last)
         if not is_append:
             self._finish(log.folder, log, 0, topic_id)
+            self._files.fsync_path(log.folder)
         return log
 
     def _end_of_log(self, name: TopicPartition) -> tuple[int, int | None]:
@@ -239,9 +242,6 @@ class LogCommit:
             segment.flush()
             segment.close()
 
-    def _start_of_log(self, name: TopicPartition, log_dir: LogDir) -> int:
-        return log_dir.log_start_offsets.read().get(name, 0)
-
     def _finish(self, folder: str, new: NewLog, log_start_offset: int, topic_id: Uuid) -> None:
         """What lies beside the segments."""
         log = UnifiedLog.open(folder, self._options.log_config, self._ports, log_start_offset=log_start_offset, topic_id=topic_id)
@@ -265,7 +265,7 @@ class LogCommit:
             if self._overwrite:
                 self._set_old_aside(log_dir)
             for log in logs:
-                self._move(log, log_dir, ids)
+                self._move(log, ids)
             self._files.fsync_path(self._path)
             self._write_checkpoints(logs, log_dir)
         except BaseException:
@@ -287,7 +287,7 @@ class LogCommit:
         if self._files.exists(cleaned):
             self._files.remove(cleaned)
 
-    def _move(self, log: NewLog, log_dir: LogDir, ids: dict[str, Uuid]) -> None:
+    def _move(self, log: NewLog, ids: dict[str, Uuid]) -> None:
         folder = f"{self._path}/{log.topic_partition}"
         if not log.is_append:
             self._rename(log.folder, folder)
@@ -302,7 +302,7 @@ class LogCommit:
                 for file_name in _SEGMENT_FILES:
                     self._rename(file_name(log.folder, base_offset), file_name(folder, base_offset))
             self._files.fsync_path(folder)
-            self._finish(folder, log, self._start_of_log(log.topic_partition, log_dir), ids[log.topic_partition.topic])
+            self._finish(folder, log, self._log_starts.get(log.topic_partition, 0), ids[log.topic_partition.topic])
         finally:
             self._made += [f"{folder}/{name}" for name in self._files.list_dir(folder) if name not in before]
 
