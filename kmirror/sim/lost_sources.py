@@ -8,6 +8,9 @@ that the topic was gone (B5), STOPPED or PAUSED. It has every record that all of
 
     says go       what `kafka-mirrors --add --accept-truncation` does: no limit, remove, add, the old limit; of a topic made anew: delete ours
     fails over    the mirror is active then, and still has all of it, but for transactions that nobody ended
+
+Whoever adds a topic a second time that has its own records behind a reset (it was removed again before the first alignment could cut them) is
+refused, too: the reset says that a mirror was here, and nothing of the log is the source's. Then the operator says go at the end of the story.
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ from collections.abc import Mapping
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Random
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.metadata.mirror_names import MIRROR_MAX_TRUNCATION_CONFIG
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.history import LogLost
+from kmirror.sim.history import LogKey, LogLost, StateWritten
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.story import Story
@@ -55,7 +58,7 @@ class LostSource:
         await stage.until(f"{partition} FAILED at {mirror}", lambda: stage.state(mirror, partition) is State.FAILED)
         await self._ensure_kept(mirror, partition, had)
         if self._random.randrange(100) < GO_PERCENT:
-            await self._go(mirror)
+            await self.say_go(mirror)
         else:
             await self._story.fail_over()
             await self._ensure_kept(mirror, partition, had)
@@ -104,7 +107,7 @@ class LostSource:
                 lambda: values <= {value for batch in self._stage.log(cluster, partition) or () for value in batch.values},  # noqa: B023
             )
 
-    async def _go(self, mirror: str) -> None:
+    async def say_go(self, mirror: str) -> None:
         stage = self._stage
         stage.tell(f"the operator of {mirror} says go")
         await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, "-1")
@@ -112,6 +115,29 @@ class LostSource:
         await self._story.start_mirror()
         await stage.until_state(mirror, State.MIRRORING)
         await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, None)
+
+    async def say_go_if_an_add_is_refused(self, source: str, mirror: str) -> None:
+        """Until the mirror equals its source, or the guard refuses its alignment. FAILED later than that is not taken for it."""
+        stage = self._stage
+
+        def refused() -> bool:
+            return any(self._is_refused(mirror, partition) for partition in stage.partitions)
+
+        def equal() -> bool:
+            return all(stage.equal(source, mirror, partition) for partition in stage.partitions)
+
+        await stage.until(f"{mirror} equals {source}, or may not follow it", lambda: equal() or refused())
+        if not equal():
+            await self.say_go(mirror)
+
+    def _is_refused(self, mirror: str, partition: TopicPartition) -> bool:
+        """FAILED by PREPARING, as the leader of its states has it."""
+        server = self._stage.leader(mirror, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
+        if server is None or self._stage.state(mirror, partition) is not State.FAILED:
+            return False
+        log = LogKey(server.name, partition)
+        states = [event.state for event in self._stage.history.events if isinstance(event, StateWritten) and event.log == log]
+        return states[-2:] == [State.PREPARING, State.FAILED]
 
     def _had(self, source: str, mirror: str, partition: TopicPartition) -> set[bytes]:
         """Values that each replica of the mirror has, of no open transaction: no loss of power and no failover takes them. And that the source has:

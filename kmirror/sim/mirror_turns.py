@@ -40,10 +40,11 @@ class Turns:
         self._stage = stage
         self._story = story
         self._random = random
+        self.lost_source = LostSource(stage, story, random)
 
     def among(self, happenings: Sequence[Turn], world: MirrorWorld) -> list[Turn]:
         """The story's happenings, and among them the turns that the world has."""
-        lost = LostSource(self._stage, self._story, self._random)
+        lost = self.lost_source
         turns: dict[Turn, bool] = {
             self._switch_off: world.switched_off,
             self._grow: world.states_grow,
