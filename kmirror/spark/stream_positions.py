@@ -24,6 +24,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
 from kmirror.common.errors import KmirrorError
@@ -125,6 +126,11 @@ class LogState:
 
     def position(self, offset: int) -> Position:
         return Position(offset, self.epochs.before(offset), self.topic_id)
+
+    @cached_property
+    def visible_position(self) -> Position:
+        """Of who has read all that may be handed out."""
+        return self.position(self.visible_end)
 
 
 class Resumed(NamedTuple):

@@ -43,7 +43,7 @@ from kmirror.spark.selection import EARLIEST, LATEST
 from kmirror.spark.slice_reader import Aborted, SliceReader, put_together
 from kmirror.spark.stream_limits import Backlog, admit
 from kmirror.spark.stream_log import HighWatermarks, LogWindow, read_state, settled
-from kmirror.spark.stream_positions import NO_EPOCH, LogState, Position, added, from_json, range_between, resume, to_json
+from kmirror.spark.stream_positions import NO_EPOCH, LogState, Position, Resumed, added, from_json, range_between, resume, to_json
 from kmirror.spark.stream_task import MOST_EPOCH, LossReport, RangePiece, RangeReader, StreamTask, WantedRange, ranges_of
 from kmirror.verify.offset_lookup import offset_for_time
 from kmirror.verify.planner import pack_by
@@ -75,7 +75,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What the last listing showed, and what was found in it."""
         self._planned: Positions | None = None
         """What `latestOffset` answered from `_known`, until it is planned."""
-        self._target: Positions | None = None
+        self._target: dict[TopicPartition, int] | None = None
+        """Where logs ended when a query with Trigger.AvailableNow began."""
         self._waiting: dict[TopicPartition, int] = {}
         self._told_gone: set[TopicPartition] = set()
 
@@ -93,8 +94,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        positions, logs = from_json(start), self._look()
-        self._tell_gone(positions, logs)
+        positions = from_json(start)
+        logs = self._look_for(positions)
         backlogs = [self._backlog(name, positions.get(name), *log) for name, log in logs.items() if self._is_due(name)]
         ends = self._admitted(backlogs, limit)
         for backlog in backlogs:
@@ -106,11 +107,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return to_json({name: state.position(state.visible_end) for name, (_, _, state) in self._known.items()}) or None
+        return to_json({name: state.visible_position for name, (_, _, state) in self._known.items()}) or None
 
     @in_one_line
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {name: state.position(state.visible_end) for name, (_, state) in self._look().items()}
+        self._target = {name: state.visible_end for name, (_, state) in self._look().items()}
 
     @in_one_line
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[StreamTask]:
@@ -119,10 +120,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not changed:
             return []
         was_told, self._planned = self._planned == ends, None
-        logs = self._seen() if was_told else self._look()
+        logs = self._seen() if was_told else self._look_for(changed)
         losses = LossReport(fails=False, is_silent=True) if was_told else self._losses
-        if not was_told:
-            self._tell_gone(changed, logs)
         pieces: list[RangePiece] = []
         for name, position in changed.items():
             if name in logs:
@@ -174,6 +173,19 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._known = known
         return self._seen()
 
+    def _look_for(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
+        """The same, and what is told of `names` that are not there. A log that moves between two log.dirs is in neither for a moment: they are looked for twice."""
+        logs = self._look()
+        self._told_gone -= logs.keys()
+        if any(name not in logs for name in names if name not in self._told_gone):
+            logs = self._look()
+        gone = [name for name in names if name not in logs and name not in self._told_gone]
+        if gone:
+            self._told_gone.update(gone)
+            some = ", ".join(map(str, gone[:5])) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
+            self._losses.tell(f"{some}: read so far, and not in the input any more, or no longer asked for")
+        return logs
+
     def _seen(self) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
         return {name: (one, state) for name, (one, _, state) in self._known.items()}
 
@@ -199,25 +211,17 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return min(max(offset, state.log_start), state.log_end)
 
     # what is new
-    def _tell_gone(self, positions: Iterable[TopicPartition], logs: Mapping[TopicPartition, Any]) -> None:
-        """A log that moves between two log.dirs is in neither for a moment, so they are looked for twice."""
-        gone = [name for name in positions if name not in logs and name not in self._told_gone]
-        if gone:
-            there = {one.name for one in find_partitions(self.options.locations, replica=self.options.replica)}
-            gone = [name for name in gone if name not in there or not self.options.selection.wants(name)]
-        if gone:
-            self._told_gone.update(gone)
-            names = ", ".join(map(str, gone[:5])) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
-            self._losses.tell(f"{names}: read so far, and not in the input any more, or no longer asked for")
-
     def _is_due(self, name: TopicPartition) -> bool:
         return self._target is None or name in self._target
 
     def _backlog(self, name: TopicPartition, position: Position | None, one: FoundPartition, state: LogState) -> Backlog:
-        begin = added(name, state) if position is None else resume(name, position, state)
+        if position is None:
+            begin = added(name, state)
+        else:
+            begin = Resumed(position.offset) if position == state.visible_position else resume(name, position, state)
         if begin.loss is not None:
             self._losses.tell(begin.loss)
-        end = state.visible_end if self._target is None else min(state.visible_end, self._target[name].offset)
+        end = state.visible_end if self._target is None else min(state.visible_end, self._target[name])
         end = max(begin.offset, end)
         return Backlog(name, begin.offset, end, LogWindow(one, begin.offset, end), is_new_start=begin.loss is not None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from stream_runs import Rows, StreamRun
 from kmirror.common.errors import KmirrorError
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.stream_reader import check_stream_options
 
 
@@ -192,10 +194,31 @@ def test_a_partition_that_is_gone_is_told_and_goes_on_where_it_was(tmp_path: Pat
     assert offsets(careless.batch()) == list(range(10, 15))
 
 
-def test_what_a_cleaner_swaps_in_between_planning_and_reading_is_found(tmp_path: Path) -> None:
+def test_a_log_that_moves_between_two_log_dirs_is_looked_for_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a moment it is in neither of them: not when a batch is planned, and not when it is planned again after a restart."""
+    write_log(tmp_path / "t-0", *batches(2))
+    write_log(tmp_path / "t-1", *batches(2))
+    run = StreamRun(tmp_path)
+    start, end = run.plan()
+    misses: list[bool] = []
+
+    def find(locations: tuple[str, ...], *, replica: str) -> list[FoundPartition]:
+        found = find_partitions(locations, replica=replica)
+        return found[1:] if misses and misses.pop() else found  # t-1 alone
+
+    monkeypatch.setattr("kmirror.spark.stream_reader.find_partitions", find)
+    run.restart()
+    misses[:] = [True]
+    assert len(run.between(start, end)) == 20
+    misses[:] = [True]
+    assert run.plan()[1] == end and not misses
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_what_a_cleaner_swaps_in_between_planning_and_reading_is_found(tmp_path: Path, mode: str) -> None:
     """Two segments become one, with every third record, while a task waits."""
     folder = write_segments(tmp_path / "t-0", (0, batches(20)), (100, batches(20, first=100)), (200, batches(2, first=200)))
-    run = StreamRun(tmp_path, splitBytes="700")
+    run = StreamRun(tmp_path, splitBytes="700", mode=mode)
     start, end = run.plan()
     tasks = run.tasks(start, end)
     assert len(tasks) > 2
@@ -208,6 +231,45 @@ def test_what_a_cleaner_swaps_in_between_planning_and_reading_is_found(tmp_path:
     last = offsets(first)[-1]
     assert offsets(first) == list(range(last + 1))
     assert offsets(rest) == [offset for offset in expected if offset > last]
+    assert all(row.get("_corrupt") is None for row in rest)
+
+
+def indexed(folder: Path, base_offset: int, parts: list[bytes], every: int) -> None:
+    """A segment with an offset index: an entry for each `every` batches of five."""
+    write_segments(folder, (base_offset, parts))
+    ends, position = [], 0
+    for row, part in enumerate(parts):
+        if row and row % every == 0:
+            ends.append(struct.pack(">ii", int.from_bytes(part[:8], "big") + 4 - base_offset, position))
+        position += len(part)
+    (folder / f"{base_offset:020d}.index").write_bytes(b"".join(ends))
+
+
+def test_a_cut_that_is_a_batch_of_other_offsets_by_now_is_no_cut(tmp_path: Path) -> None:
+    """All batches have the same size, so in the cleaned segment a batch begins where the slice did, farther on in the log."""
+    parts = batches(60, first=100)
+    assert len({len(part) for part in parts}) == 1
+    indexed(tmp_path / "t-0", 100, parts, every=5)
+    write_segments(tmp_path / "t-0", (400, batches(1, first=400)))
+    run = StreamRun(tmp_path, splitBytes=str(10 * len(parts[0])))
+    tasks = run.tasks(*run.plan())
+    pieces = [piece for task in tasks for piece in task.pieces]
+    assert len(pieces) > 4 and any(piece.piece.start for piece in pieces)
+    assert [piece.wanted.low for piece in pieces][1:] == [piece.wanted.high + 1 for piece in pieces][:-1]
+    indexed(tmp_path / "t-0", 100, parts[:10] + parts[20:], every=5)
+    assert offsets(run.read(tasks)) == [*range(100, 150), *range(200, 405)]
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": "offset"}, {"rows": "batch"}, {"mode": "PERMISSIVE"}], ids=str)
+def test_a_cleaned_segment_that_ends_too_early_gives_each_record_once(tmp_path: Path, options: dict[str, str]) -> None:
+    """The task has given out rows when it notices that the file is another one."""
+    parts = batches(20)
+    folder = write_segments(tmp_path / "t-0", (0, parts), (100, batches(1, first=100)))
+    run = StreamRun(tmp_path, **options)
+    tasks = run.tasks(*run.plan())
+    write_segments(folder, (0, parts[5:15]))
+    name = "base_offset" if "rows" in options else "offset"
+    assert [row[name] for row in run.read(tasks)] == [*range(25, 75), *range(100, 105)][:: 5 if "rows" in options else 1]
 
 
 def test_a_front_deleted_between_planning_and_reading_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -411,7 +473,7 @@ def test_an_open_segments_torn_end_waits_and_an_empty_log_begins(tmp_path: Path)
 
 def test_rows_of_batches_and_chosen_columns_are_streamed_too(tmp_path: Path) -> None:
     write_log(tmp_path / "t-0", *batches(4))
-    run = StreamRun(tmp_path, rows="batch", maxOffsetsPerTrigger="10")
+    run = StreamRun(f"file://{tmp_path}", rows="batch", maxOffsetsPerTrigger="10")
     assert [[row["base_offset"] for row in rows] for rows in run.rest()] == [[0, 5], [10, 15]]
     assert StreamRun(tmp_path, columns="topic,offset").batch()[7] == {"topic": "t", "offset": 7}
 
