@@ -23,7 +23,8 @@ from kmirror.common.ports import Buffer, File, FileSystem
 from kmirror.verify.planner import ListedFile, may_be_skipped
 
 READ_AHEAD: Final = 4 << 20
-ARROW_SCHEMES: Final = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss", "mock")
+HADOOP_SCHEMES: Final = ("hdfs", "viewfs")
+ARROW_SCHEMES: Final = (*HADOOP_SCHEMES, "s3", "gs", "gcs", "abfs", "abfss", "mock")
 
 
 def _read_only(path: str) -> NoReturn:
@@ -83,7 +84,7 @@ class LocalFile(ReadOnlyFile):
 class ArrowFile(ReadOnlyFile):
     """A `pyarrow.NativeFile` that can be read at any position.
 
-    Behind most of them is a request a read. Who reads a little, and then a little further on, goes through the file: from the second such read on
+    Behind most of them is a request a read. Who reads a little at the file's beginning, or a little and then a little further on, goes through the file:
     `READ_AHEAD` bytes come at once. Small reads here and there stay small.
     """
 
@@ -100,7 +101,7 @@ class ArrowFile(ReadOnlyFile):
         if self._held and 0 <= start <= len(self._held) and (reaches_the_end or start + size <= len(self._held)):
             self._last = position
             return self._held[start : start + size]
-        goes_on = 0 < position - self._last <= READ_AHEAD
+        goes_on = position == 0 or 0 < position - self._last <= READ_AHEAD
         self._last = position
         if size >= READ_AHEAD or not goes_on:
             data: bytes = self._file.read_at(size, position)
@@ -202,10 +203,27 @@ class LocalFiles(ReadOnlyFileSystem):
 
 
 class ArrowFiles(ReadOnlyFileSystem):
-    """Any file system that pyarrow can read. Paths are those that pyarrow wants: without the scheme."""
+    """Any file system that pyarrow can read. Paths are those that pyarrow wants: without the scheme.
+
+    What is asked about files and folders below a tree that was listed is answered as the listing said, without a request; the listing stays here when
+    this is pickled, for a task opens what it was given.
+    """
 
     def __init__(self, files: Any) -> None:
         self._files = files
+        self._forget()
+
+    def _forget(self) -> None:
+        self._tops: list[str] = []
+        self._infos: dict[str, Any] = {}
+        self._names: dict[str, set[str]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_files": self._files}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._files = state["_files"]
+        self._forget()
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> File:
         if write or create or exclusive:
@@ -213,7 +231,16 @@ class ArrowFiles(ReadOnlyFileSystem):
         return ArrowFile(path, self._files.open_input_file(path))
 
     def _info(self, path: str) -> Any:
-        return self._files.get_file_info(path)
+        if not self._is_listed(path):
+            return self._files.get_file_info(path)
+        if path not in self._infos:
+            from pyarrow.fs import FileInfo, FileType
+
+            return FileInfo(path, FileType.Directory if path in self._names else FileType.NotFound)
+        return self._infos[path]
+
+    def _is_listed(self, path: str) -> bool:
+        return any(path.startswith(f"{top}/") for top in self._tops)
 
     def exists(self, path: str) -> bool:
         return bool(self._info(path).type.name != "NotFound")
@@ -222,6 +249,8 @@ class ArrowFiles(ReadOnlyFileSystem):
         return bool(self._info(path).type.name == "Directory")
 
     def list_dir(self, path: str) -> list[str]:
+        if path in self._names:
+            return sorted(self._names[path])
         from pyarrow.fs import FileSelector
 
         return sorted(posixpath.basename(info.path) for info in self._files.get_file_info(FileSelector(path)))
@@ -229,10 +258,30 @@ class ArrowFiles(ReadOnlyFileSystem):
     def list_tree(self, path: str, depth: int) -> Iterator[ListedFile]:
         from pyarrow.fs import FileSelector
 
+        path = path.rstrip("/") or path
+        infos = self._files.get_file_info(FileSelector(path, recursive=True))
+        self._remember(path, infos)
         top = path.strip("/").count("/")
-        for info in self._files.get_file_info(FileSelector(path, recursive=True)):
+        for info in infos:
             if info.is_file and info.path.strip("/").count("/") - top <= depth + 1:
                 yield ListedFile(info.path, int(info.size))
+
+    def _remember(self, top: str, infos: Sequence[Any]) -> None:
+        """What one listing of a tree said, in the place of what earlier ones did."""
+        if any(one.startswith(top) or top.startswith(one) for one in self._tops):
+            self._forget()
+        self._tops.append(top)
+        self._names[top] = set()
+        for info in infos:
+            self._infos[info.path] = info
+            name = info.path
+            while name != top:
+                folder, _, base = name.rpartition("/")
+                names = self._names.setdefault(folder, set())
+                if base in names or not folder:
+                    break
+                names.add(base)
+                name = folder
 
     def size(self, path: str) -> int:
         return int(self._info(path).size)
@@ -265,5 +314,8 @@ def file_system_for(location: str) -> tuple[FileSystem, str]:
     try:
         files, path = ArrowFileSystem.from_uri(uri)
     except (ArrowException, OSError, ValueError) as error:
-        raise KmirrorError(f"{location} cannot be opened: {str(error).splitlines()[0]}") from error
+        text = str(error).splitlines()[0]
+        if scheme in HADOOP_SCHEMES and text.startswith("Unable to load"):
+            text = f"{text}: Hadoop's libhdfs and a JVM are needed on the driver and on every worker (ARROW_LIBHDFS_DIR, JAVA_HOME, CLASSPATH; see SPARK.md)"
+        raise KmirrorError(f"{location} cannot be opened: {text}") from error
     return ArrowFiles(files), str(path)

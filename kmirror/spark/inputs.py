@@ -61,14 +61,18 @@ def _age(copy: FoundPartition) -> tuple[int, int]:
 
 
 def expand(location: str) -> list[str]:
-    """The folders that a glob names, sorted; a location without `*`, `?` and `[`, or one that is there as it is written, is itself."""
-    if not _GLOB.search(location):
+    """The folders that a glob names, sorted; a location without `*`, `?` and `[`, or one that is there as it is written, is itself.
+
+    In a URI `?` begins what is meant for its client: `s3://bucket/node-*/data?region=eu-west-1`.
+    """
+    place, mark, query = location.partition("?") if "://" in location else (location, "", "")
+    if not _GLOB.search(place):
         return [location]
     files, path = file_system_for(location)
     if files.is_dir(path):
         return [location]
-    prefix = location[: len(location) - len(path)] if location.endswith(path) else ""
-    found = [prefix + one for one in _matches(files, path)]
+    prefix = place[: len(place) - len(path)] if place.endswith(path) else ""
+    found = [f"{prefix}{one}{mark}{query}" for one in _matches(files, path)]
     if not found:
         raise KmirrorError(f"{location}: no folder is named so")
     return found

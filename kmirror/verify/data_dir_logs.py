@@ -35,9 +35,12 @@ def is_internal(topic: str) -> bool:
 
 def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]:
     """(the logs in `path`, whether it is one partition's folder). KmirrorError if there is none."""
-    if not files.is_dir(path):
-        raise KmirrorError(f"{path} is not a directory; give a partition's folder, a broker's log.dir or bootstrap:host:port")
-    listing = list_input(files, path)
+    try:
+        listing = list_input(files, path)
+    except KmirrorError as error:
+        if files.is_dir(path):
+            raise
+        raise KmirrorError(f"{path} is not a directory; give a partition's folder, a broker's log.dir or bootstrap:host:port") from error
     if listing.is_one_partition and not _is_named(listing.path):
         return [DirectoryLog(files, listing.partitions[0])], True
     below: dict[str, list[PartitionFiles]] = {}

@@ -16,13 +16,13 @@ import pytest
 from log_folders import batch, batches, write_log, write_segments
 from spark_rows import read_rows
 from spark_standalone import EXECUTOR_MEMORY, Standalone, driver_environment, spark_home, standalone
-from waiting import PROGRAM_S, REACHED_S
+from waiting import PROGRAM_S
 
 from kmirror.cli.spark_package import FOLDER
 from kmirror.record.compression import CompressionType
 from kmirror.spark.package import write_package
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(PROGRAM_S + 60)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(2 * PROGRAM_S)]
 
 QUERY = '''
 import json, pathlib, sys, time
@@ -141,8 +141,8 @@ def test_a_query_has_the_rows_of_one_machine_though_a_worker_is_killed(
 
 
 def wait_for_marks(query: subprocess.Popen[str], marks: pathlib.Path, count: int, errors: pathlib.Path) -> None:
-    deadline = time.monotonic() + REACHED_S
+    deadline = time.monotonic() + PROGRAM_S
     while len(list(marks.iterdir())) < count:
         assert query.poll() is None, errors.read_text()[-3000:]
-        assert time.monotonic() < deadline, f"{count} tasks had not begun after {REACHED_S} s: {errors.read_text()[-2000:]}"
+        assert time.monotonic() < deadline, f"{count} tasks had not begun after {PROGRAM_S} s: {errors.read_text()[-2000:]}"
         time.sleep(0.05)

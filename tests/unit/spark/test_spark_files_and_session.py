@@ -75,12 +75,52 @@ def test_who_goes_through_a_remote_file_in_small_steps_gets_large_reads() -> Non
         assert len(counted.reads) <= 6 and counted.reads.count(READ_AHEAD) >= 3
     counted = Counted(data)
     file = ArrowFile("x", counted)
-    for position in (0, 9_000_000, 4_500_000, 12_000_000):
+    for position in (9_000_000, 4_500_000, 12_000_000, 0, 100):
         assert file.pread(25, position) == data[position : position + 25]
-    assert counted.reads == [25] * 4
+    assert counted.reads == [25, 25, 25, READ_AHEAD], "who begins at the beginning goes through the file"
     for _ in range(300):
         size, position = chance.choice((10, 5_000, READ_AHEAD, 6_000_000)), chance.randrange(len(data) + 50)
         assert file.pread(size, position) == data[position : position + size]
+
+
+def test_what_was_listed_is_not_asked_again(tmp_path: Path) -> None:
+    """`kmirror verify-logs` of a bucket made eight requests a partition beside its reads."""
+    from pyarrow.fs import LocalFileSystem
+
+    class Counted:
+        asked = 0
+
+        def get_file_info(self, what: object) -> object:
+            Counted.asked += 1
+            return LocalFileSystem().get_file_info(what)
+
+    write_log(tmp_path / "d" / "t-0", *batches(5))
+    folder, path = str(tmp_path / "d"), str(tmp_path / "d" / "t-0" / f"{0:020d}.log")
+    files = ArrowFiles(Counted())
+    assert [one.path for one in files.list_tree(folder + "/", 3)] == [path]
+    (tmp_path / "d" / "t-0" / "later").touch()
+    assert files.exists(path) and files.size(path) == os.path.getsize(path) and not files.exists(path + "x") and not files.is_dir(path)
+    assert files.is_dir(folder + "/t-0") and files.list_dir(folder) == ["t-0"] and files.list_dir(folder + "/t-0") == [f"{0:020d}.log"]
+    assert Counted.asked == 1
+    assert not files.exists(folder + "2/t-0") and Counted.asked == 2, "another folder is none of these"
+    assert len(list(files.list_tree(folder, 3))) == 2 and files.exists(folder + "/t-0/later"), "listed again, seen again"
+    assert pickle.loads(pickle.dumps(ArrowFiles(LocalFileSystem()))).exists(path)
+
+
+def test_a_uris_question_mark_is_no_glob() -> None:
+    """Each read of `s3://bucket/dir?region=...` asked twice whether a folder is named so."""
+    from kmirror.spark.inputs import expand
+
+    assert expand("s3://bucket/dir?region=eu-west-1") == ["s3://bucket/dir?region=eu-west-1"]
+
+
+def test_hdfs_without_its_library_is_one_line_that_says_what_to_do() -> None:
+    program = "from kmirror.spark.files import file_system_for; file_system_for('hdfs://north:8020/kafka')"
+    environment = {**os.environ, "ARROW_LIBHDFS_DIR": "/nonexistent", "HADOOP_HOME": "/nonexistent", "JAVA_HOME": "/nonexistent"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
+    said = done.stderr.splitlines()[-1]
+    assert "hdfs://north:8020/kafka cannot be opened: Unable to load" in said, done.stderr
+    assert said.endswith("are needed on the driver and on every worker (ARROW_LIBHDFS_DIR, JAVA_HOME, CLASSPATH; see SPARK.md)")
 
 
 def test_nothing_can_be_written(tmp_path: Path) -> None:
