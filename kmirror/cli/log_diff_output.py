@@ -81,13 +81,14 @@ def write_pages(file: Path | None, folder: str | None, page: Callable[[], str]) 
 def read_known(folder: str) -> KnownPrints:
     """What the run before knew of the segments; nothing without one, or if its tables make no sense."""
     try:
-        tables = _read(folder, (SEGMENTS, CHUNKS))
+        tables = read_table_files(folder, (SEGMENTS, CHUNKS))
         return known_prints(tables[SEGMENTS], tables[CHUNKS]) if tables is not None else {}
     except (KeyError, ValueError, TypeError, IndexError):
         return {}  # not ours, or half written: all is read
 
 
-def _read(folder: str, tables: Sequence[Table]) -> dict[Table, Columns] | None:
+def read_table_files(folder: str, tables: Sequence[Table]) -> dict[Table, Columns] | None:
+    """What `write_table_files` wrote; None where a table is not there."""
     if has_parquet():
         from kmirror.spark.tables import read_parquet
 

@@ -8,8 +8,9 @@
 
 Every batch is read and its CRC checked. Leader epochs, producers, transactions and index entries are computed from the batches alone and held
 against `leader-epoch-checkpoint`, every `.snapshot`, `.txnindex`, `.index`, `.timeindex` and the checkpoints of the log.dir. Nothing is written
-there, and a broker may be running on it. Keys of compacted topics are read, too (`--no-keys`: not). Nothing is said of what merely cannot be known: see `kmirror.verify.replay`. Where the input has the
-internal topics, they are held against the logs, too: groups, mirror states, transactions, leader epochs.
+there, and a broker may be running on it. Keys of compacted topics are read, too, and held against `cleaner-offset-checkpoint`. Nothing is said of
+what merely cannot be known: see `kmirror.verify.replay`. Where the input has the internal topics, they are held against the logs, too: groups, mirror
+states, transactions, leader epochs; they are read every time.
 
 Exit code 0: nothing is wrong. 1: something is, one line each says what and where. 2: an input cannot be read, or the arguments are wrong.
 """
@@ -26,7 +27,7 @@ from pathlib import Path
 from kmirror.cli.engines import ENGINES, chosen_engine
 from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import is_remote, open_location
-from kmirror.cli.log_diff_output import write_pages, write_table_files
+from kmirror.cli.log_diff_output import read_table_files, write_pages, write_table_files
 from kmirror.cli.user_errors import exit_code
 from kmirror.cli.verify_engines import engine_named
 from kmirror.common.errors import KmirrorError
@@ -34,6 +35,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.verify.planner import list_input
 from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
 from kmirror.verify.replay.folder import ReplaySettings, clusters_of, replay_cluster
+from kmirror.verify.replay.kept import Known
 from kmirror.verify.replay.tables import TABLES, LogRow, ReplayTables, as_dict, columns_of, table_of
 
 
@@ -52,7 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add("--no-keys", action="store_true", help="do not read the records of compacted topics: the table compaction is empty")
     add("--producer-id-expiration-ms", metavar="MS", type=int, default=ReplaySettings().producer_id_expiration_ms,
         help="the brokers' producer.id.expiration.ms (default: %(default)s); a producer idle for longer may be missing in a snapshot")  # fmt: skip
-    add("--output", metavar="DIR", help="also write every table there: Parquet, or JSON lines without kmirror[spark]; and report.html")
+    add("--output", metavar="DIR", help="also write every table there: Parquet, or JSON lines without kmirror[spark]; and report.html; the next run with "
+        "this DIR reads only segments that are new or changed")  # fmt: skip
+    add(
+        "--full",
+        action="store_true",
+        help="with --output: read everything, whatever the run before knew; what a disk loses changes no file's time",
+    )
     add("--report", metavar="FILE", type=Path, help="also write the report as one self-contained HTML page")
     add("--json", action="store_true", help="print logs and findings as JSON instead of text")
 
@@ -68,9 +76,10 @@ def _run(options: argparse.Namespace) -> int:
     listing = list_input(files, path, location=options.logs)
     size = sum(partition.size for partition in listing.partitions if wants(partition.topic_partition))
     engine = engine_named(chosen_engine(options.engine, options.master, is_remote=is_remote(options.logs), size_bytes=size), options.master)
+    known = None if options.output is None else {} if options.full else read_kept(options.output)
     tables = ReplayTables()
     for cluster in clusters_of(files, listing):
-        tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants))
+        tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants, known=known))
     if not tables.logs:
         raise KmirrorError(f"nothing to verify: {options.logs} has no partition that was asked for")
     if options.output is not None:
@@ -173,3 +182,16 @@ def json_report(location: str, tables: ReplayTables) -> str:
 def write_tables(tables: ReplayTables, folder: str) -> None:
     """A file a table: `<table>.parquet`, or `<table>.jsonl` where pyarrow is not installed. Those of before are replaced."""
     write_table_files(folder, {table_of(name): columns_of(name, tables.rows(name)) for name in TABLES})
+
+
+def read_kept(folder: str) -> Known:
+    """What the run before kept; nothing without one, or if its table makes no sense."""
+    table = table_of("kept")
+    try:
+        tables = read_table_files(folder, (table,))
+        if tables is None or {*tables[table]["schema_version"]} - {SCHEMA_VERSION}:
+            return {}
+        columns = [tables[table][name] for name in ("log", "base_offset", "identity", "kept")]
+        return {(log, None if base is None else int(base)): (identity, kept) for log, base, identity, kept in zip(*columns)}
+    except (KeyError, ValueError, TypeError, IndexError):
+        return {}  # not ours, or half written: all is read

@@ -25,10 +25,10 @@ from kmirror.verify.planner import pack_by
 from kmirror.verify.replay.claims import DataDirClaims
 from kmirror.verify.replay.compaction import KeyCounts, KeyLog
 from kmirror.verify.replay.folder import ReplaySettings, close_parts
+from kmirror.verify.replay.kept import Identities
 from kmirror.verify.replay.partial import ReplayPartial
-from kmirror.verify.replay.plan import Cuts, Part, ReplayPlan, folders_of, merge_all, run_task
+from kmirror.verify.replay.plan import Cuts, Part, Piece, ReplayPlan, folders_of, merge_all, run_task
 from kmirror.verify.replay.tables import ReplayTables
-from kmirror.verify.slices import LogSlice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,17 +44,19 @@ class Closing(NamedTuple):
     partition: PartitionFiles
     data_dir: DataDirClaims
     settings: ReplaySettings
+    identities: Identities | None
 
     def tables(self, partials: Sequence[ReplayPartial]) -> ReplayTables:
         files, _ = file_system_for(self.location)
-        return close_parts(files, self.partition, [Part(self.partition.path, 0, 0, merge_all(partials))], self.data_dir, self.settings)
+        part = Part(self.partition.path, 0, 0, merge_all(partials))
+        return close_parts(files, self.partition, [part], self.data_dir, self.settings, self.identities)
 
 
 class Task(NamedTuple):
     """What one task reads."""
 
     location: str
-    pieces: list[LogSlice]
+    pieces: list[Piece]
     cuts: Cuts
     numbers: dict[str, tuple[int, int]]
     """Of each partition's folder: its number, and that of the part that this task reads."""
@@ -124,7 +126,9 @@ def _closing(plan: ReplayPlan, settings: ReplaySettings, number: int) -> Closing
     topic = partition.topic_partition.topic
     known = settings.compacted_topics
     own = None if known is None else tuple(name for name in (topic,) if name in known)
-    return Closing(plan.location, partition, plan.claims_of(partition), replace(settings, compacted_topics=own))
+    return Closing(
+        plan.location, partition, plan.claims_of(partition), replace(settings, compacted_topics=own), plan.identities.get(partition.path)
+    )
 
 
 @in_one_line

@@ -26,9 +26,10 @@ from kmirror.verify.planner import TASK_BYTES, Listing, list_input
 from kmirror.verify.replay.claims import DataDirClaims, has_grown, read_data_dir_claims, read_partition_claims
 from kmirror.verify.replay.close import PRODUCER_ID_EXPIRATION_MS, close_partition
 from kmirror.verify.replay.close_compaction import close_compaction, is_compacted, key_scope
-from kmirror.verify.replay.compaction import KeyCounts, KeyLog, count_keys
+from kmirror.verify.replay.compaction import KeyCounts, KeyLog, KeyScope, count_keys
 from kmirror.verify.replay.cross_checks import CrossChecks
 from kmirror.verify.replay.findings import Finding
+from kmirror.verify.replay.kept import Identities, Known, identities_of, kept_counts, kept_rows, keys_identity, known_counts, known_segments
 from kmirror.verify.replay.log_view import NEVER_DELETING_TOPICS
 from kmirror.verify.replay.partial import ReplayPartial
 from kmirror.verify.replay.plan import Part, ReplayPlan, cuts_of, merge_parts, plan_tasks, run_task
@@ -66,17 +67,25 @@ def replay_partition(
 
 
 def close_parts(
-    files: FileSystem, partition: PartitionFiles, parts: Iterable[Part], data_dir: DataDirClaims, settings: ReplaySettings = DEFAULTS
+    files: FileSystem,
+    partition: PartitionFiles,
+    parts: Iterable[Part],
+    data_dir: DataDirClaims,
+    settings: ReplaySettings = DEFAULTS,
+    identities: Identities | None = None,
 ) -> ReplayTables:
-    """The tables of a partition."""
+    """The tables of a partition. What is kept for the next run is that of segments with an identity."""
+    partial = merge_parts(parts)
     claims = read_partition_claims(files, partition, data_dir)
-    return close_partition(
-        merge_parts(parts),
+    tables = close_partition(
+        partial,
         claims,
         now_ms=settings.now_ms,
         producer_id_expiration_ms=settings.producer_id_expiration_ms,
         compacted_topics=settings.compacted_topics,
     )
+    tables.kept += kept_rows(partition, partial, identities or {})
+    return tables
 
 
 def data_dirs_of(files: FileSystem, listing: Listing) -> dict[str, DataDirClaims]:
@@ -181,7 +190,9 @@ def close_all(files: FileSystem, plan: ReplayPlan, parts: Iterable[Part], settin
     for part in parts:
         found.setdefault(part.folder, []).append(part)
     for partition in plan.partitions:
-        yield close_parts(files, partition, found.pop(partition.path, []), plan.claims_of(partition), settings)
+        yield close_parts(
+            files, partition, found.pop(partition.path, []), plan.claims_of(partition), settings, plan.identities.get(partition.path)
+        )
 
 
 def replay_folder(files: FileSystem, folder: str, settings: ReplaySettings = DEFAULTS) -> ReplayTables:
@@ -199,17 +210,27 @@ def replay_cluster(
     *,
     engine: Engine | None = None,
     wants: Callable[[TopicPartition], bool] = lambda _: True,
+    known: Known | None = None,
 ) -> ReplayTables:
-    """The tables of the partitions that are wanted. What contradicts the internal topics is looked for where all are."""
+    """The tables of the partitions that are wanted. What contradicts the internal topics is looked for where all are.
+
+    `known` is what an earlier run kept; with None nothing is kept for a later one.
+    """
     data_dirs = data_dirs_of(files, listing)
     timelines = read_timelines(files, listing)
     settings = known_from_metadata(timelines, settings)
     partitions = [partition for partition in listing.partitions if wants(partition.topic_partition)]
-    plan = ReplayPlan(listing.location, partitions, data_dirs, plan_tasks(files, listing, wants=wants))
+    plan = ReplayPlan(listing.location, partitions, data_dirs, [])
+    if known is not None:
+        identities = {one.path: identities_of(files, one, plan.claims_of(one), check_crc=settings.check_crc) for one in partitions}
+        unchanged = {one.path: known_segments(one, identities[one.path], known) for one in partitions}
+        plan = replace(plan, tasks=plan_tasks(files, listing, wants=wants, known=unchanged), identities=identities)
+    else:
+        plan = replace(plan, tasks=plan_tasks(files, listing, wants=wants))
     engine = engine or ThisProcess()
     closed = list(engine.replay(files, plan, settings))
     if settings.read_keys:
-        _look_at_keys(files, engine, listing, plan, closed, settings)
+        _look_at_keys(files, engine, listing, plan, closed, settings, known)
     tables = ReplayTables()
     for one in closed:
         tables.extend(one)
@@ -220,18 +241,36 @@ def replay_cluster(
 
 
 def _look_at_keys(
-    files: FileSystem, engine: Engine, listing: Listing, plan: ReplayPlan, closed: Sequence[ReplayTables], settings: ReplaySettings
+    files: FileSystem,
+    engine: Engine,
+    listing: Listing,
+    plan: ReplayPlan,
+    closed: Sequence[ReplayTables],
+    settings: ReplaySettings,
+    known: Known | None,
 ) -> None:
-    """Add the compaction of the compacted logs to their tables."""
-    chosen: list[tuple[ReplayTables, DataDirClaims]] = []
+    """Add the compaction of the compacted logs to their tables. The keys of a log that has not changed at all are not read again."""
+    chosen: list[tuple[PartitionFiles, ReplayTables, KeyScope, str]] = []
     logs: list[KeyLog] = []
+    counted: dict[str, KeyCounts] = {}
     for partition, tables in zip(plan.partitions, closed):
         name, data_dir = partition.topic_partition, plan.claims_of(partition)
-        if is_compacted(name, data_dir, settings.compacted_topics):
-            never_deletes = name.topic in settings.only_compacted_topics
-            scope = key_scope(tables, data_dir, never_deletes=never_deletes, now_ms=settings.now_ms)
-            if scope is not None:
-                chosen.append((tables, data_dir))
-                logs.append(KeyLog(list(listing.slices(files, partition)), tables.logs[0].records, scope))
-    for (tables, data_dir), log, counts in zip(chosen, logs, engine.count_keys(files, logs)):
-        close_compaction(tables, counts, log.scope, data_dir)
+        if not is_compacted(name, data_dir, settings.compacted_topics):
+            continue
+        never_deletes = name.topic in settings.only_compacted_topics
+        scope = key_scope(tables, data_dir, never_deletes=never_deletes, now_ms=settings.now_ms)
+        if scope is None:
+            continue
+        identity = keys_identity(plan.identities.get(partition.path, {}).items(), scope)
+        chosen.append((partition, tables, scope, identity))
+        before = known_counts(partition.path, identity, known or {})
+        if before is not None:
+            counted[partition.path] = before
+        else:
+            logs.append(KeyLog(list(listing.slices(files, partition)), tables.logs[0].records, scope))
+    read = iter(engine.count_keys(files, logs))
+    for partition, tables, scope, identity in chosen:
+        counts = counted[partition.path] if partition.path in counted else next(read)
+        close_compaction(tables, counts, scope, plan.claims_of(partition))
+        if known is not None and counts.problem is None:
+            tables.kept.append(kept_counts(partition, identity, counts))

@@ -12,21 +12,26 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.reader import PartitionFiles
-from kmirror.verify.planner import TASK_BYTES, Listing, pack
+from kmirror.verify.planner import TASK_BYTES, Listing, pack_by
 from kmirror.verify.replay.claims import DataDirClaims
+from kmirror.verify.replay.kept import Identities, KnownSegment
 from kmirror.verify.replay.partial import ReplayPartial, merge
 from kmirror.verify.replay.slice_replay import replay_slice
 from kmirror.verify.slices import LogSlice
 
 Cuts = Mapping[str, Sequence[int]]
 """Offsets, ascending, by the partition's folder."""
+
+
+Piece = LogSlice | KnownSegment
 
 
 class Part(NamedTuple):
@@ -48,7 +53,9 @@ class ReplayPlan:
     """Those that are closed, in the order of the tables."""
     data_dirs: Mapping[str, DataDirClaims]
     """By path."""
-    tasks: list[list[LogSlice]]
+    tasks: list[list[Piece]]
+    identities: Mapping[str, Identities] = field(default_factory=dict)
+    """By folder, of the segments whose partials are kept for the next run."""
 
     @cached_property
     def cuts(self) -> dict[str, tuple[int, ...]]:
@@ -74,16 +81,29 @@ def plan_tasks(
     listing: Listing,
     *,
     wants: Callable[[TopicPartition], bool] = lambda _: True,
+    known: Mapping[str, Sequence[KnownSegment]] = MappingProxyType({}),
     task_bytes: int = TASK_BYTES,
-) -> list[list[LogSlice]]:
-    """The slices of the partitions that `wants` wants, packed into tasks."""
+) -> list[list[Piece]]:
+    """The slices of the partitions that `wants` wants, packed into tasks; in the place of a segment's slices what is `known` of it, by folder."""
 
-    def wanted() -> Iterator[LogSlice]:
+    def wanted() -> Iterator[Piece]:
         for partition in listing.partitions:
             if wants(partition.topic_partition):
-                yield from listing.slices(files, partition, task_bytes=task_bytes)
+                yield from _pieces(files, listing, partition, known.get(partition.path, ()), task_bytes)
 
-    return pack(wanted(), task_bytes=task_bytes)
+    return pack_by(wanted(), lambda piece: piece.size, task_bytes=task_bytes)
+
+
+def _pieces(
+    files: FileSystem, listing: Listing, partition: PartitionFiles, known: Sequence[KnownSegment], task_bytes: int
+) -> Iterable[Piece]:
+    if not known:
+        return listing.slices(files, partition, task_bytes=task_bytes)
+    bases = {one.base_offset for one in known}
+    unknown = replace(partition, segments=[segment for segment in partition.segments if segment.base_offset not in bases])
+    last = partition.segments[-1].base_offset
+    slices = (piece._replace(is_last_segment=piece.base_offset == last) for piece in listing.slices(files, unknown, task_bytes=task_bytes))
+    return sorted([*known, *slices], key=lambda piece: (piece.base_offset, piece.start))
 
 
 def cuts_of(partitions: Iterable[PartitionFiles]) -> dict[str, tuple[int, ...]]:
@@ -94,19 +114,22 @@ def cuts_of(partitions: Iterable[PartitionFiles]) -> dict[str, tuple[int, ...]]:
     }
 
 
-def folders_of(pieces: Iterable[LogSlice]) -> list[str]:
+def folders_of(pieces: Iterable[Piece]) -> list[str]:
     """The partitions' folders, each once, in the order of the slices."""
     return list(dict.fromkeys(posixpath.dirname(piece.path) for piece in pieces))
 
 
 def run_task(
-    files: FileSystem, pieces: Iterable[LogSlice], cuts: Cuts, *, check_crc: bool = True, progress: Callable[[int], None] | None = None
+    files: FileSystem, pieces: Iterable[Piece], cuts: Cuts, *, check_crc: bool = True, progress: Callable[[int], None] | None = None
 ) -> list[Part]:
     """What a task's slices say. Slices of one partition that stand side by side must follow each other in the log."""
     parts: list[Part] = []
     for piece in pieces:
         folder = posixpath.dirname(piece.path)
-        partial = replay_slice(files, piece, cuts=cuts[folder], check_crc=check_crc)
+        if isinstance(piece, KnownSegment):
+            partial = piece.partial()
+        else:
+            partial = replay_slice(files, piece, cuts=cuts[folder], check_crc=check_crc)
         if parts and parts[-1].folder == folder:
             parts[-1] = parts[-1]._replace(partial=merge(parts[-1].partial, partial))
         else:

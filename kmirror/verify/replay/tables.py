@@ -9,6 +9,7 @@
     indexes             a row an .index or .timeindex
     compaction          a row a compacted log that is sound: what its keys say
     findings            a row a contradiction between a file and the log
+    kept                what the next run need not read again
 
 And of the internal topics, a row a record (`internal_records`): group_offsets, groups, mirror_states, last_mirror_epochs, coordinator_transactions,
 leaders, topics.
@@ -188,6 +189,15 @@ class CompactionRow(PartitionRow):
     first_delete_horizon: Annotated[int | None, "the earliest horizon, in ms"]
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRow(PartitionRow):
+    """`kept`: for the next run (`kept.py`), and for nobody else."""
+
+    base_offset: Annotated[int | None, "the segment's; null: the keys of the whole log"]
+    identity: Annotated[str, "what must not have changed"]
+    kept: Annotated[str, "the partial, or the counts, as JSON"]
+
+
 _TYPES: Final = {int: "int64", str: "string", bool: "bool", float: "double"}
 
 
@@ -211,6 +221,7 @@ class ReplayTables:
     leaders: list[LeaderRow] = field(default_factory=list)
     topics: list[TopicRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    kept: list[KeptRow] = field(default_factory=list)
 
     def rows(self, table: str) -> Sequence[Any]:
         rows: Sequence[Any] = getattr(self, table)

@@ -34,7 +34,7 @@ def several_logs(folder: Path, seed: int, *, damaged: bool) -> Path:
         story.end()
         path = folder / f"node-{number}" / "t-0"
         shutil.copytree(path, folder / f"node-{number}" / f"copy-{number}")
-        if damaged and steps:
+        if damaged and steps and number < 3:
             victim = chance.choice(sorted([*path.glob("*.log"), *path.glob("*.snapshot"), *path.glob("*.txnindex")]))
             data = bytearray(victim.read_bytes())
             if data:
@@ -47,7 +47,7 @@ def in_small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         replay_folders,
         "plan_tasks",
-        lambda files, listing, *, wants: [[piece] for task in plan_tasks(files, listing, wants=wants, task_bytes=300) for piece in task],
+        lambda *args, **kwargs: [[piece] for task in plan_tasks(*args, task_bytes=300, **kwargs) for piece in task],
     )
 
 

@@ -1,0 +1,145 @@
+"""What a run keeps for the next one: the partial of every sound segment, so that tomorrow's segments are merged into today's result.
+
+A segment is not read again if its *identity* is that of before:
+
+* the sizes of its .log, .index and .timeindex, the modification time of the .log, whether CRCs were looked at, and whether it was the last segment,
+  where an incomplete batch is no damage;
+* the snapshots that lie within it, for producers are kept apart there;
+* how far the log's cleaner had been. Its passes leave a segment the time of its last record, and one that set a delete horizon only its size, too;
+  but each moves `cleaner-offset-checkpoint`. (Of a partition's folder by itself nobody knows that file.)
+
+A whole partition's partial can be taken apart into those of its segments, since a segment's begin is a cut of the producers. That of a log with damage is not
+kept. The counts of a log's keys are kept for the whole log, with what they were asked for. Files beside segments are held against the result every time.
+
+What a disk loses changes no file's time: a full run finds that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX
+from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.replay.claims import DataDirClaims
+from kmirror.verify.replay.compaction import KeyCounts, KeyScope
+from kmirror.verify.replay.leader_epochs import EpochRun
+from kmirror.verify.replay.partial import ReplayPartial
+from kmirror.verify.replay.tables import KeptRow
+
+T = TypeVar("T")
+VERSION: Final = 1
+"""Of partials and counts as they are kept; what another version kept is not known."""
+Identities = Mapping[int, str]
+"""Of a partition's segments, by base offset."""
+Known = Mapping[tuple[str, int | None], tuple[str, str]]
+"""What an earlier run kept: by folder and base offset (None: the keys of the log), the identity and the text."""
+
+
+class KnownSegment(NamedTuple):
+    """A segment whose partial an earlier run kept, in the place of its slices."""
+
+    path: str
+    base_offset: int
+    kept: str
+    start: int = 0
+    size: int = 0
+    """Nothing is read of it."""
+
+    def partial(self) -> ReplayPartial:
+        return _decoded(self.kept, ReplayPartial)
+
+
+def identities_of(files: FileSystem, partition: PartitionFiles, data_dir: DataDirClaims, *, check_crc: bool) -> dict[int, str]:
+    """Asked before a segment is read: what changes in between is seen by the next run."""
+    cleaned = data_dir.offsets.get("cleaner", {}).get(partition.topic_partition)
+    found = {}
+    for number, segment in enumerate(partition.segments):
+        is_last = number == len(partition.segments) - 1
+        end = None if is_last else partition.segments[number + 1].base_offset
+        inside = [offset for offset in partition.snapshots if segment.base_offset < offset and (end is None or offset < end)]
+        sizes = [segment.sizes.get(suffix) for suffix in (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX)]
+        try:
+            modified = files.mtime_ms(segment.path())
+        except FileNotFoundError:
+            continue  # a running broker deleted it
+        found[segment.base_offset] = _text([VERSION, *sizes, modified, check_crc, is_last, inside, cleaned])
+    return found
+
+
+def known_segments(partition: PartitionFiles, identities: Identities, known: Known) -> list[KnownSegment]:
+    """Those that have not changed."""
+    found = []
+    for segment in partition.segments:
+        identity, kept = known.get((partition.path, segment.base_offset), ("", ""))
+        if identity and identities.get(segment.base_offset) == identity:
+            found.append(KnownSegment(segment.path(), segment.base_offset, kept))
+    return found
+
+
+def kept_rows(partition: PartitionFiles, partial: ReplayPartial, identities: Identities) -> Iterator[KeptRow]:
+    """The rows of a partition with this partial; none if something is wrong with its segments."""
+    parts = _taken_apart(partial)
+    for base_offset, one in parts.items():
+        if base_offset in identities:
+            yield KeptRow(partition.path, *partition.topic_partition, base_offset, identities[base_offset], _text(one))
+
+
+def _taken_apart(partial: ReplayPartial) -> dict[int, ReplayPartial]:
+    """The partial of each segment; merged again they are the whole."""
+    segments = partial.segments
+    ends = [segment.structure.next_offset for segment in segments if segment.structure.batches]
+    firsts = [segment.structure.first_offset for segment in segments if segment.structure.batches]
+    bases = [segment.base_offset for segment in segments]
+    is_sound = not any(segment.structure.problems for segment in segments) and all(end <= first for end, first in zip(ends, firsts[1:]))
+    if not is_sound or any(segment.structure.batches and segment.structure.first_offset < segment.base_offset for segment in segments):
+        return {}
+    found = {}
+    sections: dict[int, list[int]] = {}
+    for number, section in enumerate(partial.sections):
+        sections.setdefault(bisect_right(bases, section.first_offset) - 1, []).append(number)
+    run = 0
+    for number, segment in enumerate(segments):
+        epochs = []
+        first, end = segment.structure.first_offset, segment.structure.next_offset
+        while segment.structure.batches and run < len(partial.epochs) and partial.epochs[run].first_offset < end:
+            each = partial.epochs[run]
+            epochs.append(EpochRun(each.epoch, max(each.first_offset, first), min(each.next_offset, end)))
+            if each.next_offset > end:
+                break
+            run += 1
+        own = tuple(partial.sections[index] for index in sections.get(number, []))
+        found[segment.base_offset] = ReplayPartial((segment,), tuple(epochs), own)
+    return found
+
+
+# keys
+def keys_identity(identities: Iterable[tuple[int, str]], scope: KeyScope) -> str:
+    """Of the counts of a whole log's keys."""
+    return hashlib.sha256(msgspec.json.encode((VERSION, sorted(identities), scope))).hexdigest()
+
+
+def known_counts(folder: str, identity: str, known: Known) -> KeyCounts | None:
+    before, kept = known.get((folder, None), ("", ""))
+    return _decoded(kept, KeyCounts) if before == identity else None
+
+
+def kept_counts(partition: PartitionFiles, identity: str, counts: KeyCounts) -> KeptRow:
+    return KeptRow(partition.path, *partition.topic_partition, None, identity, _text(counts))
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _decoded(kept: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(kept, type=kind)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise KmirrorError(f"what the run before kept cannot be read ({error}); --full reads everything anew") from error
