@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -144,8 +145,7 @@ def _local_path(given: Mapping[str, str]) -> str:
         raise KmirrorError(
             f"{NAME}: {given['path']}: a log is written in place, so to a disk that the driver and all executors have; write there, then copy it"
         )
-    path = file_system_for(given["path"])[1]
-    return path.rstrip("/") or "/"
+    return os.path.abspath(file_system_for(given["path"])[1])
 
 
 def _codec(given: Mapping[str, str]) -> Codec:

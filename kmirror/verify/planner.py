@@ -120,7 +120,7 @@ def list_input(files: FileSystem, path: str, *, location: str | None = None) -> 
         return Listing(location, path, [_partition(path, here)], True, {})
     if any(_is_segment(one.path) for one in here):
         return Listing(location, path, [_partition(path, here, TopicPartition(posixpath.basename(path), 0))], True, {})
-    found = [folder for folder, inside in folders.items() if _partition_name(folder) is not None and _holds_log(inside)]
+    found = [folder for folder, inside in folders.items() if _is_log_below(path, folder) and _holds_log(inside)]
     if not found:
         raise KmirrorError(f"{path} holds no partition: neither segments nor a folder named <topic>-<partition> with a .log file")
     depth = min(folder.count("/") for folder in found)
@@ -268,6 +268,12 @@ def _partition_name(folder: str) -> TopicPartition | None:
         return parse_topic_partition_name(folder)
     except KmirrorError:
         return None
+
+
+def _is_log_below(path: str, folder: str) -> bool:
+    """Whether a folder below `path` is named like a partition's, and none above it like a log that is being deleted or moved."""
+    set_aside = any(part.endswith(_NOT_A_LOG) for part in folder[len(path) :].split("/"))
+    return not set_aside and _partition_name(folder) is not None
 
 
 def _partition(folder: str, found: Sequence[ListedFile], name: TopicPartition | None = None) -> PartitionFiles:

@@ -218,6 +218,18 @@ def test_error_mode_looks_again_at_the_commit(tmp_path) -> None:
         writer_for(tmp_path / "d", batch.schema, kmirror_savemode="error")
 
 
+def test_what_a_killed_driver_left_is_no_log_to_a_reader(tmp_path, capsys) -> None:
+    path = tmp_path / "d"
+    batch = rows_of([1])
+    writer_for(path, batch.schema).write(iter([batch]))
+    assert list(path.glob("*-delete/*/t-0/*.log"))
+    with pytest.raises(KmirrorError, match="holds no partition"):
+        read_rows(path)
+    write_tasks(path, [[rows_of([2])]])
+    assert values_of(path) == [2]
+    assert_sound(path, capsys)
+
+
 def test_a_task_that_failed_and_was_repeated_writes_nothing_twice(tmp_path, capsys) -> None:
     batch = rows_of(range(50))
     writer = writer_for(tmp_path / "d", batch.schema)
