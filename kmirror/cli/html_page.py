@@ -26,7 +26,7 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 .equal,.sound{border-color:#27ae60}.different{border-color:#c0392b}.error{border-color:#8e44ad}
 td .equal,td .different,td .error,td .sound{border-left:.4rem solid;padding-left:.4rem}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
-th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums}
+th{font-weight:600}.pictured td:last-child{width:40%}
 .kind{display:inline-block;padding:0 .5rem;border-radius:.6rem;color:#fff;white-space:nowrap}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1.5rem}figure{margin:0}figcaption{font-weight:600;margin:.5rem 0}
 .legend{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.25rem 0;padding:0;list-style:none}.legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem}
@@ -81,11 +81,12 @@ def status_text(status: str, text: str) -> str:
     return f'<span class="{status}">{escaped(text)}</span>'
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """`rows` are of markup; nothing without any."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, is_pictured: bool = False) -> str:
+    """`rows` are of markup; nothing without any. `is_pictured`: the last column is of pictures."""
     made = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     head = "".join(f"<th>{escaped(each)}</th>" for each in heads)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{made}</tbody></table>" if made else ""
+    kind = ' class="pictured"' if is_pictured else ""
+    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{made}</tbody></table>" if made else ""
 
 
 def details(summary: str, inside: str, *, is_open: bool = False, name: str | None = None) -> str:
@@ -106,17 +107,15 @@ def figure(title: str, picture: str) -> str:
 
 
 def stacked_bar(shares: Sequence[Share]) -> str:
-    """One bar of all of them, and a legend with the numbers."""
-    total = sum(share.number for share in shares) or 1
+    """One bar of all of them, each at least visible, and a legend with the numbers."""
+    shares = [share for share in shares if share.number]
+    total = sum(share.number for share in shares)
+    widths = [max(1000 * share.number / total, 4) for share in shares]
     rects, x = [], 0.0
-    for share in shares:
-        width = 1000 * share.number / total
-        if share.number:
-            rects.append(_rect(x, width, 20, share.colour, f"{share.label}: {share.number:,}"))
+    for share, width in zip(shares, (1000 * width / sum(widths) for width in widths)):
+        rects.append(_rect(x, width, 20, share.colour, f"{share.label}: {share.number:,}"))
         x += width
-    legend = "".join(
-        f'<li><i style="background:{share.colour}"></i>{escaped(share.label)} {share.number:,}</li>' for share in shares if share.number
-    )
+    legend = "".join(f'<li><i style="background:{share.colour}"></i>{escaped(share.label)} {share.number:,}</li>' for share in shares)
     return f'{_svg(1000, 20, rects, height="20px")}<ul class="legend">{legend}</ul>'
 
 
@@ -138,6 +137,7 @@ def bars(shares: Sequence[Share]) -> str:
             )
             for share in shares
         ],
+        is_pictured=True,
     )
 
 
@@ -163,11 +163,15 @@ def offsets_bar(start: int, end: int, lanes: Sequence[tuple[str, int, int]], mar
         for lane, (name, first, last) in enumerate(lanes)
         if last > first
     ]
-    placed: dict[tuple[int, int, str], Mark] = {}
+    placed: dict[tuple[float, float], dict[str, Mark]] = {}
     for mark in marks:
         x, width = _extent(mark.first, mark.last + 1, start, span, least=3)
-        placed.setdefault((round(x), round(width), mark.colour), mark)  # those in the same place look like one
-    rects += [_rect(*_extent(mark.first, mark.last + 1, start, span, least=3), height, mark.colour, mark.title) for mark in placed.values()]
+        placed.setdefault((round(x, 1), round(width, 1)), {}).setdefault(mark.colour, mark)
+    for (x, width), stacked in sorted(
+        placed.items(), key=lambda one: -one[0][1]
+    ):  # narrow ones lie on top, those of one place share its height
+        share = height / len(stacked)
+        rects += [_rect(x, width, share, mark.colour, mark.title, y=share * row) for row, mark in enumerate(stacked.values())]
     axis = f'<div class="axis"><span>{start:,}</span><span>{end:,}</span></div>'
     return _svg(1000, height, rects, height=f"{height}px") + axis
 

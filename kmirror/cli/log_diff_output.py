@@ -65,16 +65,16 @@ def write_pages(file: Path | None, folder: str | None, page: Callable[[], str]) 
     """The HTML report into `file`, and as `report.html` into `folder` (--output, which is there), as far as they are given."""
     if file is None and folder is None:
         return
-    text = page()
+    data = page().encode(errors="backslashreplace")  # names of files may be no text
     if file is not None:
-        file.write_text(text, encoding="utf-8")
+        file.write_bytes(data)
     if folder is not None and "://" in folder:
         from kmirror.spark.tables import write_file
 
-        write_file(folder, PAGE_NAME, text.encode())
+        write_file(folder, PAGE_NAME, data)
     elif folder is not None:
         new = Path(folder) / f"{PAGE_NAME}.new"
-        new.write_text(text, encoding="utf-8")
+        new.write_bytes(data)
         os.replace(new, Path(folder) / PAGE_NAME)
 
 

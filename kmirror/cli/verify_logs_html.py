@@ -108,7 +108,8 @@ class _Page:
     def _table(self) -> str:
         """The logs with findings; the sound ones only where all are a page's worth."""
         rows = self._logs if len(self._logs) <= MAX_UNFOLDED else self._wrong[:MAX_UNFOLDED]
-        return table(("Log", "Verdict", "What is there", "Findings over offsets"), map(self._row, range(len(rows)), rows))
+        heads = ("Log", "Verdict", "What is there", "Findings over offsets")
+        return table(heads, map(self._row, range(len(rows)), rows), is_pictured=True)
 
     def _row(self, number: int, row: LogRow) -> tuple[str, str, str, str]:
         name = escaped(self._name(row))

@@ -16,6 +16,7 @@ from kmirror.cli.html_page import Mark, Share, cells, offsets_bar, stacked_bar
 from kmirror.cli.kmirror import main as kmirror
 from kmirror.cli.log_diff import main
 from kmirror.cli.log_diff_html import report_html
+from kmirror.cli.log_diff_output import write_pages
 from kmirror.cli.verify_logs_html import findings_html
 from kmirror.verify.replay.findings import Finding
 from kmirror.verify.replay.folder import replay_folder
@@ -132,12 +133,25 @@ def test_a_page_of_many_findings_stays_small_and_hostile_names_are_text() -> Non
 
 
 def test_pictures_keep_within_their_frames() -> None:
-    body = offsets_bar(
-        100, 200, [("A", 100, 150), ("B", 120, 200), ("C", 5, 5)], [Mark(0, 99, "#000", "a"), Mark(199, 500, "#000", "b")] * 3
-    )
+    marks = [Mark(0, 99, "#000", "a"), Mark(199, 500, "#000", "b"), Mark(199, 500, "#111", "another kind in the same place")] * 3
+    body = offsets_bar(100, 200, [("A", 100, 150), ("B", 120, 200), ("C", 5, 5)], marks)
     body += stacked_bar([Share("a", 0, "#000"), Share("b", 3, "#111")]) + cells([("#000", "x")] * 12_345) + cells([]) + stacked_bar([])
     page = Page(html_page.html_page("t", body))
-    assert page.tags.count("rect") == 2 + 2 + 1 + -(-12_345 // 7)
+    assert page.tags.count("rect") == 2 + 3 + 1 + -(-12_345 // 7)
+
+
+def test_one_of_ten_thousand_is_seen_on_the_bar() -> None:
+    picture = stacked_bar([Share("different", 1, "#c0392b"), Share("equal", 9_999, "#27ae60")])
+    Page(html_page.html_page("t", picture))
+    assert 'width="4.0"' in picture and 'width="996.0"' in picture
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_the_page_lies_beside_the_tables_whatever_names_are_in_it(tmp_path: Path, is_remote: bool) -> None:
+    folder = f"file://{tmp_path}" if is_remote else str(tmp_path)
+    write_pages(None, folder, lambda: html_page.html_page("t", html_page.escaped("name \udcff")))
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert "name \\udcff" in Page((tmp_path / "report.html").read_text()).text
 
 
 def test_a_range_far_beyond_both_logs_is_drawn_at_the_edge() -> None:
