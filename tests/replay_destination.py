@@ -279,10 +279,12 @@ def replay(
     dies_at: int = -1,
     answers_are_lost: bool = False,
     stops_at: int | None = None,
+    stops_after_ms: float | None = None,
     failing: dict[int, Errors] | None = None,
     schedule: Schedule = AT_ONCE,
 ) -> Outcome | int:
-    """The outcome of a run; of one that died, how many requests it had made. `stops_at`: as by Ctrl-C behind so many batches."""
+    """The outcome of a run; of one that died, how many requests it had made. `stops_at`: as by Ctrl-C behind so many batches, or
+    `stops_after_ms`."""
 
     async def main(runtime: Runtime) -> Outcome | int:
         client = Client(runtime, destination, dies_at=dies_at, answers_are_lost=answers_are_lost)
@@ -311,6 +313,8 @@ def replay(
             block_bytes=1 << 12,
             transactional_id_prefix="p",
         )
+        if stops_after_ms is not None:
+            runtime.call_later_ms(stops_after_ms, stop.set)
         try:
             return await part.run()
         except Died:

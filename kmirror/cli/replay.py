@@ -26,7 +26,6 @@ import contextlib
 import re
 import signal
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,11 +34,11 @@ from kmirror.admin.results import ConfigResourceType, TopicDescription
 from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import FolderInput, is_live
 from kmirror.cli.replay_client import TRANSACTION_TIMEOUT_MS, ReplayClient
-from kmirror.cli.replay_pace import Schedule, parse_speed
-from kmirror.cli.replay_partition import Outcome
+from kmirror.cli.replay_pace import parse_speed
 from kmirror.cli.replay_plan import Plan, Selection, make_plan, missing_topics, parse_rename
-from kmirror.cli.replay_progress import Progress, print_event, rates, shown
-from kmirror.cli.replay_run import CLIENT_ID, Destination, first_due, replay_partitions
+from kmirror.cli.replay_progress import Progress, counted, shown
+from kmirror.cli.replay_report import report
+from kmirror.cli.replay_run import CLIENT_ID, Destination, replay_partitions, scheduled
 from kmirror.cli.replay_stop import Stop
 from kmirror.cli.tool_client import command_properties
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -204,7 +203,7 @@ async def prepare(
             (await client.create_topics(missing)).all()
             for topic in missing:
                 settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
-                _say(f"created topic {topic.name} with {topic.num_partitions} partition{'s' * (topic.num_partitions != 1)}, {settings}")
+                _say(f"created topic {topic.name} with {counted(topic.num_partitions, 'partition')}, {settings}")
             found = await _described(client, plan)
         await _warn_of_times(client, [name for name in found if name not in {topic.name for topic in missing}])
     return replace(destination, cluster_id=cluster_id, topic_ids={name: str(topic.topic_id) for name, topic in found.items()})
@@ -225,7 +224,10 @@ async def _described(client: ReplayClient, plan: Plan) -> dict[str, TopicDescrip
 async def _warn_of_times(client: ReplayClient, topics: list[str]) -> None:
     """Existing topics may be set to times of their own."""
     for name in topics:
-        entries = {entry.name: entry.value for entry in await client.describe_configs(ConfigResourceType.TOPIC, name)}
+        try:
+            entries = {entry.name: entry.value for entry in await client.describe_configs(ConfigResourceType.TOPIC, name)}
+        except ApiException:
+            continue  # who may only write is not told
         if entries.get("message.timestamp.type") == "LogAppendTime":
             _say(f"topic {name} has message.timestamp.type=LogAppendTime: its records get the time of their arrival")
 
@@ -248,13 +250,6 @@ async def _replay(runtime: Runtime, destination: Destination, plan: Plan, speed:
             ticker.cancel()
     report(progress, outcomes, plan, destination, as_json=as_json, is_paced=speed is not None)
     return 0 if not signals else TERMINATED if signal.SIGTERM in signals else INTERRUPTED
-
-
-def scheduled(destination: Destination, plan: Plan, speed: float | None) -> tuple[Schedule, int]:
-    """When what comes next is due, now for the first; and how many bytes were sent by earlier runs. KmirrorError for progress files of others."""
-    states = {str(one.source): destination.state_of(one, "") for one in plan.partitions}
-    first = 0 if speed is None else first_due(plan.partitions, states)
-    return Schedule(time.time_ns() // 1_000_000, first, speed), sum(state.size for state in states.values())
 
 
 async def _tick(stop: Stop, progress: Progress) -> None:
@@ -289,39 +284,3 @@ def _stopping(stop: Stop) -> Iterator[list[signal.Signals]]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-
-
-# -- what is said at the end --------------------------------------------------------------------------------------------------------
-
-
-def report(progress: Progress, outcomes: list[Outcome], plan: Plan, destination: Destination, *, as_json: bool, is_paced: bool) -> None:
-    """What was sent, and where it stands if that is not the end."""
-    progress.lag_ms = 0.0
-    is_complete = len(outcomes) == len(plan.partitions) and all(one.is_complete for one in outcomes)
-    committed, aborted = sum(one.committed for one in outcomes), sum(one.aborted for one in outcomes)
-    left_open = sum(len(one.left_open) for one in outcomes)
-    if as_json:
-        rows = [
-            {
-                "source": one.source,
-                "target": one.target,
-                "next_offset": one.next_offset,
-                "records": one.records,
-                "is_complete": one.is_complete,
-            }
-            for one in outcomes
-        ]
-        transactions = {"committed": committed, "aborted": aborted, "open_at_the_end": left_open}
-        print_event("result", {**progress.facts(), "is_complete": is_complete, "transactions": transactions, "partitions": rows})
-        return
-    if not is_complete:
-        for one in outcomes:
-            if not one.is_complete:
-                print(f"{one.source}: stands at offset {one.next_offset}")
-        advice = f"run it again with --state {destination.state_folder}" if destination.state_folder else "without --state it begins anew"
-        print(f"interrupted: {advice}")
-    print(f"{'replayed' if is_complete else 'sent'} {rates(progress, is_paced=False)}")
-    if committed or aborted:
-        print(
-            f"transactions: {committed} committed, {aborted} aborted{f', {left_open} of them open where the recording ends' * (left_open > 0)}"
-        )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kmirror.admin.results import NewTopic, TopicDescription
 from kmirror.cli.log_diff_inputs import FolderInput
+from kmirror.cli.replay_progress import counted
 from kmirror.cli.replay_source import RecordedPartition
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -122,7 +123,7 @@ def missing_topics(
         needed = max(one.target.partition for one in plan.partitions if one.target.topic == name) + 1
         if has < needed:
             raise KmirrorError(
-                f"topic {name} has {has} partition{'s' * (has != 1)} at the destination, and the recording has {max(count, needed)}; "
+                f"topic {name} has {counted(has, 'partition')} at the destination, and the recording has {max(count, needed)}; "
                 "add some (kafka-topics --alter --partitions), or replay fewer (--partitions)"
             )
     missing = sorted(set(plan.counts) - set(found))

@@ -92,6 +92,11 @@ def shown(total_bytes: int, done_bytes: int, *, as_json: bool, is_paced: bool) -
         yield Progress(total_bytes, done_bytes, line, LINE_EVERY_S, now=time.monotonic)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def print_event(event: str, facts: dict[str, Any]) -> None:
     """One JSON object a line."""
     print(json.dumps({"event": event, **facts}), flush=True)

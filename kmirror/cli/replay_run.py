@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,6 +13,7 @@ from kmirror.cli.log_diff_inputs import open_location
 from kmirror.cli.replay_client import DELIVERY_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, ReplayClient
 from kmirror.cli.replay_pace import Schedule
 from kmirror.cli.replay_partition import Outcome, PartitionReplay, Told
+from kmirror.cli.replay_plan import Plan
 from kmirror.cli.replay_source import RecordedPartition, block_bytes, first_time
 from kmirror.cli.replay_state import VERSION, PartitionState, StateFile
 from kmirror.cli.replay_stop import Stop
@@ -139,3 +141,10 @@ async def _replay(
         transactional_id_prefix=destination.transactional_id_prefix,
     )
     return await replay.run()
+
+
+def scheduled(destination: Destination, plan: Plan, speed: float | None) -> tuple[Schedule, int]:
+    """When what comes next is due, now for the first; and how many bytes were sent by earlier runs. KmirrorError for progress files of others."""
+    states = {str(one.source): destination.state_of(one, "") for one in plan.partitions}
+    first = 0 if speed is None else first_due(plan.partitions, states)
+    return Schedule(time.time_ns() // 1_000_000, first, speed), sum(state.size for state in states.values())

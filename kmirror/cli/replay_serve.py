@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 import tempfile
@@ -21,9 +22,12 @@ from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
 from kmirror.cli.log_diff_inputs import FolderInput
 from kmirror.cli.mirrors_wait import STOPPED, Deadline, MirrorWaiter, progress_bar
 from kmirror.cli.replay_plan import Plan
+from kmirror.cli.replay_progress import counted
+from kmirror.cli.replay_run import CLIENT_ID
 from kmirror.cli.replay_served import ServedFolder
 from kmirror.cli.tool_client import open_admin
 from kmirror.common.errors import KmirrorError
+from kmirror.node_main import LOG_DATE_FORMAT, LOG_FORMAT
 from kmirror.replica.partition import ReadOnlyReason
 from kmirror.runtime import descriptors
 from kmirror.runtime.api import Runtime
@@ -32,7 +36,7 @@ from kmirror.server.kafka_server import KafkaServer
 
 FOR_EVER_MS: Final = 1 << 40
 LISTENER: Final = "PLAINTEXT"
-CLIENT_ID: Final = "kmirror-replay"
+MAX_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,10 @@ class MirrorWish:
 
 def parse_address(text: str) -> tuple[str, int]:
     """`HOST:PORT`; port 0 is any that is free."""
-    ((host, port),) = parse_bootstrap_servers(text) if text.count(",") == 0 and not text.endswith(":0") else [(text[:-2], 0)]
-    return host, port
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > MAX_PORT:
+        raise KmirrorError(f"--serve takes HOST:PORT, not '{text}'")
+    return host, int(port)
 
 
 def serve(plan: Plan, recorded: FolderInput, address: tuple[str, int], configs: Mapping[str, str], wish: MirrorWish) -> int:
@@ -59,6 +65,7 @@ def serve(plan: Plan, recorded: FolderInput, address: tuple[str, int], configs: 
 
 
 async def _serve(served: ServedFolder, plan: Plan, recorded: FolderInput, configs: Mapping[str, str], wish: MirrorWish) -> int:
+    logging.basicConfig(level=logging.ERROR, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stderr)
     descriptors.prepare_for_a_server()
     runtime = AsyncioRuntime(files=served.files)
     server = KafkaServer(served.config, runtime)
@@ -68,9 +75,8 @@ async def _serve(served: ServedFolder, plan: Plan, recorded: FolderInput, config
             await server.start()
             forbid_writing(server, plan)
             servers = f"{served.host}:{server.bound_port(LISTENER)}"
-            _say(
-                f"serving {len(plan.partitions)} partition{'s' * (len(plan.partitions) != 1)} of {len(plan.counts)} topics at {servers}, read-only"
-            )
+            what = f"{counted(len(plan.partitions), 'partition')} of {counted(len(plan.counts), 'topic')}"
+            _say(f"serving {what} at {servers}, read-only")
             code = await _until_ended(runtime, server, servers, plan, wish, seen)
         await server.stop()
     finally:
@@ -133,17 +139,17 @@ async def _mirror(runtime: Runtime, servers: str, plan: Plan, wish: MirrorWish) 
             raise KmirrorError(f"there is a mirror {wish.mirror} already; give another name with --mirror")
         await admin.create_mirror(wish.mirror, {"bootstrap.servers": servers})
         (await admin.add_topics_to_mirror(wish.mirror, topics)).all()
-        _say(f"mirror {wish.mirror} of {wish.bootstrap_servers} has {len(topics)} topic{'s' * (len(topics) != 1)}")
+        _say(f"mirror {wish.mirror} of {wish.bootstrap_servers} has {counted(len(topics), 'topic')}")
         with progress_bar("mirroring") as progress:
             waiter = MirrorWaiter(admin, wish.mirror, topics, Deadline(runtime, FOR_EVER_MS), progress)
             ends = await waiter.until_drained(source)
         offsets = sum(end.last_stable_offset for end in ends.values())
-        print(f"mirrored {len(ends)} partitions, {offsets:,} offsets, lag 0", flush=True)
+        print(f"mirrored {counted(len(ends), 'partition')}, {counted(offsets, 'offset')}, lag 0", flush=True)
         if wish.failover:
             (await admin.remove_topics_from_mirror(wish.mirror, topics)).all()
             with progress_bar("failing over") as progress:
                 await MirrorWaiter(admin, wish.mirror, topics, Deadline(runtime, FOR_EVER_MS), progress).until_state(STOPPED)
-            print(f"failed over: {len(topics)} topic{'s' * (len(topics) != 1)} STOPPED and writable", flush=True)
+            print(f"failed over: {counted(len(topics), 'topic')} STOPPED and writable", flush=True)
         else:
             _say("the topics go on as a mirror; Ctrl-C ends the broker that they mirror")
 

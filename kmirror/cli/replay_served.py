@@ -159,7 +159,7 @@ class ServedFolder:
             self._add(log, partition.target, ids[partition.target.topic])
             epochs[partition.target] = self._write_epochs(log, partition)
             ends[partition.target] = max(log.log_end_offset(), log.log_start_offset)
-        starts = {name: log.log_start_offset for name, log in logs.items() if log.log_start_offset > log.partition.segments[0].base_offset}
+        starts = {name: log.log_start_offset for name, log in logs.items() if log.log_start_offset > _first_base_offset(log)}
         files, data = self.files, str(self.data)
         OffsetCheckpointFile(files, f"{data}/{RECOVERY_POINT_CHECKPOINT_FILE_NAME}").write(ends)
         OffsetCheckpointFile(files, f"{data}/{HIGH_WATERMARK_CHECKPOINT_FILE_NAME}").write(ends)
@@ -198,13 +198,19 @@ class ServedFolder:
         return max(0, entries[-1].epoch if entries else 0)
 
 
+def _first_base_offset(log: DirectoryLog) -> int:
+    """0 without a segment: a broker makes the first with the first record."""
+    return log.partition.segments[0].base_offset if log.partition.segments else 0
+
+
 def _topic_ids(runtime: Runtime, plan: Plan, recorded: FolderInput) -> dict[str, Uuid]:
-    """The recorded ids; a new one where there is none, or another topic has it already."""
+    """The recorded ids; a new one where there is none, and for a renamed topic: the cluster that mirrors it may have that of the recorded name."""
     ids: dict[str, Uuid] = {}
     for partition in plan.partitions:
         if partition.target.topic not in ids:
             found = recorded.logs[partition.source].partition.topic_id(recorded.files)
-            ids[partition.target.topic] = Uuid.random(runtime.random) if found is None or found in ids.values() else found
+            is_recorded = partition.target.topic == partition.source.topic and found is not None and found not in ids.values()
+            ids[partition.target.topic] = found if is_recorded and found is not None else Uuid.random(runtime.random)
     return ids
 
 

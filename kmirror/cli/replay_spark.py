@@ -17,7 +17,8 @@ from kmirror.cli.replay_pace import Schedule
 from kmirror.cli.replay_partition import Outcome
 from kmirror.cli.replay_plan import Plan
 from kmirror.cli.replay_progress import shown
-from kmirror.cli.replay_run import Destination, replay_partitions
+from kmirror.cli.replay_report import report
+from kmirror.cli.replay_run import Destination, replay_partitions, scheduled
 from kmirror.cli.replay_source import RecordedPartition
 from kmirror.cli.replay_stop import Stop
 from kmirror.cli.user_errors import one_line
@@ -28,7 +29,6 @@ from kmirror.runtime.asyncio_runtime import run
 
 def replay_on_spark(destination: Destination, plan: Plan, speed: float | None, master: str | None, *, as_json: bool) -> int:
     """The exit code. KmirrorError with the first partition's error, when all tasks have ended."""
-    from kmirror.cli.replay import report, scheduled
     from kmirror.spark.job_progress import watched
     from kmirror.spark.session import is_local, spark_session
 

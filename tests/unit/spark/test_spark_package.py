@@ -32,6 +32,7 @@ def test_the_same_tree_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.
 def test_the_modules_are_those_that_tasks_and_tools_import_and_no_broker() -> None:
     names = set(packed_modules())
     assert {"kmirror.spark.data_source", "kmirror.spark.log_diff", "kmirror.verify.replay.folder", "kmirror.cli.log_diff_run"} <= names
+    assert "kmirror.cli.replay_partition" in names, "what a task of `kmirror replay` runs"
     assert {"kmirror", "kmirror.cli", "kmirror.verify"} <= names, "packages above a module are imported with it"
     rooms = {".".join(name.split(".")[:2]) for name in names}
     assert not rooms & {f"kmirror.{room}" for room in ("server", "replica", "controller", "mirror", "coordinator", "sim", "metadata")}
