@@ -52,8 +52,8 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("left", metavar="A", help="the first log, data dir or cluster (the source, for a mirror)")
     add("right", metavar="B", help="the second one (the destination)")
-    add("--engine", choices=("auto", "local", "spark"), default="auto", help="where to compare: on this machine, or on Spark, one task a "
-        "partition; auto: local unless an input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
+    add("--engine", choices=("auto", "local", "spark"), default="auto", help="where to compare: on this machine, or on Spark, in tasks of "
+        "64 to 128 MB; auto: local unless an input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
     add("--master", metavar="URL", help="where Spark runs, as spark-submit takes it (spark://host:7077, yarn, local[4]); default: what "
         "spark-submit or spark-defaults.conf set, else all cores of this machine; implies --engine spark")  # fmt: skip
     add("--topics", metavar="REGEX", help="only topics whose whole name matches")
@@ -64,7 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="also Kafka's own topics, like __consumer_offsets (left out in data dirs and clusters)",
     )
     add("--mirror", action="store_true", help="B mirrors A, as its __mirror_state says: compare what was mirrored only, in which nothing may be B's "
-        "own; of stopped partitions, where it ends and that the reset of a failover is there")  # fmt: skip
+        "own; of stopped partitions, where it ends and that the reset of a failover is there; replicas as ever")  # fmt: skip
     add("--no-replicas", action="store_true", help="of a cluster's folders compare one replica of each partition, and leave the others out")
     add("--ignore", metavar="KINDS", default="", help="kinds that do not count, separated by commas; see below")
     add("--allow-lag", action="store_true", help="a tail that B does not have yet does not count")

@@ -1,7 +1,7 @@
 """Runs one comparison: pairs the partitions of A and B, compares each pair on an engine, shows the report.
 
 local    pairs one after the other; large folders on a process for each core, biggest pair first
-spark    the same function, one task a pair, on the executors (`kmirror.spark.log_diff`); folders only
+spark    the same functions on the executors, large pairs in many tasks (`kmirror.spark.log_diff`); folders only
 
 Both give the same verdicts, so the report differs in its `engine` alone.
 """
