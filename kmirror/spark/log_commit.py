@@ -43,7 +43,7 @@ from kmirror.storage.offset_checkpoint_file import (
     LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
     RECOVERY_POINT_CHECKPOINT_FILE_NAME,
 )
-from kmirror.storage.partition_metadata_file import PartitionMetadataFile
+from kmirror.storage.partition_metadata_file import PARTITION_METADATA_FILE_NAME, PartitionMetadataFile
 from kmirror.storage.reader import read_partition
 from kmirror.storage.segment_scan import scan_batches
 from kmirror.storage.unified_log import UnifiedLog
@@ -358,6 +358,14 @@ def _is_log_folder(files: WritableLocalFiles, path: str, name: str) -> bool:
     return True
 
 
+def _holds_log(files: WritableLocalFiles, path: str, name: str) -> bool:
+    """Whether a folder is a log's by more than its name: there are folders like `photos-2024`."""
+    if not _is_log_folder(files, path, name):
+        return False
+    inside = files.list_dir(f"{path}/{name}")
+    return name.endswith(_NOT_A_LOG) or PARTITION_METADATA_FILE_NAME in inside or any(log_file_names.is_log_file(one) for one in inside)
+
+
 def check_save_mode(options: WriteOptions, path: str, found: Iterable[TopicPartition]) -> None:
     """KmirrorError where there is a log already and the save mode is `error`."""
     if options.save_mode and any(True for _ in found):
@@ -369,7 +377,7 @@ def check_overwrite(files: WritableLocalFiles, path: str, names: Iterable[str]) 
     for name in names:
         if name.startswith(f"{CLUSTER_METADATA_TOPIC_NAME}-"):
             raise KmirrorError(f"{NAME}: {path} holds {name}: it is a node's own, and overwrite would destroy the cluster; remove it first")
-        known = name in (*_CHECKPOINTS, *_KEPT, CLEAN_SHUTDOWN_FILE_NAME) or _is_log_folder(files, path, name)
+        known = name in (*_CHECKPOINTS, *_KEPT, CLEAN_SHUTDOWN_FILE_NAME) or _holds_log(files, path, name)
         if not known:
             raise KmirrorError(f"{NAME}: {path}/{name} is no part of a log.dir; overwrite replaces nothing else")
 

@@ -50,7 +50,6 @@ class Piece(NamedTuple):
     topic_partition: TopicPartition
     folder: str
     has_offsets: bool
-    record_count: int
     segments: tuple[StagedSegment, ...]
     epochs: tuple[tuple[int, int], ...]
 
@@ -78,7 +77,6 @@ class StagedLog:
         self._has: dict[str, bool] = {}
         self._segment: LogSegment | None = None
         self._last_offset = -1
-        self._record_count = 0
         self._segments: list[StagedSegment] = []
         self._epochs: list[tuple[int, int]] = []
 
@@ -139,7 +137,6 @@ class StagedLog:
         options = self._options
         for batch in build_batches(rows, cuts, options.codec, first_offset=self._next_offset, epoch=options.leader_epoch or 0):
             self._append(batch)
-        self._record_count += rows.num_rows
         self._next_offset = self._last_offset + 1
         if self._segment is not None:
             self._segment.release_file()
@@ -176,7 +173,7 @@ class StagedLog:
         """Everything on disk."""
         self.flush(whole=True)
         self._close_segment()
-        return Piece(self._name, self._folder, self._has["offset"], self._record_count, tuple(self._segments), tuple(self._epochs))
+        return Piece(self._name, self._folder, self._has["offset"], tuple(self._segments), tuple(self._epochs))
 
 
 def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

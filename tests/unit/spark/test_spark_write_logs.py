@@ -192,7 +192,12 @@ def test_overwriting_leaves_nothing_of_what_was_there(tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, problem", [("__cluster_metadata-0/x", "it is a node's own"), ("thesis.doc", "thesis.doc is no part of a log.dir")]
+    "name, problem",
+    [
+        ("__cluster_metadata-0/x", "it is a node's own"),
+        ("thesis.doc", "thesis.doc is no part of a log.dir"),
+        ("photos-2024/cat.jpg", "photos-2024 is no part of a log.dir"),
+    ],
 )
 def test_overwriting_refuses_what_is_no_log(tmp_path, name: str, problem: str) -> None:
     write_tasks(tmp_path, [[rows_of([1])]])
