@@ -5,18 +5,22 @@ from __future__ import annotations
 import pathlib
 import random
 import tempfile
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from replay_stories import PARTITION, Story, random_slices, the_partition
 
+from kmirror.common.crc32c import crc32c
+from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.control_record import ControlRecordType
-from kmirror.record.record_batch import iter_batches
+from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD, RecordBatch, iter_batches
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.verify import spilled_rows
+from kmirror.verify.planner import list_input
 from kmirror.verify.replay import compaction, folder
 from kmirror.verify.replay.compaction import KeyCounts, KeyLog, KeyScope, judge, merge
 from kmirror.verify.replay.folder import ReplaySettings, replay_folder
@@ -196,3 +200,44 @@ def test_a_damaged_log_has_findings_and_no_row(tmp_path: pathlib.Path) -> None:
     victim.write_bytes(data)
     tables = replay_folder(FILES, str(tmp_path), PURE)
     assert tables.compaction == [] and {finding.kind for finding in tables.findings} >= {"crc"}
+
+
+def test_records_that_cannot_be_decoded_are_found_though_their_crc_holds(tmp_path: pathlib.Path) -> None:
+    path = told_story(tmp_path, 2, steps=80)
+    segments = sorted(path.glob("*.log"))
+    plain = [
+        (segment, position, batch)
+        for segment in segments
+        for position, batch in zip(*with_positions(segment))
+        if not batch.is_control and batch.record_count and not batch.attributes & 7
+    ]
+    segment, position, batch = plain[0]
+    data = bytearray(segment.read_bytes())
+    data[position + RECORD_BATCH_OVERHEAD] ^= 2  # the length of the first record
+    crc = crc32c(memoryview(data)[position + 21 : position + batch.size_in_bytes])
+    data[position + 17 : position + 21] = crc.to_bytes(4, "big")
+    segment.write_bytes(data)
+    tables = replay_folder(FILES, str(tmp_path), PURE)
+    (finding,) = tables.findings
+    assert (finding.table, finding.kind, finding.file, finding.position) == ("compaction", "corrupt", str(segment), position)
+    assert tables.compaction == [] and tables.logs[0].findings == 1
+
+
+def with_positions(segment: pathlib.Path) -> tuple[list[int], list[RecordBatch]]:
+    batches = list(iter_batches(segment.read_bytes()))
+    return [sum(one.size_in_bytes for one in batches[:row]) for row in range(len(batches))], batches
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_segment_that_goes_before_its_keys_are_read_is_no_damage_under_a_running_broker(tmp_path: pathlib.Path, is_running: bool) -> None:
+    path = told_story(tmp_path, 2, steps=80)
+    if is_running:
+        (tmp_path / ".kafka_cleanshutdown").unlink()
+
+    class Engine(folder.ThisProcess):
+        def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
+            sorted(path.glob("*.log"))[0].unlink()
+            return super().count_keys(files, logs)
+
+    tables = folder.replay_cluster(FILES, list_input(FILES, str(tmp_path)), PURE, engine=Engine())
+    assert tables.compaction == [] and {finding.kind for finding in tables.findings} == (set() if is_running else {"corrupt"})

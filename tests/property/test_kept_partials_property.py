@@ -108,10 +108,22 @@ def test_a_segment_that_changed_in_any_way_is_read_again(tmp_path: pathlib.Path)
     with second.with_suffix(".index").open("ab") as file:
         file.write(bytes(8))
     assert run(tmp_path, known)[1] == [str(second)]
-    middle = int(second.stem) + 1
-    (path / f"{middle:020d}.snapshot").write_bytes(next(path.glob("*.snapshot")).read_bytes())
-    assert run(tmp_path, kept_of(run(tmp_path, known)[0]))[1] == []
+    known = kept_of(run(tmp_path, known)[0])
+    (path / f"{int(second.stem) + 1:020d}.snapshot").write_bytes(next(path.glob("*.snapshot")).read_bytes())
+    assert run(tmp_path, known)[1] == [str(second)]
     assert run(tmp_path, known, ReplaySettings(check_crc=False))[1] == logs_of(tmp_path)
+
+
+def test_an_append_under_way_is_damage_once_another_segment_follows(tmp_path: pathlib.Path) -> None:
+    path = a_rolled_log(tmp_path)
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    last = pathlib.Path(logs_of(tmp_path)[-1])
+    last.write_bytes(last.read_bytes()[:-3])
+    known = kept_of(run(tmp_path, {})[0])
+    (path / f"{int(last.stem) + 500:020d}.log").touch()
+    tables, opened = run(tmp_path, known)
+    assert opened == [str(last)] and "corrupt" in {finding.kind for finding in tables.findings}
+    assert tables == run(tmp_path, {})[0]
 
 
 def test_a_pass_of_the_cleaner_that_leaves_size_and_time_is_seen(tmp_path: pathlib.Path) -> None:

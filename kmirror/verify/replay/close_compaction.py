@@ -97,6 +97,8 @@ def key_scope(tables: ReplayTables, data_dir: DataDirClaims, *, never_deletes: b
 
 def close_compaction(tables: ReplayTables, counts: KeyCounts, scope: KeyScope, data_dir: DataDirClaims) -> None:
     """Add the row of a log, and what is wrong, to its tables."""
+    if counts.problem is not None and not data_dir.at_rest:
+        return  # a running broker's cleaner or retention came in between
     bounds = _Bounds(tables, data_dir)
     findings = _findings(bounds.log, bounds.segments, counts, scope)
     tables.findings += findings
@@ -140,7 +142,7 @@ def _findings(log: LogRow, segments: list[SegmentRow], counts: KeyCounts, scope:
     if counts.problem is not None:
         file, position, reason = counts.problem
         base = int(file.rpartition("/")[2].removesuffix(LOG_FILE_SUFFIX))
-        return [finding("corrupt", file, base, position, None, f"the records cannot be decoded: {reason}")]
+        return [finding("corrupt", file, base, position, None, f"the records cannot be read: {reason}")]
     found = []
     for offset, newer in counts.examples:
         segment = max((row for row in segments if row.base_offset <= offset), key=lambda row: row.base_offset)

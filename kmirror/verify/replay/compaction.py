@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kmirror.common.errors import CorruptFileError
+from kmirror.common.errors import CorruptFileError, disk_error_text
 from kmirror.common.ports import FileSystem
 from kmirror.record.columns import Int64s, RecordColumns
 from kmirror.record.record_batch import DELETE_HORIZON_FLAG, TRANSACTIONAL_FLAG, RecordBatch
@@ -97,7 +97,7 @@ class KeyCounts(NamedTuple):
     examples: tuple[tuple[int, int], ...] = ()
     """(offset, that of the newer record) of the first of those."""
     problem: tuple[str, int, str] | None = None
-    """(file, byte, reason) where a batch cannot be decoded."""
+    """(file, byte, reason) where the log cannot be read on."""
 
 
 _ADDED: Final = tuple(name for name in KeyCounts._fields if name not in ("first_delete_horizon", "examples", "problem"))
@@ -134,6 +134,8 @@ def scan_slice(
         return counts._replace(problem=(piece.path, error.position, error.reason))
     except MalformedBatchError as error:
         return counts._replace(problem=(piece.path, positions[error.index], error.problem.message))
+    except OSError as error:
+        return counts._replace(problem=(piece.path, piece.start, disk_error_text(error)))
     return counts
 
 

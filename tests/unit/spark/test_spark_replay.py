@@ -11,12 +11,12 @@ import pytest
 from replay_stories import Story
 
 from kmirror.cli.kmirror import main
+from kmirror.cli.verify_engines import SparkEngine
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.spark import replay, replay_keys
 from kmirror.spark.replay import SparkReplay
 from kmirror.verify.replay import compaction
 from kmirror.verify.replay import folder as replay_folders
-from kmirror.verify.replay.folder import replay_folder
 from kmirror.verify.replay.plan import plan_tasks
 from kmirror.verify.replay.tables import ReplayTables
 
@@ -55,14 +55,19 @@ def tables_on_spark(spark: Any, folder: Path, progress: list[int] | None = None)
     tables = ReplayTables()
     engine = SparkReplay(lambda: spark, (progress if progress is not None else []).append)
     for cluster in replay_folders.clusters_of(FILES, replay_folders.list_input(FILES, str(folder))):
-        tables.extend(replay_folders.replay_cluster(FILES, cluster, engine=engine))
+        tables.extend(replay_folders.replay_cluster(FILES, cluster, engine=engine, known={}))
     return tables
+
+
+def tables_here(folder: Path) -> ReplayTables:
+    (cluster,) = replay_folders.clusters_of(FILES, replay_folders.list_input(FILES, str(folder)))
+    return replay_folders.replay_cluster(FILES, cluster, known={})
 
 
 @pytest.mark.parametrize(("seed", "fan_in"), [(1, 2), (2, 16)])
 def test_the_tables_are_those_of_one_process(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, fan_in: int) -> None:
     logs = several_logs(tmp_path / "logs", seed, damaged=seed > 1)
-    expected = replay_folder(FILES, str(logs))
+    expected = tables_here(logs)
     assert bool(expected.findings) == (seed > 1) and len(expected.logs) == 8 and len(expected.compaction) == 1
     in_small_tasks(monkeypatch)
     monkeypatch.setattr(replay, "FAN_IN", fan_in)
@@ -81,7 +86,7 @@ def test_a_huge_partition_is_a_tree_of_merges_and_the_driver_gets_its_rows(
     story = Story(tmp_path / "logs", 7, others=("roll",))
     story.tell(120)
     story.end()
-    expected = replay_folder(FILES, str(tmp_path / "logs"))
+    expected = tables_here(tmp_path / "logs")
     in_small_tasks(monkeypatch)
     monkeypatch.setattr(replay, "FAN_IN", 3)
     levels: list[int] = []
@@ -105,7 +110,29 @@ def test_the_command_prints_the_same(
     code = main(["verify-logs", logs, "--json"])
     here = capsys.readouterr().out
     in_small_tasks(monkeypatch)
-    assert main(["verify-logs", logs, "--json", "--engine", "spark"]) == code == 1
+    out = str(tmp_path / "out")
+    arguments = ["verify-logs", logs, "--json", "--engine", "spark", "--output", out]
+    assert main(arguments) == code == 1
+    assert capsys.readouterr().out == here
+    assert main(arguments) == 1, "with what the run before kept"
+    assert capsys.readouterr().out == here
+
+
+def test_a_run_that_reads_nothing_starts_no_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story(tmp_path / "logs", 6, others=("clean", "roll"), policy="compact")
+    story.tell(60)
+    story.end()
+    arguments = ["verify-logs", str(tmp_path / "logs"), "--output", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    here = capsys.readouterr().out
+
+    def never(engine: SparkEngine) -> Any:
+        raise AssertionError("a session was started")
+
+    monkeypatch.setattr(SparkEngine, "_session", never)
+    assert main([*arguments, "--engine", "spark"]) == 0
     assert capsys.readouterr().out == here
 
 
