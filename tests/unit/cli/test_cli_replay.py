@@ -19,6 +19,7 @@ from kmirror.cli.replay_pace import Schedule, parse_speed
 from kmirror.cli.replay_partition import Outcome
 from kmirror.cli.replay_plan import Plan, Selection, make_plan, missing_topics, parse_rename
 from kmirror.cli.replay_progress import Progress, rates, shown
+from kmirror.cli.replay_served import RecordedFiles
 from kmirror.cli.replay_source import RecordedPartition, block_bytes, blocks_from, first_time
 from kmirror.common.errors import KmirrorError
 from kmirror.common.uuid import Uuid
@@ -226,3 +227,24 @@ def test_progress_is_lines_elsewhere_and_json_if_asked(monkeypatch: pytest.Monke
     with shown(100, 0, as_json=True, is_paced=False) as progress:
         progress.show()
     assert json.loads(capsys.readouterr().out)["event"] == "progress"
+
+
+# -- served files -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_segment_cannot_be_written_to_and_ends_where_it_is_sound(tmp_path: Path) -> None:
+    recorded_log = write_log(tmp_path / "t-0", batch(0), b"torn") / "00000000000000000000.log"
+    before = (recorded_log.read_bytes(), recorded_log.stat().st_mtime_ns)
+    files, link = RecordedFiles(), str(tmp_path / "link.log")
+    Path(link).symlink_to(recorded_log)
+    files.ends[link] = len(batch(0))
+    file = files.open(link, create=True, write=True)
+    for write in (lambda: file.pwrite(b"x", 0), lambda: file.pwritev([b"x"], 0), lambda: file.truncate(0)):
+        with pytest.raises(OSError):
+            write()
+    assert file.size() == files.size(link) == len(batch(0)) and file.pread(1 << 20, 0) == batch(0)
+    file.close()
+    files.set_mtime_ms(link, 5)
+    files.rename(link, f"{link}.deleted")
+    files.remove(f"{link}.deleted")
+    assert (recorded_log.read_bytes(), recorded_log.stat().st_mtime_ns) == before
