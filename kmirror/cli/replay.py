@@ -248,7 +248,7 @@ async def _replay(runtime: Runtime, destination: Destination, plan: Plan, speed:
             outcomes = await replay_partitions(runtime, destination, plan.partitions, schedule, stop, progress.told)
         finally:
             ticker.cancel()
-    report(progress, outcomes, plan, destination, as_json=as_json, is_paced=speed is not None)
+    report(progress, outcomes, plan, destination, as_json=as_json)
     return 0 if not signals else TERMINATED if signal.SIGTERM in signals else INTERRUPTED
 
 

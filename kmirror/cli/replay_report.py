@@ -8,7 +8,7 @@ from kmirror.cli.replay_progress import Progress, print_event, rates
 from kmirror.cli.replay_run import Destination
 
 
-def report(progress: Progress, outcomes: list[Outcome], plan: Plan, destination: Destination, *, as_json: bool, is_paced: bool) -> None:
+def report(progress: Progress, outcomes: list[Outcome], plan: Plan, destination: Destination, *, as_json: bool) -> None:
     """What was sent, and where it stands if that is not the end."""
     progress.lag_ms = 0.0
     is_complete = len(outcomes) == len(plan.partitions) and all(one.is_complete for one in outcomes)

@@ -47,7 +47,7 @@ def replay_on_spark(destination: Destination, plan: Plan, speed: float | None, m
             raise KmirrorError(errors[0])
         outcomes = [Outcome(**answer) for answer in answers if isinstance(answer, dict)]
         progress.records, progress.size = sum(one.records for one in outcomes), sum(one.size for one in outcomes)
-    report(progress, outcomes, plan, destination, as_json=as_json, is_paced=speed is not None)
+    report(progress, outcomes, plan, destination, as_json=as_json)
     return 0
 
 
