@@ -86,6 +86,16 @@ def test_the_verdict_of_the_pieces_is_that_of_the_whole(tmp_path: Path, seed: in
         assert in_pieces(one, other, settings)[1] == diff_logs(one, other, settings)
 
 
+def test_what_cannot_be_read_ends_the_verdict_where_it_ends_reading(tmp_path: Path) -> None:
+    parts = batches(120)
+    other = [batch(5 * number, text="other") for number in range(120)]
+    other[60] = other[60][:8] + b"\0\0\0\3" + other[60][12:]
+    left, right = indexed(tmp_path / "a" / "t-0", (0, parts)), indexed(tmp_path / "b" / "t-0", (0, other))
+    count, verdict = in_pieces(left, right, DiffSettings())
+    assert count > 4 and verdict.error is not None and verdict.difference_counts == {"bytes-differ": 59}
+    assert verdict == diff_logs(left, right)
+
+
 def test_where_keys_must_tell_all_of_the_logs_is_asked(tmp_path: Path) -> None:
     parts = batches(120)
     left = indexed(tmp_path / "a" / "t-0", (0, parts))
