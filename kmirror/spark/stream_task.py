@@ -4,6 +4,7 @@ A range comes with the slice of the segment that had it when the batch was plann
 changes), deleted it, put a cleaned one in its place (other bytes, the same offsets) or truncated it. So a slice is only a hint:
 
     the batch at its first byte must not begin behind the range, or the bytes are not those that were planned;
+    a slice that ends in front of the range's end counts only if its file still has the size that was planned;
     what cannot be read is looked up anew by offset, from the first record that was not given out yet; the same error again is one;
     a batch of a later leader epoch than the range's end has was written after a truncation, and is no part of the range;
     a log that ends or begins within the range by then has lost data.
@@ -143,6 +144,8 @@ class RangeReader:
                         yield from self._rows(files, one, replace(given.wanted, low=next_offset))
                     finally:
                         next_offset = max(next_offset, self._reader.next_offset)
+                    if next_offset <= given.wanted.high and _is_other_file(files, one):
+                        raise _MovedError(f"{one.path} is another file now")
                 return
             except (CorruptFileError, OSError, _MovedError) as error:
                 if str(error) == last_error:

@@ -272,6 +272,18 @@ def test_a_cleaned_segment_that_ends_too_early_gives_each_record_once(tmp_path: 
     assert [row[name] for row in run.read(tasks)] == [*range(25, 75), *range(100, 105)][:: 5 if "rows" in options else 1]
 
 
+def test_a_cleaned_segment_that_grew_is_read_to_the_end_of_the_range(tmp_path: Path) -> None:
+    """Batches that a cleaner wrote anew can be larger; here one ends exactly where the slice does, far too early."""
+    parts = batches(12, first=10)
+    larger = [len(batch(10, text="x" * length)) for length in range(800)]
+    length = next(length for length, size in enumerate(larger) if length > 5 and sum(map(len, parts)) % size == 0)
+    folder = write_segments(tmp_path / "t-0", (10, parts), (70, batches(1, first=70)))
+    run = StreamRun(tmp_path, failOnDataLoss="false")
+    tasks = run.tasks(*run.plan())
+    write_segments(folder, (10, [batch(first, text="x" * length) for first in range(10, 70, 5)]))
+    assert offsets(run.read(tasks)) == list(range(10, 75))
+
+
 def test_a_front_deleted_between_planning_and_reading_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = write_segments(tmp_path / "t-0", (0, batches(2)), (10, batches(2, first=10)))
     careful, careless = StreamRun(tmp_path), StreamRun(tmp_path, failOnDataLoss="false")
