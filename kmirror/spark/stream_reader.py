@@ -27,13 +27,13 @@ A trigger lists the input once and looks into the partitions whose files or high
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, SupportsTriggerAvailableNow
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.data_source import LogStarts
 from kmirror.spark.inputs import FoundPartition, find_partitions
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 _ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 Positions = dict[TopicPartition, Position]
+T = TypeVar("T")
 
 
 def check_stream_options(options: Mapping[str, str]) -> None:
@@ -63,6 +64,16 @@ def check_stream_options(options: Mapping[str, str]) -> None:
     for name in _ENDS:
         if name.lower() in given:
             raise KmirrorError(f"{NAME}: option {name} is for batch queries; a stream has no end")
+
+
+def _again(plan: Callable[[], T]) -> T:
+    """What `plan` makes; it lists anew where a broker deleted or swapped files after they were listed. The third error is one."""
+    for _ in range(2):
+        try:
+            return plan()
+        except (FileNotFoundError, CorruptFileError):
+            continue
+    return plan()
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -83,8 +94,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # what Spark asks
     @in_one_line
     def initialOffset(self) -> dict[str, Any]:
-        logs = self._look(is_first=True)
-        return to_json({name: state.position(self._starting(one, state)) for name, (one, state) in logs.items()})
+        return to_json(_again(self._first))
+
+    def _first(self) -> Positions:
+        return {name: state.position(self._starting(one, state)) for name, (one, state) in self._look(is_first=True).items()}
 
     @in_one_line
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -94,7 +107,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        positions = from_json(start)
+        return to_json(_again(lambda: self._ends(from_json(start), limit)))
+
+    def _ends(self, positions: Positions, limit: ReadLimit) -> Positions:
         logs = self._look_for(positions)
         backlogs = [self._backlog(name, positions.get(name), *log) for name, log in logs.items() if self._is_due(name)]
         ends = self._admitted(backlogs, limit)
@@ -103,7 +118,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if before is None or end != before.offset or backlog.is_new_start:
                 positions[backlog.name] = logs[backlog.name][1].position(end)
         self._planned = dict(positions)
-        return to_json(positions)
+        return positions
 
     @in_one_line
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -111,11 +126,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {name: state.visible_end for name, (_, state) in self._look().items()}
+        self._target = {name: state.visible_end for name, (_, state) in _again(self._look).items()}
 
     @in_one_line
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[StreamTask]:
-        begins, ends = from_json(start), from_json(end)
+        return _again(lambda: self._tasks(from_json(start), from_json(end)))
+
+    def _tasks(self, begins: Positions, ends: Positions) -> list[StreamTask]:
         changed = {name: position for name, position in ends.items() if begins.get(name) != position}
         if not changed:
             return []

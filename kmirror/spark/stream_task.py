@@ -105,10 +105,13 @@ class StreamTask(InputPartition):  # type: ignore[misc]
 
 
 def ranges_of(files: FileSystem, slices: Sequence[LogSlice], wanted: WantedRange) -> list[RangePiece]:
-    """A range that several slices hold, cut at the offsets where they begin."""
+    """A range that several slices hold, cut at the offsets where they begin. CorruptFileError where these do not rise: the file is another by now."""
     begins = [wanted.low]
     for one in slices[1:]:
-        begins.append(one.base_offset if one.start == 0 else _first_offset(files, one))
+        begin = one.base_offset if one.start == 0 else _first_offset(files, one)
+        if not begins[-1] <= begin <= max(begins[-1], wanted.high + 1):
+            raise CorruptFileError(one.path, one.start, f"a batch at offset {begin}, between {begins[-1]} and {wanted.high}")
+        begins.append(begin)
     ends = [*(begin - 1 for begin in begins[1:]), wanted.high]
     found = zip(slices, begins, ends)
     return [

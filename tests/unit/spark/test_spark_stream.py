@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from stream_runs import Rows, StreamRun
 from kmirror.common.errors import KmirrorError
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.spark.files import LocalFiles
 from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.stream_reader import check_stream_options
+from kmirror.spark.stream_task import ranges_of
 
 
 def offsets(rows: Rows) -> list[int]:
@@ -212,6 +215,35 @@ def test_a_log_that_moves_between_two_log_dirs_is_looked_for_twice(tmp_path: Pat
     assert len(run.between(start, end)) == 20
     misses[:] = [True]
     assert run.plan()[1] == end and not misses
+
+
+def test_files_that_go_between_listing_and_looking_are_listed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention takes the front while a trigger looks how far its limit reaches."""
+    folder = write_segments(tmp_path / "t-0", *((first, batches(2, first=first)) for first in range(0, 50, 10)))
+    run = StreamRun(tmp_path, failOnDataLoss="false", maxOffsetsPerTrigger="12", splitBytes="100")
+
+    def find(locations: tuple[str, ...], *, replica: str) -> list[FoundPartition]:
+        found = find_partitions(locations, replica=replica)
+        if doomed:
+            (folder / f"{doomed.pop():020d}.log").unlink()
+        return found
+
+    doomed: list[int] = []
+    monkeypatch.setattr("kmirror.spark.stream_reader.find_partitions", find)
+    run.position = json.dumps(run.reader.initialOffset())
+    doomed.append(0)
+    assert offsets(run.batch()) == list(range(10, 20)) and not doomed
+
+
+def test_cuts_that_do_not_rise_are_planned_anew(tmp_path: Path) -> None:
+    """The index was read before a swap, the batches at its positions after it: ranges would overlap."""
+    parts = batches(60, first=100)
+    indexed(tmp_path / "t-0", 100, parts, every=5)
+    run = StreamRun(tmp_path, splitBytes=str(10 * len(parts[0])))
+    (piece, *_) = [piece for task in run.tasks(*run.plan()) for piece in task.pieces]
+    slices = [piece.piece._replace(start=row * len(parts[0]), end=(row + 10) * len(parts[0])) for row in (0, 20, 10)]
+    with pytest.raises(KmirrorError, match="a batch at offset 150, between 200 and 399"):
+        ranges_of(LocalFiles(), slices, replace(piece.wanted, low=100, high=399))
 
 
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
