@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -30,7 +31,7 @@ from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.replay.claims import DataDirClaims
 from kmirror.verify.replay.compaction import KeyCounts, KeyScope
 from kmirror.verify.replay.leader_epochs import EpochRun
-from kmirror.verify.replay.partial import ReplayPartial
+from kmirror.verify.replay.partial import ReplayPartial, Section
 from kmirror.verify.replay.tables import KeptRow
 
 T = TypeVar("T")
@@ -114,9 +115,16 @@ def _taken_apart(partial: ReplayPartial) -> dict[int, ReplayPartial]:
             if each.next_offset > end:
                 break
             run += 1
-        own = tuple(partial.sections[index] for index in sections.get(number, []))
+        own = tuple(_in_order(partial.sections[index]) for index in sections.get(number, []))
         found[segment.base_offset] = ReplayPartial((segment,), tuple(epochs), own)
     return found
+
+
+def _in_order(section: Section) -> Section:
+    """With its producers by id: in which order they came to be known depends on the tree of merges."""
+    producers = section.producers
+    states, fronts = dict(sorted(producers.states.items())), dict(sorted(producers.fronts.items()))
+    return replace(section, producers=replace(producers, states=states, fronts=fronts))
 
 
 # keys

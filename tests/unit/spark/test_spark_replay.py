@@ -27,9 +27,11 @@ LIFE = ("roll", "epoch", "reset", "restart", "crash", "truncate")
 def several_logs(folder: Path, seed: int, *, damaged: bool) -> Path:
     """A cluster of log.dirs: large and small partitions, an empty one, one that was cleaned, and damage of some kinds."""
     chance = random.Random(seed)
-    for number, steps in enumerate((100, 3, 0, 60)):
+    for number, steps in enumerate((100, 3, 0, 90)):
         policy = "compact" if number == 3 else "delete"
-        story = Story(folder / f"node-{number}", seed * 10 + number, others=("clean", "roll") if number == 3 else LIFE, policy=policy)
+        story = Story(
+            folder / f"node-{number}", seed * 10 + number, others=("clean", "clean", "roll") if number == 3 else LIFE, policy=policy
+        )
         story.tell(steps)
         story.end()
         path = folder / f"node-{number}" / "t-0"
