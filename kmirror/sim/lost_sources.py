@@ -10,7 +10,7 @@ that the topic was gone (B5), STOPPED or PAUSED. It has every record that all of
     fails over    the mirror is active then, and still has all of it, but for transactions that nobody ended
 
 Whoever adds a topic a second time that has its own records behind a reset (it was removed again before the first alignment could cut them) is
-refused, too: the reset says that a mirror was here, and nothing of the log is the source's. Then the operator says go at the end of the story.
+refused, too: the reset says that a mirror was here, and nothing of the log is the source's. Then the operator says go (`when_refused`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from collections.abc import Mapping
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Random
-from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import MIRROR_MAX_TRUNCATION_CONFIG
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.history import LogKey, LogLost, StateWritten
+from kmirror.sim.history import LogLost
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.open_transactions import fixpoint
+from kmirror.sim.server import SimServer
 from kmirror.sim.story import Story
 
 NOT_FOLLOWING = (State.FAILED, State.STOPPED, State.PAUSED)
@@ -102,9 +103,10 @@ class LostSource:
         await self._story.start_mirror()
         cluster = self._story.passive
         for partition, values in had.items():
-            await self._stage.until(
+            await self._stage.until_followed(
+                cluster,
                 f"{cluster} has all of {partition} again",
-                lambda: values <= {value for batch in self._stage.log(cluster, partition) or () for value in batch.values},  # noqa: B023
+                lambda: values <= self._values(cluster, partition),  # noqa: B023
             )
 
     async def say_go(self, mirror: str) -> None:
@@ -115,29 +117,6 @@ class LostSource:
         await self._story.start_mirror()
         await stage.until_state(mirror, State.MIRRORING)
         await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, None)
-
-    async def say_go_if_an_add_is_refused(self, source: str, mirror: str) -> None:
-        """Until the mirror equals its source, or the guard refuses its alignment. FAILED later than that is not taken for it."""
-        stage = self._stage
-
-        def refused() -> bool:
-            return any(self._is_refused(mirror, partition) for partition in stage.partitions)
-
-        def equal() -> bool:
-            return all(stage.equal(source, mirror, partition) for partition in stage.partitions)
-
-        await stage.until(f"{mirror} equals {source}, or may not follow it", lambda: equal() or refused())
-        if not equal():
-            await self.say_go(mirror)
-
-    def _is_refused(self, mirror: str, partition: TopicPartition) -> bool:
-        """FAILED by PREPARING, as the leader of its states has it."""
-        server = self._stage.leader(mirror, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
-        if server is None or self._stage.state(mirror, partition) is not State.FAILED:
-            return False
-        log = LogKey(server.name, partition)
-        states = [event.state for event in self._stage.history.events if isinstance(event, StateWritten) and event.log == log]
-        return states[-2:] == [State.PREPARING, State.FAILED]
 
     def _had(self, source: str, mirror: str, partition: TopicPartition) -> set[bytes]:
         """Values that each replica of the mirror has, of no open transaction: no loss of power and no failover takes them. And that the source has:
@@ -153,10 +132,22 @@ class LostSource:
         return values
 
     async def _ensure_kept(self, cluster: str, partition: TopicPartition, had: set[bytes]) -> None:
-        await self._stage.until(f"{partition} has a leader at {cluster}", lambda: self._stage.leader(cluster, partition) is not None)
-        missing = had - {value for batch in self._stage.log(cluster, partition) or () for value in batch.values}
+        """A broker that has just lost its power leads until the controller knows it: then the next leader is asked."""
+        stage = self._stage
+        await stage.until(f"{partition} has a leader at {cluster}", lambda: stage.leader(cluster, partition) is not None)
+        if had - self._values(cluster, partition):
+            await stage.until(f"{partition} has a leader at {cluster} that serves", lambda: _serves(stage.leader(cluster, partition)))
+        missing = had - self._values(cluster, partition)
         if missing:
             raise KmirrorError(f"expected: {cluster} keeps what the source has lost of {partition}, not without {min(missing).decode()}")
+
+    def _values(self, cluster: str, partition: TopicPartition) -> set[bytes]:
+        """What the leader's log has."""
+        return {value for batch in self._stage.log(cluster, partition) or () for value in batch.values}
+
+
+def _serves(leader: SimServer | None) -> bool:
+    return leader is not None and leader.is_serving
 
 
 def _may_lose(fleet: SimFleet) -> bool:

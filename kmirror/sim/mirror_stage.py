@@ -24,7 +24,7 @@ from kmirror.sim.fleet_clients import LOST, FleetProducer
 from kmirror.sim.fleet_crowd import GROUP, FleetCrowd
 from kmirror.sim.fleet_groups import committed_offsets
 from kmirror.sim.fleet_history import GroupSynced
-from kmirror.sim.history import Batch, Converged, History, LogKey, MirrorStatesRead
+from kmirror.sim.history import Batch, Converged, History, LogKey, MirrorStatesRead, StateWritten
 from kmirror.sim.mirror_operators import Controls, MirrorOperator
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
@@ -55,6 +55,8 @@ MIRRORED = {
     "broker.session.timeout.ms": "2000",
 }
 
+REFUSED = [MirrorPartitionState.PREPARING, MirrorPartitionState.FAILED]
+
 
 class MirrorStage(SimStage):
     """Two fleets; `crowds[name]` are the clients of each once it is open."""
@@ -69,6 +71,8 @@ class MirrorStage(SimStage):
         self.partitions: list[TopicPartition] = []
         self.refused_until_us: dict[str, int] = {}
         """Until when a cluster lets no mirror read, where it was opened with `may_refuse`."""
+        self.when_refused: Callable[[str], Awaitable[None]] | None = None
+        """What the operator of a cluster does where the guard lets the mirror not be aligned (`lost_sources`); None: nothing."""
         self._associations: dict[str, set[str | None]] = {}
 
     def servers(self) -> list[SimServer]:
@@ -189,15 +193,42 @@ class MirrorStage(SimStage):
 
     async def until_state(self, cluster: str, *states: MirrorPartitionState) -> None:
         """Every partition of the topic."""
-        wanted = " or ".join(state.name for state in states)
-        await self.until(
-            f"{TOPIC} {wanted} at {cluster}", lambda: all(self.state(cluster, partition) in states for partition in self.partitions)
-        )
+        what = f"{TOPIC} {' or '.join(state.name for state in states)} at {cluster}"
+
+        def reached() -> bool:
+            return all(self.state(cluster, partition) in states for partition in self.partitions)
+
+        if MirrorPartitionState.MIRRORING in states:
+            await self.until_followed(cluster, what, reached)
+        else:
+            await self.until(what, reached)
+
+    async def until_followed(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
+        """As `until`; where the guard lets the mirror not be aligned meanwhile, its operator decides."""
+        await self.until(what, lambda: condition() or self._guard_refuses(cluster))
+        while not condition():
+            assert self.when_refused is not None
+            await self.when_refused(cluster)
+            await self.until(what, lambda: condition() or self._guard_refuses(cluster))
+
+    def _guard_refuses(self, cluster: str) -> bool:
+        """A partition is FAILED by PREPARING, as the leader of the states has it. FAILED later than that is not taken for it."""
+        if self.when_refused is None:
+            return False
+        server = self.leader(cluster, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
+        failed = [partition for partition in self.partitions if self.state(cluster, partition) is MirrorPartitionState.FAILED]
+        return server is not None and any(self._states(LogKey(server.name, partition))[-2:] == REFUSED for partition in failed)
+
+    def _states(self, log: LogKey) -> list[MirrorPartitionState | None]:
+        """All that were written there."""
+        return [event.state for event in self.history.events if isinstance(event, StateWritten) and event.log == log]
 
     async def until_equal(self, source: str, destination: str) -> None:
         """Lag 0 while nobody writes; from then on the logs are compared."""
-        await self.until(
-            f"{destination} equals {source}", lambda: all(self.equal(source, destination, partition) for partition in self.partitions)
+        await self.until_followed(
+            destination,
+            f"{destination} equals {source}",
+            lambda: all(self.equal(source, destination, partition) for partition in self.partitions),
         )
         for partition in self.partitions:
             theirs, ours = self.leader(source, partition), self.leader(destination, partition)

@@ -19,7 +19,6 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.keyed_topic import KeyedTopic
-from kmirror.sim.lost_sources import LostSource
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_operators import MirrorOperator
 from kmirror.sim.mirror_share_groups import WITH_SHARE_GROUPS, MovedShareGroup
@@ -65,6 +64,8 @@ async def _mirrors(stage: MirrorStage, world: MirrorWorld) -> None:
         stage.world.loop.create_task(_moves(stage), name="moves")
     if world.source_lost is None:
         stage.operator.mirror_configs["mirror.max.truncation.records"] = "-1"  # whoever adds a topic here takes what the source has
+    else:
+        stage.when_refused = turns.lost_source.say_go
     story.start_clients()
     if keyed is not None:
         await keyed.open()
@@ -76,7 +77,7 @@ async def _mirrors(stage: MirrorStage, world: MirrorWorld) -> None:
         await happen()
     if keyed is not None:
         await keyed.end()
-    await story.end(turns.lost_source if world.source_lost is not None else None)
+    await story.end()
     if keyed is not None:
         await keyed.read()
 
@@ -149,7 +150,7 @@ class _Story:
         else:
             await self._delete_and_create()
 
-    async def end(self, lost_source: LostSource | None) -> None:
+    async def end(self) -> None:
         """The passive cluster equals the active one, and may take over."""
         stage = self._stage
         await stage.settle()
@@ -157,8 +158,6 @@ class _Story:
             await stage.have_it_mirrored(self._arbiter, self.passive)
         else:
             await stage.set_right(self.active, self.passive)
-        if lost_source is not None:
-            await lost_source.say_go_if_an_add_is_refused(self.active, self.passive)
         await stage.until_equal(self.active, self.passive)
         if self._members:
             await stage.until_group_is_synced(self.active, self.passive)

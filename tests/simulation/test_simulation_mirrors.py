@@ -107,12 +107,17 @@ def test_no_broker_dies_while_another_has_a_bad_disk():
     assert run_seed("mirrors", 211047, ()).violations == ()
 
 
-@pytest.mark.parametrize(("name", "seed"), [("mirrors", 246528), ("mirrors_source_anew", 8)])
+@pytest.mark.parametrize(("name", "seed"), [("mirrors", 246528), ("mirrors", 261418), ("mirrors_source_anew", 8)])
 def test_an_add_that_the_guard_refuses_is_the_operators_to_decide(name, seed):
     """The topic was removed while its first alignment was under way, and added again: its own records lie behind a reset, and are kept."""
     result = run_named(name, seed)
     assert result.violations == []
     assert any("says go" in what for _, _, what in result.history.story())
+
+
+def test_who_has_lost_its_power_is_not_asked_what_is_kept():
+    """Seed 260407: it leads until the controller knows that it is gone."""
+    assert run_seed("mirrors", 260407, ()).violations == ()
 
 
 @pytest.mark.parametrize("name", ["mirrors_calm", *(pytest.param(name, id=f"{items}-{name}") for name, items in NAMED.items())])
