@@ -13,6 +13,8 @@ from kmirror.common.varint import VarintError
 ROOT = pathlib.Path(kmirror.__file__).parent
 BUILTIN_ERRORS = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)}
 OTHER_ROOTS = {
+    "CpuLimitError": "nothing of a simulated node may catch it",
+    "KeysNeededError": "it never leaves the comparison that raises it",
     "KmirrorError": "the root itself",
     "NodeKilledError": "nothing of a simulated node may catch it",
     "_AstrayError": "it never leaves the comparison that raises it, in which a KmirrorError is a verdict",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +15,12 @@ def spark() -> Iterator[Any]:
     for name in ("pyspark", "pyarrow"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed (kmirror[spark])")
+    from pyspark.java_gateway import ensure_callback_server_started
+
     from kmirror.spark import spark_session
 
+    gc.collect()  # py4j's server of foreachBatch waits with select(), which knows no descriptor above 1023: logs that tests left open go first
     session = spark_session("kmirror-tests", 2)
+    ensure_callback_server_started(session.sparkContext._gateway)
     yield session
     session.stop()

@@ -193,4 +193,4 @@ def test_spark_does_not_compare_live_clusters(capsys: pytest.CaptureFixture[str]
         name = "bootstrap:x:1"
 
     with pytest.raises(KmirrorError, match="--engine spark compares folders"):
-        log_diff_run._engine(log_diff_run.argparse.Namespace(engine="spark"), Live(), Live(), 0)  # type: ignore[arg-type]
+        log_diff_run._engine(log_diff_run.argparse.Namespace(engine="spark", master=None), Live(), Live(), 0)  # type: ignore[arg-type]
