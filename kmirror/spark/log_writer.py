@@ -38,9 +38,10 @@ format`, and a partition is served where the cluster's metadata has its topic id
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -54,6 +55,9 @@ from kmirror.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ABORT_TRIES: Final = 50
+ABORT_PAUSE_S: Final = 0.1
 
 
 @dataclass
@@ -101,10 +105,22 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
     @in_one_line
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         files = WritableLocalFiles()
-        if files.exists(self._staging):
-            files.remove_tree(self._staging)
+        _remove_while_tasks_write(files, self._staging)
         if self._made_path and files.is_dir(self._options.path) and not files.list_dir(self._options.path):
             files.remove_tree(self._options.path)
+
+
+def _remove_while_tasks_write(files: WritableLocalFiles, staging: str) -> None:
+    """Tasks that Spark has killed write for a moment, and what they add to a folder keeps it from being removed. OSError if that does not end."""
+    for tries_left in reversed(range(ABORT_TRIES)):
+        try:
+            if files.exists(staging):
+                files.remove_tree(staging)
+            return
+        except OSError:
+            if not tries_left:
+                raise
+            time.sleep(ABORT_PAUSE_S)
 
 
 def _task_number() -> int:

@@ -10,6 +10,7 @@ Held in memory are some MB a partition, at most about `PENDING_BYTES` over all p
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -256,7 +257,7 @@ class TaskWriter:
         if name not in self._logs:
             check_topic(name.topic)
             folder = f"{self._folder}/{name}"
-            self._files.make_dirs(folder)
+            os.mkdir(folder)  # not what is above it: an abort has removed that
             self._logs[name] = StagedLog(name, folder, self._options, self._ports)
         return self._logs[name]
 

@@ -19,6 +19,7 @@ DOCUMENTED = {
     Errors.CORRUPT_MESSAGE,
     Errors.INVALID_RECORD,
     Errors.INVALID_TIMESTAMP,
+    Errors.UNKNOWN_SERVER_ERROR,  # Kafka's answer to what does not decompress
     Errors.UNSUPPORTED_COMPRESSION_TYPE,
     Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 from collections.abc import Iterator
+from multiprocessing.connection import wait
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,11 @@ def spark() -> Iterator[Any]:
 
     from kmirror.spark import spark_session
 
-    gc.collect()  # py4j's server of foreachBatch waits with select(), which knows no descriptor above 1023: logs that tests left open go first
+    # Tests leave logs open, and py4j's server of foreachBatch waits with select(), which knows no descriptor above 1023.
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr("py4j.java_gateway.select", SimpleNamespace(select=lambda r, w, x, s=None: (wait(r, s), [], [])))
     session = spark_session("kmirror-tests", 2)
     ensure_callback_server_started(session.sparkContext._gateway)
     yield session
     session.stop()
+    monkeypatch.undo()

@@ -68,7 +68,7 @@ def test_a_frame_in_no_order_is_refused_and_write_log_sorts_it(spark, tmp_path) 
 
 
 def test_a_job_that_fails_leaves_nothing(spark, tmp_path) -> None:
-    frame = spark.range(100, numPartitions=3).selectExpr(
+    frame = spark.range(100, numPartitions=1).selectExpr(
         "cast(if(id = 99, raise_error('no such order'), id) as string) value", "'t' topic", "0 partition"
     )
     with pytest.raises(Exception, match="no such order"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -221,6 +223,25 @@ def test_error_mode_looks_again_at_the_commit(tmp_path) -> None:
     assert tree(tmp_path / "d") == before
     with pytest.raises(KmirrorError, match="has logs already"):
         writer_for(tmp_path / "d", batch.schema, kmirror_savemode="error")
+
+
+def test_an_abort_waits_for_tasks_that_still_write(tmp_path, monkeypatch) -> None:
+    """rmtree fails where a killed task adds a file meanwhile; the staging folder stayed."""
+    batch, tries = rows_of([1]), []
+    writer = writer_for(tmp_path / "d", batch.schema)
+    message = writer.write(iter([batch]))
+
+    def remove_tree(files: WritableLocalFiles, path: str) -> None:
+        tries.append(path)
+        if len(tries) < 3:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+        shutil.rmtree(path)
+
+    monkeypatch.setattr(WritableLocalFiles, "remove_tree", remove_tree)
+    writer.abort([message])
+    assert not (tmp_path / "d").exists() and len(tries) == 4
+    with pytest.raises(KmirrorError, match="the job ended"):
+        writer.write(iter([batch]))
 
 
 def test_what_a_killed_driver_left_is_no_log_to_a_reader(tmp_path, capsys) -> None:
