@@ -7,7 +7,7 @@
 
 Each is mended after a while, as an operator does it: the node is off, space is freed or the disk is repaired or formatted, and the node
 starts again. Until then the node may refuse to start, or go on with what is healthy. A lie just ends, but what was synced meanwhile is lost
-with the power at any later time: of a node whose disk ever lied the operator looks after each restart (`faults`). To a fleet all of these are
+with the power at any later time: a node whose disk ever lied the operator looks after for the rest of the story (`faults`). To a fleet all of these are
 a loss of power at the most, so they come only when that may (`way_to_die`), and no other broker of the fleet dies until all is whole again.
 """
 

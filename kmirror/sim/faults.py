@@ -1,7 +1,8 @@
 """What goes wrong, by the seed: crashes, power cuts, partitions, resets, slow links, long pauses, clocks that jump, disks (`disk_faults`).
 
 `FaultInjector.run` draws a fault, lets it happen, waits, draws the next, while `active`. What it breaks it mends: a node that it
-stopped starts again, a partition heals, a link gets fast again. `hold` takes a node out of its hands (the story wants it dead).
+stopped starts again, a partition heals, a link gets fast again; a node whose disk ever lied is looked after to the end of the story.
+`hold` takes a node out of its hands (the story wants it dead).
 Reordering of tasks that are ready is the loop's; latency and splitting of packets are the network's; both always happen.
 """
 
@@ -48,6 +49,8 @@ class FaultRates:
 
 NO_FAULTS = FaultRates(0, 0, 0, 0, 0, 0, 0)
 MIN_DISK_MS, MAX_DISK_MS = 300, 2_500
+LOOK_MS, LOOKS = 1_000, 5
+"""How often the operator looks at a node whose disk lied, and at how many looks in a row it must be in trouble: longer than any other mending takes."""
 
 
 class FaultInjector:
@@ -77,6 +80,7 @@ class FaultInjector:
         self._disks = DiskFaults(world.loop, self._random, history, lambda server: server.name in self._held)
         self._held: dict[str, None] = {}
         self._mending: dict[asyncio.Task[None], None] = {}
+        self._looked_after: dict[str, asyncio.Task[None]] = {}
 
     def hold(self, cluster: SimServer) -> None:
         """The story owns this node's life from now on."""
@@ -141,6 +145,18 @@ class FaultInjector:
         if server is not None and not server.needs_restart and self._way_to_die(server, True):
             mend = self._disks.happen(kind, server)
             self._later(self._between(MIN_DISK_MS, MAX_DISK_MS), "disk", mend)
+            if kind == "disk_lies" and server.name not in self._looked_after:
+                self._looked_after[server.name] = self._world.loop.create_task(self._look_after(server), name=f"look-after-{server.name}")
+
+    async def _look_after(self, server: SimServer) -> None:
+        """For the rest of the story: what a disk that lied has torn, a node may find long after its restart, and when everything else has healed."""
+        troubled = 0
+        while True:
+            await asyncio.sleep(LOOK_MS / 1000)
+            troubled = troubled + 1 if server.needs_restart and server.name not in self._held else 0
+            if troubled == LOOKS:
+                self._disks.mend(server)
+                troubled = 0
 
     def _restart(self, cluster: SimServer) -> None:
         if not cluster.alive and cluster.name not in self._held:
@@ -158,8 +174,6 @@ class FaultInjector:
         else:
             cluster.crash()
         self._later(self._between(50, 700), "restart", lambda: self._restart(cluster))
-        if any(volume.has_lied for volume in cluster.volumes):
-            self._later(self._between(MIN_DISK_MS, MAX_DISK_MS) + 700, "disk", lambda: self._disks.mend(cluster))
 
     def _two_hosts(self) -> tuple[str, str]:
         first = self._random.randrange(len(self._hosts))

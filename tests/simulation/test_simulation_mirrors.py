@@ -97,11 +97,6 @@ def test_a_source_that_knows_no_mirroring_tells_no_last_mirror_epoch():
     assert run_seed("mirrors", 201301, ()).violations == ()
 
 
-def test_a_node_whose_disk_lied_is_looked_after_when_it_does_not_start():
-    """Seed 201366: its partition.metadata is torn by a power loss long after the lie; nobody came, and the ISR stayed below its minimum."""
-    assert run_seed("mirrors", 201366, ()).violations == ()
-
-
 def test_no_broker_dies_while_another_has_a_bad_disk():
     """Seed 211047: one disk was lost while the other replica's, which had lied before, was read-only and was to be replaced."""
     assert run_seed("mirrors", 211047, ()).violations == ()

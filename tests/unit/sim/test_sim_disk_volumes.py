@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from kmirror.record.record import Record
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.disk_volumes import WRITING
+from kmirror.sim.faults import NO_FAULTS, FaultInjector
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.history import Appended, History, Recovered, Removed
 from kmirror.sim.log_watch import DISK_LOST, MOVE, KnownChains, LogWatch
@@ -209,6 +211,32 @@ def test_a_disk_that_lied_to_a_node_that_does_not_use_it_is_replaced(path, name,
     world.loop.run_until_complete(broker.wait_started())
     assert not volume.lies and not volume.has_lied and not broker.needs_restart
     assert not broker.node.disk.exists(f"{path}/torn")
+    world.close()
+
+
+@pytest.mark.parametrize(("name", "goes_on"), [("meta.properties", False), ("recovery-point-offset-checkpoint", True)])
+def test_a_disk_that_lied_is_looked_after_when_everything_else_has_healed(name, goes_on):
+    """Seed 201366 found a torn partition.metadata at a restart, seed 284387 a torn checkpoint a second after the last fault had been mended."""
+    world, made = fleet()
+    (broker,) = made.brokers.values()
+    faults = FaultInjector(world, [broker], [broker.name], replace(NO_FAULTS, disk_lies=1), History(), disks=[broker])
+    running = world.loop.create_task(faults.run())
+    faults.active = True
+    while not any(volume.lies for volume in broker.volumes):
+        world.loop.run_for_us(10_000)
+    (volume,) = [volume for volume in broker.volumes if volume.lies]
+    broker.node.disk.write_bytes(f"{volume.path}/torn", b"1")
+    broker.node.disk.fsync_path(f"{volume.path}/torn")
+    running.cancel()
+    world.loop.run_until_complete(faults.mend())
+    broker.crash()
+    broker.node.disk.attach()
+    broker.node.disk.write_bytes(f"{volume.path}/{name}", b"version=1")
+    broker.start()
+    world.loop.run_for_us(2_000_000)
+    assert broker.needs_restart and broker.alive is goes_on
+    world.loop.run_for_us(10_000_000)
+    assert broker.is_serving and not broker.needs_restart and not volume.has_lied
     world.close()
 
 
