@@ -16,6 +16,10 @@ T = TypeVar("T")
 GREEN: Final = "#27ae60"
 RED: Final = "#c0392b"
 PURPLE: Final = "#8e44ad"
+MAX_UNFOLDED: Final = 200
+"""Sections that a page has in full."""
+MAX_NAMED: Final = 20_000
+"""Lines of those that have no section."""
 MAX_CELLS: Final = 2_000
 CELLS_IN_A_ROW: Final = 50
 _STYLE: Final = """
@@ -60,8 +64,9 @@ def escaped(text: object) -> str:
     return escape(str(text), quote=True)
 
 
-def html_page(title: str, body: str) -> str:
-    """The whole file. `body` is markup."""
+def html_page(title: str, *parts: str) -> str:
+    """The whole file. `parts` are markup; empty ones are left out."""
+    body = "\n".join(part for part in parts if part)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">\n'
         f"<title>{escaped(title)}</title><style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
@@ -167,9 +172,8 @@ def offsets_bar(start: int, end: int, lanes: Sequence[tuple[str, int, int]], mar
     for mark in marks:
         x, width = _extent(mark.first, mark.last + 1, start, span, least=3)
         placed.setdefault((round(x, 1), round(width, 1)), {}).setdefault(mark.colour, mark)
-    for (x, width), stacked in sorted(
-        placed.items(), key=lambda one: -one[0][1]
-    ):  # narrow ones lie on top, those of one place share its height
+    widest_first = sorted(placed.items(), key=lambda one: -one[0][1])  # narrow ones lie on top
+    for (x, width), stacked in widest_first:  # those of one place share its height
         share = height / len(stacked)
         rects += [_rect(x, width, share, mark.colour, mark.title, y=share * row) for row, mark in enumerate(stacked.values())]
     axis = f'<div class="axis"><span>{start:,}</span><span>{end:,}</span></div>'

@@ -16,6 +16,8 @@ from typing import Final
 
 from kmirror.cli.html_page import (
     GREEN,
+    MAX_NAMED,
+    MAX_UNFOLDED,
     PURPLE,
     RED,
     Mark,
@@ -37,10 +39,8 @@ from kmirror.cli.html_page import (
 from kmirror.cli.log_diff_text import counts_text, offsets_text, summary_line
 from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, LogDiffReport, LogFacts, PartitionVerdict, Status
 
-MAX_UNFOLDED: Final = 200
 MAX_RANGES: Final = 4_000
 MAX_BATCHES: Final = 2_000
-MAX_NAMED: Final = 20_000
 MAX_TOPICS: Final = 300
 _COLOURS: Final = {
     DifferenceKind.MISSING: "#c0392b",
@@ -88,7 +88,7 @@ def report_html(report: LogDiffReport) -> str:
         f"<p><small>kafka-log-diff, engine {escaped(report.engine)}. Bytes are compared from the higher log start offset on; segment boundaries may "
         "differ.</small></p>",
     ]
-    return html_page(f"kafka-log-diff: {report.status.value}", "\n".join(part for part in parts if part))
+    return html_page(f"kafka-log-diff: {report.status.value}", *parts)
 
 
 def _severity(verdict: PartitionVerdict) -> tuple[int, int, int, str, int]:

@@ -26,7 +26,7 @@ from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input
 from kmirror.cli.log_diff_text import report_text
 from kmirror.common.errors import KmirrorError
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.verify.cluster_prints import plan_logs
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.data_dir_logs import choose_partitions, one_sided_verdict
@@ -138,11 +138,11 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
 
 def _with_groups(verdicts: list[PartitionVerdict], left: LogInput, right: LogInput, settings: DiffSettings) -> list[PartitionVerdict]:
     """The verdicts, with the groups that are beyond the logs of their side, where a side has `__consumer_offsets`."""
-    from kmirror.verify.group_rules import OFFSETS_TOPIC, GroupsOfSide, read_commits, with_groups
+    from kmirror.verify.group_rules import GroupsOfSide, read_commits, with_groups
 
     sides = []
     for title, side in (("A", left), ("B", right)):
-        if isinstance(side, FolderInput) and any(name.topic == OFFSETS_TOPIC for name in side.logs):
+        if isinstance(side, FolderInput) and any(name.topic == GROUP_METADATA_TOPIC_NAME for name in side.logs):
             commits = read_commits(side.files, side.path, [log.partition for log in side.all_logs])
             sides.append(GroupsOfSide(title, commits, side.has_grown))
     return with_groups(verdicts, sides, settings.ignored, settings.max_differences) if sides else verdicts

@@ -25,7 +25,6 @@ import asyncio
 import contextlib
 import re
 import signal
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,18 +35,16 @@ from kmirror.cli.log_diff_inputs import FolderInput, is_live
 from kmirror.cli.replay_client import TRANSACTION_TIMEOUT_MS, ReplayClient
 from kmirror.cli.replay_pace import parse_speed
 from kmirror.cli.replay_plan import Plan, Selection, make_plan, missing_topics, parse_rename
-from kmirror.cli.replay_progress import Progress, counted, shown
+from kmirror.cli.replay_progress import Progress, counted, say, shown
 from kmirror.cli.replay_report import report
 from kmirror.cli.replay_run import CLIENT_ID, Destination, replay_partitions, scheduled
-from kmirror.cli.replay_stop import Stop
+from kmirror.cli.replay_stop import Stop, exit_code, signals_heard
 from kmirror.cli.tool_client import command_properties
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run as run_loop
 
 TICK_MS = 500
-INTERRUPTED = 130
-TERMINATED = 143
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
@@ -203,7 +200,7 @@ async def prepare(
             (await client.create_topics(missing)).all()
             for topic in missing:
                 settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
-                _say(f"created topic {topic.name} with {counted(topic.num_partitions, 'partition')}, {settings}")
+                say(f"created topic {topic.name} with {counted(topic.num_partitions, 'partition')}, {settings}")
             found = await _described(client, plan)
         await _warn_of_times(client, [name for name in found if name not in {topic.name for topic in missing}])
     return replace(destination, cluster_id=cluster_id, topic_ids={name: str(topic.topic_id) for name, topic in found.items()})
@@ -229,11 +226,7 @@ async def _warn_of_times(client: ReplayClient, topics: list[str]) -> None:
         except ApiException:
             continue  # who may only write is not told
         if entries.get("message.timestamp.type") == "LogAppendTime":
-            _say(f"topic {name} has message.timestamp.type=LogAppendTime: its records get the time of their arrival")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+            say(f"topic {name} has message.timestamp.type=LogAppendTime: its records get the time of their arrival")
 
 
 # -- in this process --------------------------------------------------------------------------------------------------------------
@@ -249,7 +242,7 @@ async def _replay(runtime: Runtime, destination: Destination, plan: Plan, speed:
         finally:
             ticker.cancel()
     report(progress, outcomes, plan, destination, as_json=as_json)
-    return 0 if not signals else TERMINATED if signal.SIGTERM in signals else INTERRUPTED
+    return exit_code(signal.SIGTERM if signal.SIGTERM in signals else signal.SIGINT) if signals else 0
 
 
 async def _tick(stop: Stop, progress: Progress) -> None:
@@ -260,7 +253,6 @@ async def _tick(stop: Stop, progress: Progress) -> None:
 @contextlib.contextmanager
 def _stopping(stop: Stop) -> Iterator[list[signal.Signals]]:
     """The signals that came; the first asks for an end in good order, the second does not."""
-    loop = asyncio.get_running_loop()
     main = asyncio.current_task()
     seen: list[signal.Signals] = []
 
@@ -271,16 +263,10 @@ def _stopping(stop: Stop) -> Iterator[list[signal.Signals]]:
         elif main is not None:
             main.cancel()
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    with contextlib.suppress(ValueError, RuntimeError):  # not the main thread: whoever runs us there ends us otherwise
-        for number in numbers:
-            loop.add_signal_handler(number, on_signal, number)
-    try:
-        yield seen
-    except asyncio.CancelledError:
-        if len(seen) > 1:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+    with signals_heard(on_signal):
+        try:
+            yield seen
+        except asyncio.CancelledError:
+            if len(seen) > 1:
+                raise KeyboardInterrupt from None
+            raise

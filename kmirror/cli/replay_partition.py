@@ -24,17 +24,19 @@ from kmirror.cli.replay_batches import ReplayBatch, control_type, replay_batch
 from kmirror.cli.replay_client import ProducerIdAndEpoch, ReplayClient
 from kmirror.cli.replay_lanes import Window
 from kmirror.cli.replay_pace import Schedule
-from kmirror.cli.replay_source import AbortedTransactions, RecordedPartition, blocks_from
+from kmirror.cli.replay_source import RecordedPartition, aborted_transactions, blocks_from
 from kmirror.cli.replay_state import LaneState, OpenTransaction, PartitionState, StateFile
 from kmirror.cli.replay_stop import Stop
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.record.control_record import ControlRecordType
+from kmirror.record.record import decrement_sequence, increment_sequence
 from kmirror.record.record_batch import RecordBatch
+from kmirror.verify.transaction_spans import TransactionSpans
 
 WRITE_EVERY_MS: Final = 1_000
 ENDED: Final = {"commit": ("PrepareCommit", "CompleteCommit"), "abort": ("PrepareAbort", "CompleteAbort")}
-SEQUENCES: Final = 1 << 31
+HALF_OF_SEQUENCES: Final = 1 << 30
 
 
 class Told(Protocol):
@@ -93,14 +95,14 @@ class PartitionReplay:
         """By a lane's place in the state: how many records the destination has of it beyond the state."""
         self._is_redoing = False
         self._written_ms = client.runtime.clock.monotonic_ms()
-        self._aborted = AbortedTransactions()
+        self._aborted = TransactionSpans()
         self.outcome = Outcome(str(partition.source), str(partition.target), state.next_offset)
 
     async def run(self) -> Outcome:
         """To the end of the recording, or until it is stopped. KmirrorError for what the destination refuses, CorruptFileError for damage."""
         try:
             if self._partition.drops_aborted:
-                self._aborted = await self._client.runtime.run_blocking(lambda: AbortedTransactions.read(self._files, self._partition))
+                self._aborted = await self._client.runtime.run_blocking(lambda: aborted_transactions(self._files, self._partition))
             await self._find_again()
             async for batch in self._batches(self._state.next_offset):
                 if self._stop.is_set or not await self._replay(batch):
@@ -115,10 +117,11 @@ class PartitionReplay:
         """False if it was not sent because the replay is to stop."""
         if batch.is_control:
             return await self._control(batch)
-        if batch.is_transactional and not self._aborted.hold(batch):
+        is_aborted = self._aborted.of(batch) is not None
+        if batch.is_transactional and not is_aborted:
             await self._redo(batch)
         outgoing = replay_batch(batch, first_offset=self._partition.first_offset) if self._partition.wants(batch) else None
-        if outgoing is None or self._aborted.hold(batch):
+        if outgoing is None or is_aborted:
             if not self._window:
                 self._state.next_offset = batch.next_offset
             return True
@@ -147,7 +150,7 @@ class PartitionReplay:
                 "since the replay was interrupted"
             )
         lane = self._state.lanes[index]
-        lane.sequence = (lane.sequence + batch.record_count) % SEQUENCES
+        lane.sequence = increment_sequence(lane.sequence, batch.record_count)
         self._state.next_offset = batch.next_offset
 
     # -- producers ------------------------------------------------------------------------------------------------------------
@@ -292,8 +295,8 @@ class PartitionReplay:
     def _note_ahead(self, lane: LaneState, found: ProducerState | None) -> None:
         if found is None or found.producer_epoch != lane.epoch:
             return
-        ahead = (found.last_sequence + 1 - lane.sequence) % SEQUENCES
-        if ahead >= SEQUENCES // 2:
+        ahead = decrement_sequence(increment_sequence(found.last_sequence, 1), lane.sequence)
+        if ahead >= HALF_OF_SEQUENCES:
             raise KmirrorError(f"{self._target} has lost records that were written: the replay cannot go on where it was")
         self._ahead[self._state.lanes.index(lane)] = ahead
 

@@ -97,6 +97,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def say(text: str) -> None:
+    """A line for who watches; the result alone goes to stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def print_event(event: str, facts: dict[str, Any]) -> None:
     """One JSON object a line."""
     print(json.dumps({"event": event, **facts}), flush=True)

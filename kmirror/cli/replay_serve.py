@@ -22,9 +22,10 @@ from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
 from kmirror.cli.log_diff_inputs import FolderInput
 from kmirror.cli.mirrors_wait import STOPPED, Deadline, MirrorWaiter, progress_bar
 from kmirror.cli.replay_plan import Plan
-from kmirror.cli.replay_progress import counted
+from kmirror.cli.replay_progress import counted, say
 from kmirror.cli.replay_run import CLIENT_ID
 from kmirror.cli.replay_served import ServedFolder
+from kmirror.cli.replay_stop import exit_code, signals_heard
 from kmirror.cli.tool_client import open_admin
 from kmirror.common.errors import KmirrorError
 from kmirror.node_main import LOG_DATE_FORMAT, LOG_FORMAT
@@ -76,7 +77,7 @@ async def _serve(served: ServedFolder, plan: Plan, recorded: FolderInput, config
             forbid_writing(server, plan)
             servers = f"{served.host}:{server.bound_port(LISTENER)}"
             what = f"{counted(len(plan.partitions), 'partition')} of {counted(len(plan.counts), 'topic')}"
-            _say(f"serving {what} at {servers}, read-only")
+            say(f"serving {what} at {servers}, read-only")
             code = await _until_ended(runtime, server, servers, plan, wish, seen)
         await server.stop()
     finally:
@@ -120,9 +121,9 @@ async def _until_ended(
         mirroring.result()
     if mirroring is not None and not mirroring.done():
         mirroring.cancel()
-        _say("interrupted: the topics are in the mirror, and go on when the recording is served at the same address again")
+        say("interrupted: the topics are in the mirror, and go on when the recording is served at the same address again")
     if seen.done():
-        return 128 + seen.result()
+        return exit_code(seen.result())
     return 0
 
 
@@ -139,7 +140,7 @@ async def _mirror(runtime: Runtime, servers: str, plan: Plan, wish: MirrorWish) 
             raise KmirrorError(f"there is a mirror {wish.mirror} already; give another name with --mirror")
         await admin.create_mirror(wish.mirror, {"bootstrap.servers": servers})
         (await admin.add_topics_to_mirror(wish.mirror, topics)).all()
-        _say(f"mirror {wish.mirror} of {wish.bootstrap_servers} has {counted(len(topics), 'topic')}")
+        say(f"mirror {wish.mirror} of {wish.bootstrap_servers} has {counted(len(topics), 'topic')}")
         with progress_bar("mirroring") as progress:
             waiter = MirrorWaiter(admin, wish.mirror, topics, Deadline(runtime, FOR_EVER_MS), progress)
             ends = await waiter.until_drained(source)
@@ -151,29 +152,17 @@ async def _mirror(runtime: Runtime, servers: str, plan: Plan, wish: MirrorWish) 
                 await MirrorWaiter(admin, wish.mirror, topics, Deadline(runtime, FOR_EVER_MS), progress).until_state(STOPPED)
             print(f"failed over: {counted(len(topics), 'topic')} STOPPED and writable", flush=True)
         else:
-            _say("the topics go on as a mirror; Ctrl-C ends the broker that they mirror")
+            say("the topics go on as a mirror; Ctrl-C ends the broker that they mirror")
 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[asyncio.Future[signal.Signals]]:
     """Done with the first signal."""
-    loop = asyncio.get_running_loop()
-    seen: asyncio.Future[signal.Signals] = loop.create_future()
+    seen: asyncio.Future[signal.Signals] = asyncio.get_running_loop().create_future()
 
     def on_signal(number: signal.Signals) -> None:
         if not seen.done():
             seen.set_result(number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    with contextlib.suppress(ValueError, RuntimeError):  # not the main thread
-        for number in numbers:
-            loop.add_signal_handler(number, on_signal, number)
-    try:
+    with signals_heard(on_signal):
         yield seen
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from kmirror.common.errors import CorruptFileError
@@ -15,7 +15,8 @@ from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.batch_walk import WALK_BLOCK_BYTES, SoundBatches, walk
 from kmirror.verify.planner import MAX_OFFSET, Listing
 from kmirror.verify.slices import LogSlice
-from kmirror.verify.visibility import AbortedTransaction, read_undecided
+from kmirror.verify.transaction_spans import TransactionSpan, TransactionSpans
+from kmirror.verify.visibility import read_undecided
 
 WHOLE: Final = 1 << 62
 MIN_BLOCK_BYTES: Final = 64 << 10
@@ -91,20 +92,7 @@ def first_time(files: FileSystem, partition: RecordedPartition, offset: int) -> 
     return None
 
 
-@dataclass(slots=True)
-class AbortedTransactions:
-    """Which transactional batches of a log are of transactions that were aborted."""
-
-    of_producer: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, files: FileSystem, partition: RecordedPartition) -> AbortedTransactions:
-        """From `.txnindex` and headers; CorruptFileError for damaged ones."""
-        found = cls()
-        for one in read_undecided(files, partition.listing, partition.files).aborted:
-            found.of_producer.setdefault(one.producer_id, []).append(one)
-        return found
-
-    def hold(self, batch: RecordBatch) -> bool:
-        transactions = self.of_producer.get(batch.producer_id, [])
-        return batch.is_transactional and any(one.first_offset <= batch.base_offset <= one.last_offset for one in transactions)
+def aborted_transactions(files: FileSystem, partition: RecordedPartition) -> TransactionSpans:
+    """From `.txnindex` and headers; CorruptFileError for damaged ones."""
+    aborted = read_undecided(files, partition.listing, partition.files).aborted
+    return TransactionSpans(TransactionSpan(one.producer_id, one.first_offset, one.last_offset) for one in aborted)

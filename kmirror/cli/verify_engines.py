@@ -94,12 +94,12 @@ class SparkEngine:
             return SparkReplay(self._session, progress).replay(files, plan, settings)
 
     def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
-        from kmirror.spark.replay_keys import count_keys_on_spark
+        from kmirror.spark.replay import SparkReplay
 
         if not logs:
             return []
         with progress_when_large(sum(map(_size_of, logs)), "reading keys") as progress:
-            return count_keys_on_spark(self._session(), logs, progress)
+            return SparkReplay(self._session, progress).count_keys(files, logs)
 
 
 def engine_named(name: str, master: str | None) -> Engine:

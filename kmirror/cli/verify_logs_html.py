@@ -12,6 +12,8 @@ from typing import Final
 
 from kmirror.cli.html_page import (
     GREEN,
+    MAX_NAMED,
+    MAX_UNFOLDED,
     RED,
     Mark,
     Share,
@@ -33,10 +35,8 @@ from kmirror.cli.verify_logs import finding_place, log_name, log_summary, summar
 from kmirror.verify.replay.findings import Finding
 from kmirror.verify.replay.tables import LogRow, ReplayTables, SegmentRow
 
-MAX_UNFOLDED: Final = 200
 MAX_FINDINGS: Final = 5_000
 MAX_SEGMENTS: Final = 50
-MAX_NAMED: Final = 20_000
 _COLOURS: Final = {
     "structure": "#c0392b",
     "leader_epochs": "#2980b9",
@@ -87,7 +87,7 @@ class _Page:
             self._rest(wrong[MAX_UNFOLDED:]),
             "<p><small>kmirror verify-logs: every batch was read; what lies beside the segments was held against it.</small></p>",
         ]
-        return html_page(f"kmirror verify-logs: {len(self._tables.findings)} findings", "\n".join(part for part in parts if part))
+        return html_page(f"kmirror verify-logs: {len(self._tables.findings)} findings", *parts)
 
     def _name(self, row: LogRow) -> str:
         return log_name(self._location, row)
@@ -122,9 +122,7 @@ class _Page:
             for finding in self._findings.get(row.log, ())
             if finding.first_offset is not None and finding.last_offset is not None
         ]
-        start = min(
-            [row.log_start_offset, *(mark.first for mark in marks)]
-        )  # what lies below the log; what is beyond it is drawn at the edge
+        start = min([row.log_start_offset, *(mark.first for mark in marks)])  # what lies beyond the log's end is drawn at the edge
         return offsets_bar(start, row.log_end_offset, [("the log", row.log_start_offset, row.log_end_offset)], marks)
 
     def _section(self, number: int, row: LogRow) -> str:

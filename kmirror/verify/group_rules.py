@@ -9,12 +9,12 @@ listed is not held against newer commits.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kmirror.common.ports import FileSystem
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.planner import Listing
 from kmirror.verify.replay.claims import DataDirClaims
@@ -25,7 +25,6 @@ from kmirror.verify.replay.plan import cuts_of, run_task
 from kmirror.verify.replay.timelines import read_timelines
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 Commits = Mapping[TopicPartition, Sequence[OffsetCommitRow]]
 """The last commit of each group, by the partition that it is of."""
 
@@ -41,9 +40,9 @@ class GroupsOfSide(NamedTuple):
 
 def read_commits(files: FileSystem, location: str, partitions: Collection[PartitionFiles]) -> Commits:
     """Of a cluster's replicas of `__consumer_offsets`; those that cannot be read say nothing (`kmirror verify-logs` names the byte)."""
-    offsets = [partition for partition in partitions if partition.topic_partition.topic == OFFSETS_TOPIC]
+    offsets = [partition for partition in partitions if partition.topic_partition.topic == GROUP_METADATA_TOPIC_NAME]
     listing = Listing(location, location, offsets, False, {})
-    timelines = read_timelines(files, listing, only=(OFFSETS_TOPIC,))
+    timelines = read_timelines(files, listing, only=(GROUP_METADATA_TOPIC_NAME,))
     transactional = {row.log for row in timelines.group_offsets if row.producer_id is not None}
     transactions = []
     for partition in offsets:

@@ -25,6 +25,7 @@ from kmirror.verify.replay import compaction, folder
 from kmirror.verify.replay.compaction import KeyCounts, KeyLog, KeyScope, judge, merge
 from kmirror.verify.replay.folder import ReplaySettings, replay_folder
 from kmirror.verify.spilled_rows import NoRoomError
+from kmirror.verify.transaction_spans import NEVER, TransactionSpan
 
 FILES = OsFileSystem()
 LIFE = ("roll", "epoch", "reset", "restart", "clean", "clean", "wait")
@@ -150,9 +151,7 @@ def test_a_topic_that_never_deletes_is_looked_at_from_its_start(tmp_path: pathli
 def test_any_cuts_and_any_memory_give_the_same(tmp_path: pathlib.Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     told_story(tmp_path, seed, others=("roll", "epoch"))
     partition = the_partition(tmp_path)
-    scope = KeyScope(
-        0, 0, 60, 20, 80, 1 << 60, (compaction.TransactionSpan(7, 5, 40), compaction.TransactionSpan(23, 90, compaction.NEVER))
-    )
+    scope = KeyScope(0, 0, 60, 20, 80, 1 << 60, (TransactionSpan(7, 5, 40), TransactionSpan(23, 90, NEVER)))
     whole = compaction.count_keys(FILES, KeyLog(random_slices(random.Random(1), partition, cuts=1), 0, scope), None)
     assert whole.keys and whole.superseded and whole.open and whole.kept_below_checkpoint and len(whole.examples) == 3
     monkeypatch.setattr(compaction, "BUCKET_ROWS", 10)

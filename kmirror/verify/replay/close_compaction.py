@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 
 from kmirror.storage.log_file_names import LOG_FILE_SUFFIX
 from kmirror.verify.replay.claims import DataDirClaims
-from kmirror.verify.replay.compaction import NEVER, KeyCounts, KeyScope, TransactionSpan
+from kmirror.verify.replay.compaction import KeyCounts, KeyScope
 from kmirror.verify.replay.findings import Finding
 from kmirror.verify.replay.log_view import COMPACTED_TOPICS, NEVER_DELETING_TOPICS
 from kmirror.verify.replay.tables import CompactionRow, LogRow, ReplayTables, SegmentRow
+from kmirror.verify.transaction_spans import NEVER, TransactionSpan
 
 if TYPE_CHECKING:
     from kmirror.common.topic_partition import TopicPartition

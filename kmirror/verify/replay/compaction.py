@@ -13,8 +13,7 @@ are says the replay of the same log (`transactions`), so no marker is read again
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,11 +22,12 @@ import numpy.typing as npt
 from kmirror.common.errors import CorruptFileError, disk_error_text
 from kmirror.common.ports import FileSystem
 from kmirror.record.columns import Int64s, RecordColumns
-from kmirror.record.record_batch import DELETE_HORIZON_FLAG, TRANSACTIONAL_FLAG, RecordBatch
+from kmirror.record.record_batch import DELETE_HORIZON_FLAG
 from kmirror.verify.batch_walk import SoundBatches, walk
 from kmirror.verify.key_hash import hash_keys
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.spilled_rows import Scratch, SpilledRows
+from kmirror.verify.transaction_spans import NEVER, TransactionSpan, TransactionSpans
 from kmirror.verify.unpacking import MalformedBatchError, Unpacker
 
 BUCKET_ROWS: Final = 1 << 18
@@ -35,17 +35,7 @@ BUCKET_ROWS: Final = 1 << 18
 MAX_EXAMPLES: Final = 3
 ROW_WIDTH: Final = 4
 _HASH, _SECOND, _OFFSET, _SIZE = range(ROW_WIDTH)
-NEVER: Final = (1 << 63) - 1
 Rows = npt.NDArray[np.int64]
-
-
-class TransactionSpan(NamedTuple):
-    """Data of one producer at `first_offset` up to `end_offset` is not committed."""
-
-    producer_id: int
-    first_offset: int
-    end_offset: int
-    """That of the ABORT; NEVER of an open transaction."""
 
 
 class KeyScope(NamedTuple):
@@ -118,7 +108,7 @@ def scan_slice(
     files: FileSystem, piece: LogSlice, scope: KeyScope, bucket_bits: int, emit: Callable[[Int64s, Rows], None], unpacker: Unpacker
 ) -> KeyCounts:
     """The counts of a slice; `emit` is told (the bucket of each row, rows) of its committed records."""
-    open_spans = _Spans(scope.spans)
+    spans = TransactionSpans(scope.spans)
     counts = KeyCounts()
     positions: Sequence[int] = ()
     try:
@@ -127,7 +117,7 @@ def scan_slice(
             chosen = [row for row, batch in enumerate(found.batches) if not batch.is_control and batch.record_count]
             batches = [found.batches[row] for row in chosen]
             positions = [found.positions[row] for row in chosen]
-            state = np.array([open_spans.state_of(batch) for batch in batches], dtype=np.int8)
+            state = np.array([_state_of(spans.of(batch)) for batch in batches], dtype=np.int8)
             for first, columns in unpacker.pieces(batches):
                 counts = merge(counts, _take(columns, state[first:], scope, bucket_bits, emit))
     except CorruptFileError as error:
@@ -142,23 +132,10 @@ def scan_slice(
 _COMMITTED, _ABORTED, _OPEN = range(3)
 
 
-class _Spans:
-    """Which batches are data of aborted or open transactions."""
-
-    def __init__(self, spans: Iterable[TransactionSpan]) -> None:
-        self._starts: dict[int, list[int]] = {}
-        self._ends: dict[int, list[int]] = {}
-        for producer_id, first, end in sorted(spans):
-            self._starts.setdefault(producer_id, []).append(first)
-            self._ends.setdefault(producer_id, []).append(end)
-
-    def state_of(self, batch: RecordBatch) -> int:
-        if not batch.attributes & TRANSACTIONAL_FLAG or batch.producer_id not in self._starts:
-            return _COMMITTED
-        number = bisect_right(self._starts[batch.producer_id], batch.base_offset) - 1
-        if number < 0 or batch.base_offset >= self._ends[batch.producer_id][number]:
-            return _COMMITTED
-        return _OPEN if self._ends[batch.producer_id][number] == NEVER else _ABORTED
+def _state_of(span: TransactionSpan | None) -> int:
+    if span is None:
+        return _COMMITTED
+    return _OPEN if span.end_offset == NEVER else _ABORTED
 
 
 def _take(
