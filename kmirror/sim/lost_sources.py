@@ -103,7 +103,7 @@ class LostSource:
         await self._story.start_mirror()
         cluster = self._story.passive
         for partition, values in had.items():
-            await self._stage.until_followed(
+            await self._stage.until_kept_mirrored(
                 cluster,
                 f"{cluster} has all of {partition} again",
                 lambda: values <= self._values(cluster, partition),  # noqa: B023

@@ -192,16 +192,24 @@ class MirrorStage(SimStage):
     # waiting
 
     async def until_state(self, cluster: str, *states: MirrorPartitionState) -> None:
-        """Every partition of the topic."""
+        """Every partition of the topic. While MIRRORING is waited for, its operator looks after it (`until_kept_mirrored`)."""
         what = f"{TOPIC} {' or '.join(state.name for state in states)} at {cluster}"
 
         def reached() -> bool:
             return all(self.state(cluster, partition) in states for partition in self.partitions)
 
         if MirrorPartitionState.MIRRORING in states:
-            await self.until_followed(cluster, what, reached)
+            await self.until_kept_mirrored(cluster, what, reached)
         else:
             await self.until(what, reached)
+
+    async def until_kept_mirrored(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
+        """As `until_followed`; the topic is put back into its mirror when an earlier request, that was given up and is carried out late, takes it out."""
+        while True:
+            await self.until_followed(cluster, what, lambda: condition() or self.association(cluster) not in (MIRROR, None))
+            if condition():
+                return
+            await self.set_right(self.history.sources[cluster, MIRROR], cluster)
 
     async def until_followed(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
         """As `until`; where the guard lets the mirror not be aligned meanwhile, its operator decides."""
@@ -285,13 +293,13 @@ class MirrorStage(SimStage):
 
     # the operator's procedures
 
-    async def start_mirror(self, source: str, destination: str, *, name: str = MIRROR) -> None:
+    async def start_mirror(self, source: str, destination: str) -> None:
         """Create the mirror, unless it is there, and add the topic; nobody waits for what comes of it."""
         fleet = self.fleets[destination]
         await self.until(f"the controller of {destination} serves", lambda: fleet.controller.is_serving)
-        if name not in fleet.image().configs.mirror_names():
-            await self.operator.create_mirror(destination, name, source=source)
-        await self._insist("add", destination, [name], lambda: self.operator.add(destination, name, TOPIC))
+        if MIRROR not in fleet.image().configs.mirror_names():
+            await self.operator.create_mirror(destination, MIRROR, source=source)
+        await self._insist("add", destination, [MIRROR], lambda: self.operator.add(destination, MIRROR, TOPIC))
 
     async def pause_and_resume(self, destination: str, pause_ms: int) -> None:
         await self._insist("pause", destination, [f"{MIRROR}.paused"], lambda: self.operator.pause(destination, MIRROR, TOPIC))
@@ -366,9 +374,9 @@ class MirrorStage(SimStage):
             await self.sleep_ms(LOOK_PAUSE_MS)
         raise KmirrorError(f"{TOPIC} at {destination} does not get into the mirror, it is {self.association(destination)!r}")
 
-    async def mirror(self, source: str, destination: str, *, name: str = MIRROR) -> None:
+    async def mirror(self, source: str, destination: str) -> None:
         """... and wait until it is mirrored."""
-        await self.start_mirror(source, destination, name=name)
+        await self.start_mirror(source, destination)
         await self.until_state(destination, MirrorPartitionState.MIRRORING)
 
     async def delete_topic(self, cluster: str) -> None:
@@ -385,9 +393,18 @@ class MirrorStage(SimStage):
                 await self.operator.delete_topic(cluster, TOPIC, topic.id)
             await self.sleep_ms(LOOK_PAUSE_MS)
 
-    async def fail_over(self, destination: str, *, name: str = MIRROR) -> None:
-        """Remove the topic and wait until it is writable."""
-        await self._insist(
-            "remove", destination, [f"{name}.removed", f"{name}.paused.removed"], lambda: self.operator.remove(destination, name, TOPIC)
-        )
-        await self.until_state(destination, MirrorPartitionState.STOPPED)
+    async def fail_over(self, destination: str) -> None:
+        """Remove the topic and wait until it is writable; again when an earlier request, that was given up and is carried out late, puts it back."""
+        removed = [f"{MIRROR}.removed", f"{MIRROR}.paused.removed"]
+
+        def is_stopped() -> bool:
+            return all(self.state(destination, partition) is MirrorPartitionState.STOPPED for partition in self.partitions)
+
+        def is_in_mirror() -> bool:
+            return self.association(destination) in (MIRROR, f"{MIRROR}.paused")
+
+        while True:
+            await self._insist("remove", destination, removed, lambda: self.operator.remove(destination, MIRROR, TOPIC))
+            await self.until(f"{TOPIC} STOPPED at {destination}", lambda: is_stopped() or is_in_mirror())
+            if not is_in_mirror():
+                return

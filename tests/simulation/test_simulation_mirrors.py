@@ -110,6 +110,11 @@ def test_an_add_that_the_guard_refuses_is_the_operators_to_decide(name, seed):
     assert any("says go" in what for _, _, what in result.history.story())
 
 
+def test_a_failover_that_a_late_add_undoes_is_done_again():
+    """Seed 311297: an add that was given up was carried out just after the topic had been STOPPED, and nobody removed it again."""
+    assert run_seed("mirrors", 311297, ()).violations == ()
+
+
 def test_who_has_lost_its_power_is_not_asked_what_is_kept():
     """Seed 260407: it leads until the controller knows that it is gone."""
     assert run_seed("mirrors", 260407, ()).violations == ()
