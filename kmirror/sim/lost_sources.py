@@ -4,7 +4,7 @@
     is made anew        the topic is deleted and created again, with another id
 
 The mirror must not follow (`mirror.max.truncation.records` is the default's here, not -1 as in the other storms): it is FAILED, or, where it saw
-that the topic was gone (B5), STOPPED or PAUSED. It has every record that all of its replicas had when the source's was lost, until the operator
+that the topic was gone (B5), STOPPED or PAUSED. It has every record that consumers could read when the source's was lost, until the operator
 
     says go       what `kafka-mirrors --add --accept-truncation` does: no limit, remove, add, the old limit; of a topic made anew: delete ours
     fails over    the mirror is active then, and still has all of it, but for transactions that nobody ended
@@ -119,12 +119,13 @@ class LostSource:
         await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, None)
 
     def _had(self, source: str, mirror: str, partition: TopicPartition) -> set[bytes]:
-        """Values that each replica of the mirror has, of no open transaction: no loss of power and no failover takes them. And that the source has:
-        what only the mirror has goes with its first look (C36b), which comes after MIRRORING."""
+        """Values that each replica of the mirror has, of no open transaction: no loss of power and no failover takes them. That the source has, too:
+        what only the mirror has goes with its first look (C36b), which comes after MIRRORING. And that could be read: more the guard does not keep."""
         fleet, log, theirs = self._stage.fleets[mirror], self._stage.log(mirror, partition), self._stage.log(source, partition)
         if log is None or theirs is None:
             return set()
-        values = {value for batch in fixpoint(log) for value in batch.values}
+        readable = _high_watermark(self._stage.leader(mirror, partition), partition)
+        values = {value for batch in fixpoint(log) for value in batch.values if batch.last_offset < readable}
         values &= {value for batch in theirs for value in batch.values}
         for replica in fleet.registrations()[partition].replicas:
             batches = fleet.broker_named(replica).watch.logs.get(partition, [])
@@ -144,6 +145,13 @@ class LostSource:
     def _values(self, cluster: str, partition: TopicPartition) -> set[bytes]:
         """What the leader's log has."""
         return {value for batch in self._stage.log(cluster, partition) or () for value in batch.values}
+
+
+def _high_watermark(leader: SimServer | None, partition: TopicPartition) -> int:
+    """As that broker knows it; 0 where it does not serve, or does not lead yet."""
+    broker = leader.server.broker if leader is not None and leader.server is not None else None
+    found = broker.replica_manager.get_partition(partition) if broker is not None else None
+    return found.log.high_watermark if found is not None and found.is_leader and found.log is not None else 0
 
 
 def _serves(leader: SimServer | None) -> bool:

@@ -110,6 +110,11 @@ def test_an_add_that_the_guard_refuses_is_the_operators_to_decide(name, seed):
     assert any("says go" in what for _, _, what in result.history.story())
 
 
+def test_the_guard_keeps_what_could_be_read():
+    """Seed 320013: a follower's disk had failed, nothing of the partition was below the high watermark, and the mirror rightly followed its source."""
+    assert run_seed("mirrors", 320013, ()).violations == ()
+
+
 def test_a_failover_that_a_late_add_undoes_is_done_again():
     """Seed 311297: an add that was given up was carried out just after the topic had been STOPPED, and nobody removed it again."""
     assert run_seed("mirrors", 311297, ()).violations == ()
