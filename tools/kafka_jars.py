@@ -3,11 +3,13 @@
     python tools/kafka_jars.py [--version 4.3.0] [--print-classpath]
     python tools/kafka_jars.py --all
     python tools/kafka_jars.py --spark
+    python tools/kafka_jars.py --hadoop
 
 Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git ignores. A second run
 finds the folder complete for the same pom and does nothing. `--all` brings the old brokers, too, that mirrors have as sources:
 the last of 3.x, and one from before KRaft (with its ZooKeeper) and before Fetch by topic id. `--spark` brings Spark's own Kafka
-source alone, for the bench beside ours. Nothing of Kafka is committed.
+source alone, for the bench beside ours. `--hadoop` brings a small HDFS, which the Spark pipeline is tested on; `--all` does so, too.
+Nothing of Kafka, Spark or Hadoop is committed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEFAULT_VERSION = "4.3.0"
@@ -25,6 +28,13 @@ LOGGING = (("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"), ("org.apa
 SPARK_KAFKA = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")
 """Spark's own Kafka source, the newest that Maven has; it runs on Spark 4.3, too."""
 SPARK_HAS = ("slf4j-api-", "jsr305-", "scala-parallel-collections_", "spark-tags_", "lz4-java-", "snappy-java-")
+HADOOP_VERSION = "3.5.0"
+HADOOP_ARTIFACTS = (
+    ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP_VERSION),
+    ("org.mockito", "mockito-core", "4.11.0"),  # its name node wants both, beside tests, too
+    ("junit", "junit", "4.13.2"),
+    ("org.slf4j", "slf4j-nop", "2.0.17"),
+)
 OLD_VERSIONS = ("3.9.1", "2.8.2")
 OLD_ARTIFACTS = ("kafka_2.13", "kafka-clients")
 OLD_LOGGING = (("org.slf4j", "slf4j-reload4j", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
@@ -38,7 +48,11 @@ def jars_dir(version: str = DEFAULT_VERSION) -> pathlib.Path:
 def pom(version: str) -> str:
     """A throw-away Maven project that depends on what we run."""
     artifacts, logging = (OLD_ARTIFACTS, OLD_LOGGING) if version in OLD_VERSIONS else (ARTIFACTS, LOGGING)
-    wanted = [("org.apache.kafka", name, version) for name in artifacts] + list(logging)
+    return project([("org.apache.kafka", name, version) for name in artifacts] + list(logging))
+
+
+def project(wanted: Sequence[tuple[str, str, str]]) -> str:
+    """The same of any artifacts."""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{number}</version></dependency>"
         for group, name, number in wanted
@@ -76,6 +90,11 @@ def resolve_spark() -> pathlib.Path:
     return target
 
 
+def resolve_hadoop() -> pathlib.Path:
+    """A name node and a data node, with all that they need."""
+    return _resolve(jars_dir(f"hadoop-{HADOOP_VERSION}"), project(HADOOP_ARTIFACTS), f"Hadoop {HADOOP_VERSION}")
+
+
 def _resolve(target: pathlib.Path, pom_text: str, what: str) -> pathlib.Path:
     complete = target / ".complete"
     if complete.exists() and complete.read_text() == pom_text:
@@ -98,10 +117,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--version", default=DEFAULT_VERSION, help="the Kafka version to resolve (default %(default)s)")
     parser.add_argument("--print-classpath", action="store_true", help="print the Java class path and nothing else")
     parser.add_argument("--spark", action="store_true", help="resolve Spark's Kafka source, and nothing else")
-    parser.add_argument("--all", action="store_true", help="resolve the old brokers, too")
+    parser.add_argument("--hadoop", action="store_true", help="resolve a small HDFS, and nothing else")
+    parser.add_argument("--all", action="store_true", help="resolve the old brokers and the HDFS, too")
     options = parser.parse_args(arguments)
     if options.spark:
         print(f"Spark's Kafka source {SPARK_KAFKA[2]}: {len(list(resolve_spark().glob('*.jar')))} jars")
+        return 0
+    if options.hadoop or options.all:
+        print(f"Hadoop {HADOOP_VERSION}: {len(list(resolve_hadoop().glob('*.jar')))} jars")
+    if options.hadoop:
         return 0
     for version in (options.version, *(OLD_VERSIONS if options.all else ())):
         target = resolve(version)

@@ -3,7 +3,7 @@
 `spark` brings its own, because an executor never loads a broker's runtime. Both pickle, so a task carries the one that it needs.
 
     /data/kafka, file:///data/kafka      LocalFiles
-    hdfs://namenode:8020/kafka           pyarrow's Hadoop file system (libhdfs and CLASSPATH as pyarrow wants them)
+    hdfs://namenode:8020/kafka, viewfs://   Hadoop's client with Spark's jars (`hadoop_files`)
     s3://bucket/kafka, s3a://..., gs://... pyarrow's own clients; credentials from the environment
 
 Everything that would change a file raises OSError (EROFS).
@@ -18,13 +18,13 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import KmirrorError, disk_error_text
 from kmirror.common.ports import Buffer, File, FileSystem
 from kmirror.verify.planner import ListedFile, may_be_skipped
 
 READ_AHEAD: Final = 4 << 20
 HADOOP_SCHEMES: Final = ("hdfs", "viewfs")
-ARROW_SCHEMES: Final = (*HADOOP_SCHEMES, "s3", "gs", "gcs", "abfs", "abfss", "mock")
+ARROW_SCHEMES: Final = ("s3", "gs", "gcs", "abfs", "abfss", "mock")
 
 
 def _read_only(path: str) -> NoReturn:
@@ -305,6 +305,8 @@ def file_system_for(location: str) -> tuple[FileSystem, str]:
     scheme = scheme.lower()
     if scheme == "file":
         return LocalFiles(), urllib.parse.unquote(urllib.parse.urlsplit(location).path)
+    if scheme in HADOOP_SCHEMES:
+        return _hadoop_files(location)
     uri = "s3" + location[len(scheme) :] if scheme in ("s3a", "s3n") else location
     if uri.partition("://")[0].lower() not in ARROW_SCHEMES:
         raise KmirrorError(f"{location}: '{scheme}' is not supported; give a path, file://, hdfs://, s3://, s3a://, gs:// or abfs://")
@@ -314,8 +316,22 @@ def file_system_for(location: str) -> tuple[FileSystem, str]:
     try:
         files, path = ArrowFileSystem.from_uri(uri)
     except (ArrowException, OSError, ValueError) as error:
-        text = str(error).splitlines()[0]
-        if scheme in HADOOP_SCHEMES and text.startswith("Unable to load"):
-            text = f"{text}: Hadoop's libhdfs and a JVM are needed on the driver and on every worker (ARROW_LIBHDFS_DIR, JAVA_HOME, CLASSPATH; see SPARK.md)"
-        raise KmirrorError(f"{location} cannot be opened: {text}") from error
+        raise KmirrorError(f"{location} cannot be opened: {str(error).splitlines()[0]}") from error
     return ArrowFiles(files), str(path)
+
+
+def _hadoop_files(location: str) -> tuple[FileSystem, str]:
+    """The root is asked for, so that a name node that does not answer is told of here."""
+    try:
+        from pyarrow.fs import PyFileSystem
+
+        from kmirror.spark.hadoop_files import HadoopHandler
+
+        scheme, _, rest = location.partition("://")
+        authority, _, path = rest.partition("/")
+        files = PyFileSystem(HadoopHandler(f"{scheme.lower()}://{authority}/"))
+        files.get_file_info("/")
+    except (ImportError, OSError, KmirrorError) as error:
+        text = disk_error_text(error) if isinstance(error, OSError) else str(error)
+        raise KmirrorError(f"{location} cannot be opened: {text}") from error
+    return ArrowFiles(files), f"/{path}"

